@@ -1,0 +1,302 @@
+"""The catalogue of error codes and the exceptions that carry them.
+
+Every error that a client can see is a row of `CATALOGUE`: its status, its family (`type`) and its two texts.
+The domain raises `ServiceError` with a code; `app.http.errors` turns it into the response. Nothing here knows HTTP
+beyond the numbers of the specification (specification: Errors; decisions: 2 and 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+MAX_LISTED_ERRORS = 100
+
+NO_PERMISSION = "You do not have permission to do this."
+BAD_CREDENTIALS = "The authentication details are incorrect."
+CHECK_VALUE = "Please check the details you entered."
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the catalogue.
+
+    `message` is written for an end user. `developer_message` is written for the integrator and stands where the
+    place that raised the error had nothing more exact to say.
+    """
+
+    code: str
+    status: int
+    type: str
+    message: str
+    developer_message: str
+
+
+def _family(type_: str, status: int, rows: Mapping[str, tuple[str, str]]) -> dict[str, Code]:
+    return {code: Code(code, status, type_, *texts) for code, texts in rows.items()}
+
+
+def _single(code: str, status: int, message: str, developer_message: str) -> dict[str, Code]:
+    return {code: Code(code, status, code, message, developer_message)}
+
+
+def _checked(rows: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Rows whose end-user text is the general one."""
+    return {code: (CHECK_VALUE, text) for code, text in rows.items()}
+
+
+TYPE_LEVEL: dict[str, Code] = {
+    **_single(
+        "invalid_request",
+        400,
+        "The request could not be understood.",
+        "The request is malformed. Send a JSON object in UTF-8 with the content type application/json.",
+    ),
+    **_single(
+        "invalid_api_version",
+        400,
+        "This version of the API does not exist.",
+        "The version at the start of the path is not one that this service has. Use /v1.",
+    ),
+    **_single(
+        "api_key_missing",
+        401,
+        BAD_CREDENTIALS,
+        "The Authorization header is missing. Send `Authorization: Bearer <API key>`.",
+    ),
+    **_single(
+        "api_key_invalid",
+        401,
+        BAD_CREDENTIALS,
+        "The Authorization header does not hold a key of this API: it must be `Bearer <API key>` with a key that "
+        "exists, is not revoked and has no expiry date.",
+    ),
+    **_single(
+        "ip_restricted",
+        403,
+        NO_PERMISSION,
+        "The account accepts requests from certain networks only, and this address is in none of them.",
+    ),
+    **_single(
+        "permission_denied", 403, NO_PERMISSION, "The access level of this key does not include this operation."
+    ),
+    **_single("ssl_required", 403, NO_PERMISSION, "This API answers over https only."),
+    **_single("not_found", 404, "This could not be found.", "Nothing exists at this path for this account."),
+    **_single(
+        "method_not_allowed",
+        405,
+        "This operation is not possible here.",
+        "This path does not support the method. The Allow header, also sent for OPTIONS, names those it does.",
+    ),
+    **_single(
+        "conflict",
+        409,
+        "This conflicts with something that exists already.",
+        "The request conflicts with the present state; `fields` names what holds a taken value, where there is one.",
+    ),
+    **_single("validation_error", 422, CHECK_VALUE, "The request holds a value that is not valid."),
+    **_single(
+        "too_many_requests",
+        429,
+        "Too many requests. Please try again in a moment.",
+        "The rate limit of this key is used up. Wait for as many seconds as Retry-After says.",
+    ),
+    **_single(
+        "service_unavailable",
+        503,
+        "The service is busy or down. Please try again shortly.",
+        "The request could not be completed. Retry it after as many seconds as Retry-After says; nothing was written.",
+    ),
+}
+
+SCHEMA = _family(
+    "validation_error",
+    422,
+    _checked(
+        {
+            "required": "A required field is missing.",
+            "not_empty": "The value must not be empty.",
+            "too_long": "The value has too many characters or elements.",
+            "too_short": "The value has too few characters or elements.",
+            "invalid_range": "The value must lie between two bounds.",
+            "invalid_string": "The value must be a string.",
+            "invalid_boolean": "The value must be true or false.",
+            "invalid_integer": "The value must be an integer.",
+            "invalid_number": "The value must be a number.",
+            "invalid_positive_number": "The value must be a number above zero.",
+            "invalid_bitfield": "The value must be a valid combination of bits.",
+            "invalid_array": "The value must be an array.",
+            "invalid_object": "The value must be an object.",
+            "invalid_collection": "The value must be a valid collection.",
+            "invalid_id": "The id names nothing that this account has.",
+            "invalid_url": "The value must be an absolute http or https URL.",
+            "invalid_iso_date_time": "The value must have the form YYYY-MM-DDTHH:MM:SS or YYYY-MM-DD.",
+            "invalid_iso_date": "The value must have the form YYYY-MM-DD.",
+            "invalid_date": "The value has the form of a date, but there is no such day.",
+            "invalid_date_time": "The value has the form of a date and time, but there is no such moment.",
+            "invalid_email_address": "The value must be an email address of at most 254 characters.",
+            "invalid_mobile_address": "The value must be a mobile number in international format: 8 to 15 digits "
+            "with the country code, without a leading plus or zero and without spaces.",
+            "unexpected_field": "This field is not allowed here.",
+        }
+    ),
+)
+
+FILTER = _family(
+    "invalid_request",
+    400,
+    _checked(
+        {
+            "invalid_time_zone": "_tz must be the name of an IANA time zone, such as Australia/Brisbane.",
+            "parameter_not_supported": "This query parameter is not a filter of this resource.",
+            "parameter_not_available": "This query parameter is not available for this method.",
+            "invalid_operator": "The operator is none of :ne and :in.",
+            "invalid_query_syntax": "The value does not fit the type of the parameter.",
+            "text_search_not_supported": "This resource has no text search, so `q` is not supported.",
+            "invalid_order_by": "The order cannot be chosen: collections come newest first.",
+            "invalid_limit": "limit must be an integer from 0 to 1000.",
+            "invalid_offset": "offset must be an integer of 0 or more.",
+            "invalid_filter_list": "The list must have 1 to 1000 elements separated by commas, none of them empty.",
+        }
+    ),
+)
+
+CONTACTS = _family(
+    "validation_error",
+    422,
+    _checked(
+        {
+            "field_email_not_in_list": "The list has no field of the type Email, so email cannot be written.",
+            "field_mobile_not_in_list": "The list has no field of the type Mobile Phone, so mobile cannot be written.",
+            "no_subscribed_addresses": "remove_unsubscribers left no contact to create.",
+            "list_not_mutable": "This is a system list; its contacts cannot be created, updated or deleted.",
+            "cannot_reset_double_opt_in": "double_opt_in cannot be set to false once it is true.",
+            "filter_id_required": "Name the contacts to delete: ?id=<id> or ?id:in=<id>,<id>.",
+        }
+    ),
+)
+
+SENDS = _family(
+    "validation_error",
+    422,
+    _checked(
+        {
+            "email_address_missing": "A recipient of an email send needs email or contact_id.",
+            "mobile_address_missing": "A recipient of an sms send needs mobile or contact_id.",
+            "list_address_field_missing": "The list has no address field for this type of message.",
+            "content_missing": "No content: give body_html or body_text, or a message_id that has them.",
+            "group_missing": "Give group_id or group_name.",
+            "group_count_exceeded": "The account has as many transactional groups as it may; use an existing one.",
+            "invalid_attachment_name": "The name of an attachment has 1 to 255 letters, digits, spaces and . _ - ( ), "
+            "does not begin with a dot and occurs once per recipient.",
+            "invalid_attachment_extension": "The extension of the name does not fit the MIME type.",
+            "invalid_attachment_content": "The content is not valid base64.",
+            "account_owner_unverified": "The account owner's email address is not confirmed yet.",
+            "recipient_destination_ambiguous": "A recipient names exactly one of contact_id, email and mobile.",
+            "invalid_wildcard_name_characters": "A wildcard name has the characters A-Z, a-z, 0-9 and underscore.",
+            "invalid_wildcard_name_reserved": "This wildcard name is reserved.",
+            "invalid_wildcard_name_too_long": "A wildcard name has at most 255 characters.",
+            "invalid_wildcard_value_too_long": "A wildcard value has at most 10,000 characters.",
+            "subject_empty": "There is no subject, neither in the request nor in the message.",
+            "from_name_required": "The message has no sender name saved, so from_name is needed.",
+            "invalid_from_address": "The from address does not fit the type of the message.",
+            "invalid_from_address_domain": "The domain of from_address is not configured in the account.",
+            "invalid_reply_to_address": "reply_to must be an email address.",
+            "invalid_bcc_address_domain": "The domain of bcc_address is not configured in the account.",
+            "redundant_unsubscribe_type": "unsubscribe_type is not given together with message_id.",
+            "unsubscribe_type_sender_mismatch": "word and link need a sender that is a virtual number.",
+            "recipient_missing_list_id": "A recipient by contact_id needs list_id.",
+            "from_address_invalid_list": "This sender is assigned to another list.",
+            "missing_stop_words": "body_text must contain a stop word of the list, or STOP.",
+        }
+    ),
+)
+
+CATALOGUE: dict[str, Code] = {**TYPE_LEVEL, **SCHEMA, **FILTER, **CONTACTS, **SENDS}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One error of a request, located.
+
+    `field` is the attribute's name, dotted for nested ones; `collection` and `index` name the array element that
+    holds it; `detail`, where given, replaces the catalogue's developer message (decisions: 2).
+    """
+
+    code: str
+    field: str | None = None
+    collection: str | None = None
+    index: int | None = None
+    detail: str | None = None
+
+    @property
+    def developer_message(self) -> str:
+        """The exact text where there is one; it always names the field."""
+        text = self.detail or CATALOGUE[self.code].developer_message
+        if self.field and self.field not in text:
+            text = f"{self.field}: {text}"
+        return text
+
+
+class ServiceError(Exception):
+    """A request that cannot be served, with one or more located errors; the first is the one reported.
+
+    `taken` becomes the `fields` object of a conflict: attribute -> what holds the value (decisions: 5).
+    `retry_after` is in seconds; `headers` are added to the response.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        *,
+        field: str | None = None,
+        collection: str | None = None,
+        index: int | None = None,
+        detail: str | None = None,
+        taken: Mapping[str, Mapping[str, int]] | None = None,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(code)
+        self.errors: list[FieldError] = [FieldError(code, field, collection, index, detail)]
+        self.taken = taken
+        self.retry_after = retry_after
+        self.headers: dict[str, str] = dict(headers or {})
+
+    @classmethod
+    def of(
+        cls, errors: Sequence[FieldError], *, taken: Mapping[str, Mapping[str, int]] | None = None
+    ) -> ServiceError:
+        """One exception for all errors of a request, in the order in which they are to be reported."""
+        made = cls(errors[0].code, taken=taken)
+        made.errors = list(errors)
+        return made
+
+    @property
+    def code(self) -> str:
+        """The code of the first error."""
+        return self.errors[0].code
+
+
+@dataclass(slots=True)
+class ErrorCollector:
+    """Gathers located errors so that a client learns of every one at once (decisions: 2)."""
+
+    errors: list[FieldError] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        *,
+        field: str | None = None,
+        collection: str | None = None,
+        index: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Notes one error."""
+        self.errors.append(FieldError(code, field, collection, index, detail))
+
+    def raise_any(self) -> None:
+        """Raises `ServiceError` when there is at least one error."""
+        if self.errors:
+            raise ServiceError.of(self.errors)
