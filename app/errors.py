@@ -77,9 +77,7 @@ TYPE_LEVEL: dict[str, Code] = {
         NO_PERMISSION,
         "The account accepts requests from certain networks only, and this address is in none of them.",
     ),
-    **_single(
-        "permission_denied", 403, NO_PERMISSION, "The access level of this key does not include this operation."
-    ),
+    **_single("permission_denied", 403, NO_PERMISSION, "The access level of this key does not include this operation."),
     **_single("ssl_required", 403, NO_PERMISSION, "This API answers over https only."),
     **_single("not_found", 404, "This could not be found.", "Nothing exists at this path for this account."),
     **_single(
@@ -264,9 +262,7 @@ class ServiceError(Exception):
         self.headers: dict[str, str] = dict(headers or {})
 
     @classmethod
-    def of(
-        cls, errors: Sequence[FieldError], *, taken: Mapping[str, Mapping[str, int]] | None = None
-    ) -> ServiceError:
+    def of(cls, errors: Sequence[FieldError], *, taken: Mapping[str, Mapping[str, int]] | None = None) -> ServiceError:
         """One exception for all errors of a request, in the order in which they are to be reported."""
         made = cls(errors[0].code, taken=taken)
         made.errors = list(errors)

@@ -1,0 +1,1 @@
+"""The service: a REST API that sends transactional email and SMS."""

@@ -1,0 +1,68 @@
+"""The database of a process: transactions to read and to write, and what is released after a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from app.db.engine import WRITE, make_engine
+
+
+class Transaction(Session):
+    """A writing session. What is given to `after_commit` runs once the data is safe, and never otherwise."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.execution_options(**{WRITE: True}), expire_on_commit=False, autoflush=False)
+        self._after_commit: list[Callable[[], None]] = []
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Registers an action for the time after the commit (design: enqueue only after commit)."""
+        self._after_commit.append(action)
+
+    def release(self) -> None:
+        """Runs the registered actions."""
+        actions, self._after_commit = self._after_commit, []
+        for action in actions:
+            action()
+
+
+class Database:
+    """One engine and its transactions.
+
+    `read()` and `write()` are the only ways to a session; a use case gets the session from its door, so one request
+    is one transaction.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self.engine = make_engine(url, pool_size=pool_size)
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Which of the two dialects this is."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session for selects; nothing it does is kept."""
+        with Session(self.engine, autoflush=False) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A session whose changes are committed at the end of the block, or not at all when it raises."""
+        with Transaction(self.engine) as transaction:
+            yield transaction
+            transaction.commit()
+        transaction.release()
+
+    def ping(self) -> None:
+        """Raises `SQLAlchemyError` when the database does not answer."""
+        with self.engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def close(self) -> None:
+        """Closes all connections; used before a fork and at the end of a process."""
+        self.engine.dispose()

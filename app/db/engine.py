@@ -1,0 +1,69 @@
+"""Engines for SQLite and PostgreSQL: every setting of a connection that the service relies on."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+
+BUSY_TIMEOUT_MS = 30_000
+STATEMENT_TIMEOUT_MS = 60_000
+WRITE = "tms_write"
+"""Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def make_engine(url: str, *, pool_size: int = 10) -> Engine:
+    """An engine for the URL with the settings that this service needs."""
+    if make_url(url).get_backend_name() == "sqlite":
+        return _sqlite(url)
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        json_serializer=_dumps,
+        json_deserializer=orjson.loads,
+        connect_args={
+            "connect_timeout": 10,
+            "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS} "
+            "-c idle_in_transaction_session_timeout=120000",
+        },
+    )
+
+
+def _sqlite(url: str) -> Engine:
+    engine = create_engine(
+        url,
+        json_serializer=_dumps,
+        json_deserializer=orjson.loads,
+        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "autocommit": sqlite3.LEGACY_TRANSACTION_CONTROL}
+        if hasattr(sqlite3, "LEGACY_TRANSACTION_CONTROL")
+        else {"timeout": BUSY_TIMEOUT_MS / 1000},
+    )
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver's own BEGIN comes too late for reads and cannot be IMMEDIATE: we send it ourselves.
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    # A transaction that begins as a reader and writes later can fail at once with "database is locked";
+    # one that takes the write lock first only waits.
+    write = connection.get_execution_options().get(WRITE)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

@@ -1,0 +1,38 @@
+"""The tables, one module per noun."""
+
+from app.db.models.accounts import Account, ApiKey, Domain, SmsSender
+from app.db.models.automations import TriggerFiring
+from app.db.models.base import Base
+from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
+from app.db.models.groups import Group
+from app.db.models.idempotency import IdempotencyRecord
+from app.db.models.lists import List, ListField
+from app.db.models.messages import Message
+from app.db.models.sends import Attachment, Recipient, RecipientStep, Send
+from app.db.models.webhooks import Event, Webhook, WebhookAttempt, WebhookSecret
+
+__all__ = [
+    "Account",
+    "AddressTrouble",
+    "ApiKey",
+    "Attachment",
+    "Base",
+    "BlockedAddress",
+    "Contact",
+    "Domain",
+    "Event",
+    "Group",
+    "IdempotencyRecord",
+    "List",
+    "ListField",
+    "Message",
+    "Recipient",
+    "RecipientStep",
+    "Send",
+    "SmsSender",
+    "TriggerFiring",
+    "Unsubscriber",
+    "Webhook",
+    "WebhookAttempt",
+    "WebhookSecret",
+]

@@ -1,0 +1,78 @@
+"""Accounts, their API keys, their sending domains and their sms senders."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.types import BigId, Json
+
+
+class Account(Timestamps, Base):
+    """A tenant. Nothing of one account is visible to another."""
+
+    __tablename__ = "accounts"
+
+    id: Mapped[Identity]
+    name: Mapped[str] = mapped_column(unique=True)
+    owner_email: Mapped[str | None]
+    owner_confirmed: Mapped[bool] = mapped_column(default=False)
+    allowed_networks: Mapped[list[Any]] = mapped_column(Json, default=list)
+    """CIDR texts; empty: any client may come."""
+    default_from_name: Mapped[str | None]
+    default_from_address: Mapped[str | None]
+    rate_limit: Mapped[str | None]
+    """In the form of the setting RATE_LIMIT; null: the setting holds."""
+
+
+class ApiKey(Base):
+    """A key, of which only the SHA-256 is kept (decisions: 3)."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    name: Mapped[str]
+    token_hash: Mapped[str] = mapped_column(unique=True)
+    token_hint: Mapped[str]
+    """The first characters, to tell keys apart in a listing."""
+    access_level: Mapped[str]
+    creation_time: Mapped[datetime]
+    expiry_time: Mapped[datetime | None]
+    """A key with an expiry date is incompatible with this API, even before that date (decisions: 1.3)."""
+    revoked_time: Mapped[datetime | None]
+
+
+class Domain(Base):
+    """A domain that the account may send from (specification: Other behaviours, 2)."""
+
+    __tablename__ = "domains"
+    __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    name: Mapped[str]
+    """Lower-case, international domains in their ASCII form."""
+    creation_time: Mapped[datetime]
+    verified_time: Mapped[datetime | None]
+    """Null until the domain counts as configured."""
+
+
+class SmsSender(Base):
+    """An approved sender of text messages; it may be assigned to one list (specification: Transactional send, 8)."""
+
+    __tablename__ = "sms_senders"
+    __table_args__ = (UniqueConstraint("account_id", "address"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    address: Mapped[str]
+    kind: Mapped[str]
+    """`virtual_number`, `number` or `alphanumeric`."""
+    list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
+    creation_time: Mapped[datetime]

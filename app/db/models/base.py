@@ -1,0 +1,39 @@
+"""What all tables share: naming of constraints, identity, and the account that every row belongs to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+from sqlalchemy import ForeignKey, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from app.db.types import BigId, UtcDateTime
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """The declarative base of all models."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map: ClassVar = {datetime: UtcDateTime}
+    __table_args__: ClassVar[Any] = {"sqlite_autoincrement": True}
+
+
+Identity = Annotated[int, mapped_column(BigId, primary_key=True, autoincrement=True)]
+BigInt = Annotated[int, mapped_column(BigId)]
+AccountId = Annotated[int, mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))]
+
+
+class Timestamps:
+    """The two times that resources show, cut to the second."""
+
+    creation_time: Mapped[datetime]
+    last_modified_time: Mapped[datetime]

@@ -1,0 +1,117 @@
+"""Contacts, and the account's unsubscribed and blocked addresses."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.types import BigId, Json
+
+
+class Contact(Timestamps, Base):
+    """A person in a list (specification: Contact).
+
+    `email_key` is the email in the form in which addresses are compared. `identifier` is what must be unique in the
+    list: the email key, or the mobile in a list without an email field; null where the list allows duplicates, so
+    that one unique index serves every list and two sends at the same moment create one contact (decisions: 5).
+    `values` holds the list field values by key, without nulls.
+    """
+
+    __tablename__ = "contacts"
+    __table_args__ = (
+        UniqueConstraint("list_id", "identifier"),
+        Index("ix_contacts_page", "list_id", "creation_time", "id"),
+        Index("ix_contacts_email", "list_id", "email_key"),
+        Index("ix_contacts_mobile", "list_id", "mobile"),
+        Index("ix_contacts_account_email", "account_id", "email_key"),
+        Index("ix_contacts_account_mobile", "account_id", "mobile"),
+        Index(
+            "ix_contacts_values",
+            "values",
+            postgresql_using="gin",
+            postgresql_ops={"values": "jsonb_path_ops"},
+        ).ddl_if(dialect="postgresql"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
+    email: Mapped[str | None]
+    email_key: Mapped[str | None]
+    mobile: Mapped[str | None]
+    identifier: Mapped[str | None]
+    subscribed_email: Mapped[bool] = mapped_column(default=True)
+    subscribed_mobile: Mapped[bool] = mapped_column(default=True)
+    is_active: Mapped[bool] = mapped_column(default=True)
+    double_opt_in: Mapped[bool] = mapped_column(default=False)
+    double_opt_in_time: Mapped[datetime | None]
+    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+
+
+class Unsubscriber(Base):
+    """An address that does not want messages: of one list, or of the whole account where `list_id` is null."""
+
+    __tablename__ = "unsubscribers"
+    __table_args__ = (
+        Index(
+            "uq_unsubscribers_list",
+            "account_id",
+            "kind",
+            "address",
+            "list_id",
+            unique=True,
+            postgresql_where=text("list_id IS NOT NULL"),
+            sqlite_where=text("list_id IS NOT NULL"),
+        ),
+        Index(
+            "uq_unsubscribers_account",
+            "account_id",
+            "kind",
+            "address",
+            unique=True,
+            postgresql_where=text("list_id IS NULL"),
+            sqlite_where=text("list_id IS NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
+    kind: Mapped[str]
+    """`email` or `mobile`."""
+    address: Mapped[str]
+    """Normalised: emails as `email_key`."""
+    creation_time: Mapped[datetime]
+
+
+class BlockedAddress(Base):
+    """An address that the account does not send to any more, whatever the list (decisions: 5)."""
+
+    __tablename__ = "blocked_addresses"
+    __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    kind: Mapped[str]
+    address: Mapped[str]
+    reason: Mapped[str]
+    creation_time: Mapped[datetime]
+
+
+class AddressTrouble(Base):
+    """Temporary bounces of an address since its last delivery; five of them block it (decisions: 5)."""
+
+    __tablename__ = "address_troubles"
+    __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    kind: Mapped[str]
+    address: Mapped[str]
+    temporary_bounces: Mapped[int]

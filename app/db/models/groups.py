@@ -1,0 +1,35 @@
+"""Transactional groups: the reports of sends."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity
+
+
+class Group(Base):
+    """A report that collects the results of sends (specification: Transactional group). Counters count recipients."""
+
+    __tablename__ = "transactional_groups"
+    __table_args__ = (
+        UniqueConstraint("account_id", "name"),
+        Index("ix_transactional_groups_page", "account_id", "creation_time", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    type: Mapped[str]
+    name: Mapped[str]
+    creation_time: Mapped[datetime]
+    last_sent_time: Mapped[datetime]
+    sent: Mapped[int] = mapped_column(default=0)
+    failed_contacts: Mapped[int] = mapped_column(default=0)
+    bounced: Mapped[int] = mapped_column(default=0)
+    delivered: Mapped[int] = mapped_column(default=0)
+    opened: Mapped[int] = mapped_column(default=0)
+    clicked: Mapped[int] = mapped_column(default=0)
+    unsubscribed: Mapped[int] = mapped_column(default=0)

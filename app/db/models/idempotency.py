@@ -1,0 +1,30 @@
+"""Remembered answers of requests that carried an Idempotency-Key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, UniqueConstraint
+from sqlalchemy.orm import Mapped
+
+from app.db.models.base import AccountId, Base, Identity
+
+
+class IdempotencyRecord(Base):
+    """A key in use: `status` is null while the first request is in progress (decisions: 6)."""
+
+    __tablename__ = "idempotency_records"
+    __table_args__ = (
+        UniqueConstraint("account_id", "key"),
+        Index("ix_idempotency_records_time", "creation_time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    key: Mapped[str]
+    fingerprint: Mapped[str]
+    """SHA-256 of method, path with query, and body."""
+    creation_time: Mapped[datetime]
+    status: Mapped[int | None]
+    body: Mapped[str | None]

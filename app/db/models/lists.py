@@ -1,0 +1,48 @@
+"""Lists and their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.types import BigId, Json
+
+
+class List(Timestamps, Base):
+    """A list of contacts (specification: List)."""
+
+    __tablename__ = "lists"
+    __table_args__ = (
+        Index("ix_lists_page", "account_id", "creation_time", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    name: Mapped[str | None]
+    system: Mapped[bool] = mapped_column(default=False)
+    allow_duplicates: Mapped[bool] = mapped_column(default=False)
+    stop_words: Mapped[list[Any]] = mapped_column(Json, default=list)
+
+
+class ListField(Base):
+    """One field of a list; `key` is the name by the key rule (specification: Contact, list field key rule)."""
+
+    __tablename__ = "list_fields"
+    __table_args__ = (
+        UniqueConstraint("list_id", "key"),
+        Index("ix_list_fields_order", "list_id", "position"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
+    position: Mapped[int]
+    name: Mapped[str]
+    key: Mapped[str]
+    type: Mapped[str]
+    options: Mapped[list[Any]] = mapped_column(Json, default=list)

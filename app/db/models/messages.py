@@ -1,0 +1,30 @@
+"""Stored messages: the templates that a send may refer to."""
+
+from __future__ import annotations
+
+from sqlalchemy import Index
+from sqlalchemy.orm import Mapped
+
+from app.db.models.base import AccountId, Base, Identity, Timestamps
+
+
+class Message(Timestamps, Base):
+    """A message and its content (specification: Message, Message content)."""
+
+    __tablename__ = "messages"
+    __table_args__ = (
+        Index("ix_messages_page", "account_id", "creation_time", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    name: Mapped[str]
+    type: Mapped[str]
+    subject: Mapped[str | None]
+    from_name: Mapped[str | None]
+    from_address: Mapped[str | None]
+    reply_to: Mapped[str | None]
+    thumbnail_url: Mapped[str | None]
+    body_html: Mapped[str | None]
+    body_text: Mapped[str | None]

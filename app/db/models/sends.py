@@ -1,0 +1,135 @@
+"""Sends, their recipients (which are the queue), their attachments and each recipient's timeline."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, LargeBinary, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.types import BigId, Json
+
+
+class Send(Base):
+    """One accepted request, with the content as it was then: a message changed later does not change it."""
+
+    __tablename__ = "sends"
+    __table_args__ = (Index("ix_sends_account", "account_id", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    request_id: Mapped[str]
+    creation_time: Mapped[datetime]
+    type: Mapped[str]
+    list_id: Mapped[BigInt | None]
+    group_id: Mapped[BigInt]
+    group_name: Mapped[str]
+    message_id: Mapped[BigInt | None]
+    unsubscribe_type: Mapped[str | None]
+    subject: Mapped[str | None]
+    from_name: Mapped[str | None]
+    from_address: Mapped[str]
+    reply_to: Mapped[str | None]
+    bcc_address: Mapped[str | None]
+    body_html: Mapped[str | None]
+    body_text: Mapped[str | None]
+    include_unsubscribed: Mapped[bool] = mapped_column(default=False)
+    recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
+
+
+class Recipient(Base):
+    """One person of a send, and its place in the queue.
+
+    `state` is queued, sending, sent, delivered, bounced or failed (decisions: 8). A queued row is due at `due_time`;
+    a row that is being sent belongs to `worker` until `lease_time`. Ids of list, group, message and contact stand
+    here without foreign keys, because a report outlives what it tells of.
+    """
+
+    __tablename__ = "recipients"
+    __table_args__ = (
+        Index(
+            "ix_recipients_due",
+            "account_id",
+            "due_time",
+            "id",
+            postgresql_where=text("state = 'queued'"),
+            sqlite_where=text("state = 'queued'"),
+        ),
+        Index(
+            "ix_recipients_lease",
+            "lease_time",
+            postgresql_where=text("state = 'sending'"),
+            sqlite_where=text("state = 'sending'"),
+        ),
+        Index(
+            "ix_recipients_sent_contacts",
+            "message_id",
+            "sent_time",
+            "contact_id",
+            postgresql_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
+            sqlite_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
+        ),
+        Index("ix_recipients_send", "send_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    uuid: Mapped[str] = mapped_column(unique=True)
+    account_id: Mapped[AccountId]
+    send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
+    group_id: Mapped[BigInt]
+    message_id: Mapped[BigInt | None]
+    list_id: Mapped[BigInt | None]
+    contact_id: Mapped[BigInt | None]
+    type: Mapped[str]
+    email: Mapped[str | None]
+    mobile: Mapped[str | None]
+    values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
+    """Wildcard values as given, numbers as they came."""
+    state: Mapped[str]
+    reason: Mapped[str | None]
+    """Why it failed or bounced."""
+    creation_time: Mapped[datetime]
+    due_time: Mapped[datetime]
+    lease_time: Mapped[datetime | None]
+    worker: Mapped[str | None]
+    attempts: Mapped[int] = mapped_column(default=0)
+    sent_time: Mapped[datetime | None]
+    first_open_time: Mapped[datetime | None]
+    last_open_time: Mapped[datetime | None]
+    open_type: Mapped[str]
+    """`not_opened`, `html`, `text` or `sms`."""
+
+
+class Attachment(Base):
+    """A file of a send: of all its recipients, or of one where `recipient_id` is given."""
+
+    __tablename__ = "attachments"
+    __table_args__ = (Index("ix_attachments_send", "send_id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
+    recipient_id: Mapped[BigInt | None]
+    position: Mapped[int]
+    name: Mapped[str]
+    mime_type: Mapped[str]
+    content_id: Mapped[str]
+    """Without angle brackets, of the form content_<generated id>."""
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class RecipientStep(Base):
+    """One step of a recipient's way: what happened, when, and the other side's own words."""
+
+    __tablename__ = "recipient_steps"
+    __table_args__ = (Index("ix_recipient_steps_recipient", "recipient_id", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    recipient_id: Mapped[int] = mapped_column(BigId, ForeignKey("recipients.id", ondelete="CASCADE"))
+    time: Mapped[datetime]
+    step: Mapped[str]
+    detail: Mapped[str | None]

@@ -1,0 +1,90 @@
+"""Webhooks, their secrets, the outbox of events and the log of attempts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity
+from app.db.types import BigId
+
+
+class Webhook(Base):
+    """An application URL that receives events, and the state of its dispatch (decisions: 9).
+
+    `batch_id` is the `jti` of a batch whose last try failed; its events carry it too, so that the batch keeps its id
+    and its events until it is accepted or they expire.
+    """
+
+    __tablename__ = "webhooks"
+    __table_args__ = (UniqueConstraint("account_id", "url"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    url: Mapped[str]
+    creation_time: Mapped[datetime]
+    due_time: Mapped[datetime]
+    """No request starts before this."""
+    lease_time: Mapped[datetime | None]
+    """Set while a request is in flight: one at a time per webhook."""
+    worker: Mapped[str | None]
+    failures: Mapped[int] = mapped_column(default=0)
+    """Failed tries since the last success."""
+    batch_id: Mapped[str | None]
+    dropped_events: Mapped[int] = mapped_column(default=0)
+
+
+class WebhookSecret(Base):
+    """A signing secret, encrypted; every secret of a webhook signs until it is removed."""
+
+    __tablename__ = "webhook_secrets"
+    __table_args__ = (UniqueConstraint("webhook_id", "key_id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
+    key_id: Mapped[str]
+    secret: Mapped[str]
+    """A Fernet token under a key derived from SECRET_KEY."""
+    creation_time: Mapped[datetime]
+
+
+class Event(Base):
+    """One event for one webhook, written in the transaction of the change it reports. `id` is the order."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index("ix_events_webhook", "webhook_id", "id"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
+    payload: Mapped[str]
+    """The event's JSON, ready to be joined into a body."""
+    batch_id: Mapped[str | None]
+    first_failed_time: Mapped[datetime | None]
+
+
+class WebhookAttempt(Base):
+    """One request to a webhook, kept for RETENTION_DAYS."""
+
+    __tablename__ = "webhook_attempts"
+    __table_args__ = (
+        Index("ix_webhook_attempts_webhook", "webhook_id", "id"),
+        Index("ix_webhook_attempts_time", "time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
+    batch_id: Mapped[str]
+    time: Mapped[datetime]
+    events: Mapped[int]
+    status: Mapped[int | None]
+    """Null where there was no response."""
+    outcome: Mapped[str]
+    """`delivered`, `failed` or `gone`."""
+    detail: Mapped[str | None]
+    milliseconds: Mapped[int]

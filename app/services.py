@@ -1,0 +1,34 @@
+"""What a process works with: settings, database, Redis, wake-ups and transports, made once and passed to the use cases."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from redis import Redis
+
+from app.db.database import Database
+from app.queueing import WakeUps
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of one process. `stopping` is set when the process has been asked to end: long work looks at it."""
+
+    settings: Settings
+    database: Database
+    redis: Redis
+    wake_ups: WakeUps
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+
+def make_services(settings: Settings) -> Services:
+    """Nothing is connected yet: connections open when they are first used, also after a fork."""
+    redis = Redis.from_url(settings.redis_url, socket_connect_timeout=2, socket_timeout=5, health_check_interval=30)
+    return Services(
+        settings=settings,
+        database=Database(settings.database_url, pool_size=settings.database_pool),
+        redis=redis,
+        wake_ups=WakeUps(redis),
+    )

@@ -1,0 +1,309 @@
+"""Settings: one frozen object made from environment variables, checked at start.
+
+Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, its
+default, and one sentence of meaning. A wrong value is one clear line and ends the start (contract: Settings).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import ipaddress
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
+RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+LONGEST_SOCKET_PATH = 100
+
+
+class SettingsError(Exception):
+    """A setting whose value cannot be used; the text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`count` requests in each window of `seconds`."""
+
+    count: int
+    seconds: int
+
+
+def parse_switch(text: str) -> bool:
+    """`1 0 on off true false yes no`, in any case."""
+    try:
+        return SWITCHES[text.strip().lower()]
+    except KeyError:
+        raise ValueError("must be one of 1, 0, on, off, true, false, yes, no") from None
+
+
+def parse_rate(text: str) -> Rate | None:
+    """`N/second`, `N/minute`, `N/hour`; None for `off`."""
+    text = text.strip().lower()
+    if text == "off":
+        return None
+    found = RATE.fullmatch(text)
+    if not found or int(found[1]) == 0:
+        raise ValueError("must be N/second, N/minute, N/hour or off")
+    return Rate(int(found[1]), SECONDS[found[2]])
+
+
+def parse_whole(least: int) -> Callable[[str], int]:
+    """A parser of whole numbers of at least `least`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,12}", text.strip()) or int(text) < least:
+            raise ValueError(f"must be a whole number of {least} or more")
+        return int(text)
+
+    return parse
+
+
+def parse_seconds(text: str) -> float:
+    """A number of seconds, 0 or more."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()):
+        raise ValueError("must be a number of seconds, such as 10 or 0.5")
+    return float(text)
+
+
+def parse_database_url(text: str) -> str:
+    """Any SQLAlchemy URL for SQLite or PostgreSQL; plain `postgresql://` is taken as psycopg's."""
+    for plain in ("postgresql://", "postgres://"):
+        if text.startswith(plain):
+            return "postgresql+psycopg://" + text[len(plain) :]
+    if not text.startswith(("postgresql+psycopg://", "sqlite:///")):
+        raise ValueError("must begin with postgresql+psycopg://, postgresql:// or sqlite:///")
+    return text
+
+
+def parse_redis_url(text: str) -> str:
+    """`redis://`, `rediss://` or `unix://`."""
+    if not text.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("must begin with redis://, rediss:// or unix://")
+    return text
+
+
+def parse_public_url(text: str) -> str:
+    """An absolute http or https URL, kept without a slash at its end."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http or https URL")
+    return text.rstrip("/")
+
+
+def parse_log_format(text: str) -> str:
+    """`json` or `console`."""
+    if text not in ("json", "console"):
+        raise ValueError("must be json or console")
+    return text
+
+
+def _setting(
+    variable: str, default: Any, meaning: str, parse: Callable[[str], Any] = str, shown: str | None = None
+) -> Any:
+    """A field read from `variable`. `shown` stands in the documentation for a default that is computed."""
+    return field(
+        default=default,
+        metadata={"variable": variable, "parse": parse, "meaning": meaning, "shown": shown},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set. Times are in seconds, sizes in bytes."""
+
+    host: str = _setting("HOST", "127.0.0.1", "address that the API listens on")
+    port: int = _setting("PORT", 8000, "port that the API listens on", parse_whole(1))
+    data_dir: Path = _setting(
+        "DATA_DIR", Path("var"), "folder of the SQLite file, of the own Redis, of the outboxes and of the secret", Path
+    )
+    web_workers: int = _setting("WEB_WORKERS", 2, "API processes", parse_whole(1))
+    web_threads: int = _setting("WEB_THREADS", 4, "threads in each API process", parse_whole(1))
+    send_workers: int = _setting("SEND_WORKERS", 1, "processes that send messages", parse_whole(1))
+    send_connections: int = _setting(
+        "SEND_CONNECTIONS", 4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
+    )
+    seed: str = _setting("SEED", "", "seed file of the first start of `make run`", shown="the demo")
+    database_url: str = _setting(
+        "DATABASE_URL",
+        "",
+        "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` is taken as that)",
+        parse_database_url,
+        "SQLite file in `DATA_DIR`",
+    )
+    database_pool: int = _setting(
+        "DATABASE_POOL", 10, "PostgreSQL connections that one process keeps at most", parse_whole(1)
+    )
+    redis_url: str = _setting(
+        "REDIS_URL", "", "Redis or Valkey", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`"
+    )
+    email_transport_url: str = _setting(
+        "EMAIL_TRANSPORT_URL",
+        "",
+        "mail relay: `smtp://user:pass@host:port`, `smtps://…`, `file:///folder`",
+        shown="`file://` folder `mail` in `DATA_DIR`",
+    )
+    sms_transport_url: str = _setting(
+        "SMS_TRANSPORT_URL", "", "sms gateway: `file:///folder`", shown="`file://` folder `sms` in `DATA_DIR`"
+    )
+    public_url: str = _setting(
+        "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`"
+    )
+    require_https: bool = _setting(
+        "REQUIRE_HTTPS",
+        False,
+        "refuse plain http with `ssl_required`",
+        parse_switch,
+        "off when `PUBLIC_URL` is a loopback http address, else on",
+    )
+    trusted_proxies: int = _setting(
+        "TRUSTED_PROXIES", 0, "proxies in front whose `X-Forwarded-*` headers are believed", parse_whole(0)
+    )
+    secret_key: str = _setting(
+        "SECRET_KEY",
+        "",
+        "signs tokens and encrypts stored secrets; the same for all processes, 32 characters or more",
+        shown="generated once into `DATA_DIR`",
+    )
+    webhook_spacing: float = _setting(
+        "WEBHOOK_SPACING", 10.0, "seconds between the starts of two batches of one webhook", parse_seconds
+    )
+    webhook_allow_private: bool = _setting(
+        "WEBHOOK_ALLOW_PRIVATE",
+        False,
+        "webhooks may use http and reach non-global addresses (development)",
+        parse_switch,
+    )
+    webhook_expiry: int = _setting(
+        "WEBHOOK_EXPIRY", 86400, "seconds after its first failed try at which an event is dropped", parse_whole(1)
+    )
+    rate_limit: Rate | None = _setting(
+        "RATE_LIMIT",
+        Rate(6000, 60),
+        "requests per key: `N/second`, `N/minute`, `N/hour` or `off`; an account may have its own",
+        parse_rate,
+        "`6000/minute`",
+    )
+    retry_delay: float = _setting(
+        "RETRY_DELAY", 30.0, "seconds before the first retry of a deferred message; they grow from there", parse_seconds
+    )
+    retry_period: int = _setting(
+        "RETRY_PERIOD", 86400, "seconds for which a deferred message is tried again", parse_whole(1)
+    )
+    max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
+    max_request_bytes: int = _setting("MAX_REQUEST_BYTES", 32 * 1024 * 1024, "largest request body", parse_whole(1024))
+    max_attachments: int = _setting("MAX_ATTACHMENTS", 20, "attachments per recipient", parse_whole(0))
+    max_attachment_bytes: int = _setting(
+        "MAX_ATTACHMENT_BYTES", 10 * 1024 * 1024, "decoded bytes of all attachments of a recipient", parse_whole(0)
+    )
+    idempotency_hours: int = _setting(
+        "IDEMPOTENCY_HOURS", 24, "hours for which an Idempotency-Key is remembered", parse_whole(1)
+    )
+    retention_days: int = _setting(
+        "RETENTION_DAYS", 30, "days for which webhook attempts and automation triggers are kept", parse_whole(1)
+    )
+    metrics_local_only: bool = _setting(
+        "METRICS_LOCAL_ONLY", False, "answer /metrics to the loopback address only", parse_switch
+    )
+    log_format: str = _setting(
+        "LOG_FORMAT", "json", "`json` or `console`", parse_log_format, "`console` on a terminal, else `json`"
+    )
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this process. Creates `DATA_DIR` and the generated secret. Raises `SettingsError`."""
+    environ = os.environ if environ is None else environ
+    given = _given(environ)
+    plain = Settings(**given)
+    return _completed(plain, given)
+
+
+def _given(environ: Mapping[str, str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for one in fields(Settings):
+        text = environ.get(one.metadata["variable"], "").strip()
+        if not text:
+            continue
+        try:
+            given[one.name] = one.metadata["parse"](text)
+        except ValueError as error:
+            raise SettingsError(f"{one.metadata['variable']}={_masked(text)}: {error}") from None
+    return given
+
+
+def _masked(text: str) -> str:
+    """A value without the password of a URL, for error lines."""
+    return re.sub(r"//[^@/]*@", "//***@", text)
+
+
+def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """Fills in the defaults that follow from other settings."""
+    data_dir = settings.data_dir.absolute()
+    _make_folder(data_dir)
+    public_url = settings.public_url or f"http://{_bracketed(settings.host)}:{settings.port}"
+    changes: dict[str, Any] = {
+        "data_dir": data_dir,
+        "database_url": settings.database_url or f"sqlite:///{data_dir / 'tms.sqlite3'}",
+        "redis_url": settings.redis_url or f"unix://{own_redis_socket(data_dir)}",
+        "email_transport_url": settings.email_transport_url or f"file://{data_dir / 'mail'}",
+        "sms_transport_url": settings.sms_transport_url or f"file://{data_dir / 'sms'}",
+        "public_url": public_url,
+        "require_https": given.get("require_https", not _is_loopback_http(public_url)),
+        "secret_key": settings.secret_key or _generated_secret(data_dir),
+        "log_format": given.get("log_format", "console" if sys.stderr.isatty() else "json"),
+    }
+    if len(changes["secret_key"]) < 32:
+        raise SettingsError("SECRET_KEY: must have 32 characters or more")
+    values = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    return Settings(**{**values, **changes})
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"DATA_DIR={folder}: cannot be created: {error.strerror}") from None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_loopback_http(url: str) -> bool:
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
+
+
+def own_redis_socket(data_dir: Path) -> Path:
+    """The socket of the own Redis of a data folder. A path too long for a socket is replaced by one under /tmp."""
+    path = data_dir / "redis.sock"
+    if len(str(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:16]
+    return Path("/tmp") / f"tms-{os.getuid()}-{digest}.sock"
+
+
+def _generated_secret(data_dir: Path) -> str:
+    """The secret kept in the data folder, made by whichever process comes first; a link makes it appear whole."""
+    path = data_dir / "secret_key"
+    if not path.exists():
+        draft = data_dir / f".secret_key.{os.getpid()}"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(48))
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text("ascii").strip()
