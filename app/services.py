@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass, field
 
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from app.db.database import Database
 from app.queueing import WakeUps
@@ -25,10 +27,22 @@ class Services:
 
 def make_services(settings: Settings) -> Services:
     """Nothing is connected yet: connections open when they are first used, also after a fork."""
-    redis = Redis.from_url(settings.redis_url, socket_connect_timeout=2, socket_timeout=5, health_check_interval=30)
+    redis = connect_redis(settings.redis_url)
     return Services(
         settings=settings,
         database=Database(settings.database_url, pool_size=settings.database_pool),
         redis=redis,
         wake_ups=WakeUps(redis),
+    )
+
+
+def connect_redis(url: str) -> Redis:
+    """A client that tries once more over a fresh connection, and no longer: the library's own ten tries would hold a
+    request for many seconds while Redis is away."""
+    return Redis.from_url(
+        url,
+        socket_connect_timeout=2,
+        socket_timeout=5,
+        health_check_interval=30,
+        retry=Retry(NoBackoff(), 1),
     )

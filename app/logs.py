@@ -1,0 +1,90 @@
+"""Logs: one line per record on standard error, as JSON or for a person, each with the request id that caused it.
+
+The HTTP guard sets `request_id` for a request, and a worker sets it to that of the send it works on, so that one
+search finds a request's whole way. Never log tokens, bodies or passwords: log ids.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from app.settings import Settings
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The `X-Request-Id` of the request on whose behalf this context works."""
+
+QUIET = {"rq.worker": logging.WARNING, "rq.job": logging.WARNING, "alembic": logging.WARNING}
+"""Loggers that tell of every step; a wake-up is no news."""
+
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "request_id", "taskName"}
+"""What every record has; the rest was given as `extra`."""
+
+
+def configure(settings: Settings) -> None:
+    """Sends all records of this process to standard error in the form of `LOG_FORMAT`. May be called again."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else ConsoleFormatter())
+    handler.addFilter(_add_request_id)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.INFO)
+    logging.captureWarnings(True)
+    for name, level in QUIET.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    if getattr(record, "request_id", None) is None:
+        record.request_id = request_id.get()
+    return True
+
+
+def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What the caller added with `extra=`."""
+    return {name: value for name, value in vars(record).items() if name not in STANDARD}
+
+
+def moment(record: logging.LogRecord) -> datetime:
+    """When the record was made, in UTC."""
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, request_id, process, extra fields, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A value that JSON does not know is written as its text."""
+        line: dict[str, Any] = {
+            "time": moment(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": getattr(record, "request_id", None),
+            "process": record.process,
+            **extra_fields(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class ConsoleFormatter(logging.Formatter):
+    """Time, level, logger, message and extra fields for a terminal; the traceback follows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The time is local, as a person at the terminal reads it."""
+        parts = [
+            moment(record).astimezone().strftime("%H:%M:%S"),
+            f"{record.levelname.lower():7}",
+            f"{record.name}:",
+            record.getMessage(),
+        ]
+        fields = {"request_id": getattr(record, "request_id", None), **extra_fields(record)}
+        parts += [f"{name}={value}" for name, value in fields.items() if value is not None]
+        line = " ".join(parts)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
