@@ -1,4 +1,4 @@
-"""What a process works with: settings, database, Redis, wake-ups and transports, made once and passed to the use cases."""
+"""What a process works with, made once and passed to the use cases: settings, database, Redis, wake-ups."""
 
 from __future__ import annotations
 
