@@ -1,0 +1,115 @@
+"""A `Query` to SQL, the same for SQLite and PostgreSQL; every value is a bound parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    false,
+    func,
+    literal,
+    not_,
+    or_,
+    type_coerce,
+)
+from sqlalchemy.sql.expression import Grouping
+
+from app.query.conditions import After, Alternative, Before, Between, Condition, Equals, IsNull, Query
+from app.query.dates import as_text
+from app.query.fields import Kind
+
+Columns = Mapping[str, ColumnElement[Any]]
+"""Filter name -> the SQL expression that it compares.
+
+- `Kind.EMAIL`: the address in lower case.
+- `Kind.DATE` and `Kind.DATETIME`: the ISO text of the list field value.
+- `Kind.TIMESTAMP`: a `UtcDateTime`. List field values: typed, as by `values[key].as_string()`.
+"""
+
+GROUP_SIZE = 100
+
+Row = TypeVar("Row")
+
+
+def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
+    """The conditions that a row of the collection must all meet."""
+    return _shallow(and_, [_condition(condition, columns[condition.filter.name]) for condition in query.conditions])
+
+
+def page(select: Select[Any], query: Query, order_by: Sequence[ColumnElement[Any]]) -> Select[Any]:
+    """The rows of the page and one more, which tells whether there is a next page; see `cut`."""
+    # 64 bits by name: a plain integer would be 32 bits wide in PostgreSQL and fail for a large offset.
+    offset = literal(query.offset, BigInteger())
+    return select.order_by(*order_by).limit(query.limit + 1).offset(offset)
+
+
+def cut(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
+    """The rows that the page shows, and whether there is a next page."""
+    return rows[: query.limit], len(rows) > query.limit
+
+
+def count(select: Select[Any]) -> Select[int]:
+    """The number of rows that the select would give, for `limit=0`; it must not group."""
+    return select.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+
+
+def _condition(condition: Condition, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    matches = _any_of(condition.alternatives, column, condition.filter.kind)
+    if condition.op != "ne":
+        return matches
+    if IsNull() in condition.alternatives:
+        return not_(matches)
+    # A null is not equal to anything, but SQL would not say so (decisions: 4).
+    return or_(column.is_(None), not_(matches))
+
+
+def _any_of(alternatives: Sequence[Alternative], column: ColumnElement[Any], kind: Kind) -> ColumnElement[bool]:
+    if kind in (Kind.DATE, Kind.DATETIME):
+        alternatives = [text for alternative in alternatives for text in as_text(alternative)]
+    terms = []
+    values = [alternative.value for alternative in alternatives if isinstance(alternative, Equals)]
+    if values:
+        terms.append(_equals(column, values, kind))
+    terms += [_term(other, column, kind) for other in alternatives if not isinstance(other, Equals)]
+    return or_(*_shallow(or_, terms)) if terms else false()
+
+
+def _equals(column: ColumnElement[Any], values: Sequence[object], kind: Kind) -> ColumnElement[bool]:
+    if len(values) == 1:
+        return column == literal(values[0], _type(column, kind))
+    return column.in_(bindparam(None, values, type_=_type(column, kind), unique=True, expanding=True))
+
+
+def _term(alternative: Alternative, column: ColumnElement[Any], kind: Kind) -> ColumnElement[bool]:
+    def bound(value: object) -> ColumnElement[Any]:
+        return literal(value, _type(column, kind))
+
+    match alternative:
+        case Between(low, high):
+            return column.between(bound(low), bound(high))
+        case After(low):
+            return column > bound(low)
+        case Before(high):
+            return column < bound(high)
+    return column.is_(None)
+
+
+def _type(column: ColumnElement[Any], kind: Kind) -> Any:
+    """A client's integer may be larger than a narrow column, so it is bound with 64 bits."""
+    return BigInteger() if kind is Kind.INTEGER else column.type
+
+
+def _shallow(join: Callable[..., ColumnElement[bool]], terms: list[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+    """The terms, in groups when they are many: SQLite refuses expressions that nest 1,000 deep, as a chain does."""
+    if len(terms) <= GROUP_SIZE:
+        return terms
+    groups = (terms[start : start + GROUP_SIZE] for start in range(0, len(terms), GROUP_SIZE))
+    # SQLAlchemy would merge a chain that is only in parentheses into the chain around it.
+    return [type_coerce(Grouping(join(*group)), Boolean()) for group in groups]

@@ -1,0 +1,87 @@
+"""What a query says, free of both its text and its SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from app.query.fields import Filter
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+
+Value = bool | int | float | str | date | datetime
+"""Instants are aware and in UTC; date-times of list fields are naive. Integers fit into 64 bits, strings into UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """Exactly this value."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """No value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """From `low` to `high`, both included."""
+
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Strictly greater."""
+
+    low: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Strictly less."""
+
+    high: Value
+
+
+Alternative = Equals | IsNull | Between | After | Before
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One filter parameter: `eq` and `in` match rows that fit an alternative, `ne` all others, nulls included.
+
+    No alternative is left where the client asked for a value that no row can hold.
+    """
+
+    filter: Filter
+    op: Literal["eq", "ne", "in"]
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A valid query. `Query()` is that of a request without parameters.
+
+    `limit` 0 asks for the count alone; `fields` is None when all are shown; `zone` None means UTC. `pairs` are the
+    parameters as they came, from which the links to other pages are built.
+    """
+
+    limit: int = DEFAULT_LIMIT
+    offset: int = 0
+    fields: tuple[str, ...] | None = None
+    expand: frozenset[str] = frozenset()
+    zone: ZoneInfo | None = None
+    conditions: tuple[Condition, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether the client wants the number of matching items and no items (decisions: 4)."""
+        return self.limit == 0

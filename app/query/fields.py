@@ -1,0 +1,54 @@
+"""What a client may ask of a resource: its filters, its fields and what it can embed.
+
+Each noun declares one `Resource`; for contacts it is made per list, because list field keys are filters too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """The type of a filter's value, and with it how the value is written and compared (decisions: 4)."""
+
+    INTEGER = auto()
+    FLOAT = auto()
+    STRING = auto()
+    """Exact and case-sensitive."""
+    EMAIL = auto()
+    """Without regard to case."""
+    ENUM = auto()
+    """One of the filter's options."""
+    BOOLEAN = auto()
+    TIMESTAMP = auto()
+    """An instant; values without an offset are read in the zone of `_tz`."""
+    DATE = auto()
+    """A day of a list field, never shifted."""
+    DATETIME = auto()
+    """A day, or a time of day without a zone, of a list field; never shifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One filter: the parameter's name without operator, its kind and, for `Kind.ENUM`, the values that exist."""
+
+    name: str
+    kind: Kind
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource as its clients may query it.
+
+    `collection` is the key in `_embedded`, `fields` are the names that `?fields=` takes, `expands` those of
+    `?expand=`. A resource without a collection, such as message content, has no filters.
+    """
+
+    name: str
+    collection: str
+    filters: Mapping[str, Filter]
+    fields: tuple[str, ...]
+    expands: tuple[str, ...] = ()

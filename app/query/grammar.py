@@ -1,0 +1,193 @@
+"""Query parameters to a `Query`: what `GET` of a collection and of an instance understand.
+
+Every parameter is read on its own and all errors are reported at once, in the order of the parameters
+(specification: Common query conventions, Filter errors; decisions: 4 and 11). The methods that write are in
+`app.query.writes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from app.errors import ServiceError
+from app.query.conditions import MAX_LIMIT, Alternative, Condition, Query
+from app.query.fields import Filter, Resource
+from app.query.parameters import Parameter, check_bare, check_once, each, refusal, shown, unexpected
+from app.query.times import zone_named
+from app.query.values import expected, read_element, read_integer, read_value, split_list
+from app.query.writes import parse_delete_ids, parse_remove_unsubscribers, parse_write
+
+__all__ = [
+    "Condition",
+    "Query",
+    "parse_collection",
+    "parse_delete_ids",
+    "parse_instance",
+    "parse_remove_unsubscribers",
+    "parse_write",
+]
+
+MAX_ELEMENTS = 1000
+MAX_VALUES = 5_000
+"""Of a whole query, all lists together: more would hold the database up for seconds."""
+MAX_OFFSET = 2**63 - 1 - (MAX_LIMIT + 1)
+"""Where a longer offset is cut, so that the end of the page still is a 64-bit number. No collection is that long."""
+
+OPERATORS: dict[str | None, Literal["eq", "ne", "in"]] = {None: "eq", "ne": "ne", "in": "in"}
+
+NEVER = {
+    "q": ("text_search_not_supported", "q: there is no text search. Filter by field instead, as in ?name=Welcome."),
+    "order_by": ("invalid_order_by", "order_by: the order cannot be chosen; collections come newest first."),
+}
+"""Parameters that no `GET` takes, refused with a code of their own."""
+
+
+def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
+    """The query of a `GET` of a collection; `pairs` are the decoded parameters in their order.
+
+    Raises `ServiceError` with the code of the first error and the errors of all parameters.
+    """
+    return _parse(pairs, resource, COLLECTION_CONTROLS, resource.filters)
+
+
+def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
+    """The query of a `GET` of an instance, which knows `fields`, `expand` and `_tz` only; raises as above."""
+    return _parse(pairs, resource, INSTANCE_CONTROLS, {})
+
+
+def _parse(
+    pairs: Sequence[tuple[str, str]],
+    resource: Resource,
+    controls: Mapping[str, Control],
+    filters: Mapping[str, Filter],
+) -> Query:
+    zone = _zone_of(pairs)
+    found: dict[str, Any] = {}
+    seen: set[str] = set()
+    conditions: list[Condition] = []
+
+    def take(parameter: Parameter) -> None:
+        name = parameter.name
+        if name in controls:
+            check_bare(parameter)
+            check_once(parameter, seen)
+            attribute, read = controls[name]
+            found[attribute] = read(parameter.value, resource)
+        elif name in filters:
+            conditions.append(_condition(parameter, filters[name], zone))
+        elif name in NEVER:
+            code, detail = NEVER[name]
+            raise refusal(code, name, detail)
+        else:
+            raise unexpected(parameter, resource)
+
+    each(pairs, take)
+    _check_size(conditions)
+    return Query(**found, conditions=tuple(conditions), pairs=tuple(pairs))
+
+
+def _zone_of(pairs: Sequence[tuple[str, str]]) -> ZoneInfo | None:
+    """The zone that timestamp filters are read in, also those before `_tz`; a wrong one is reported in its turn."""
+    try:
+        return next((zone_named(value) for key, value in pairs if key == "_tz"), None)
+    except ServiceError:
+        return None
+
+
+def _condition(parameter: Parameter, wanted: Filter, zone: ZoneInfo | None) -> Condition:
+    if parameter.operator not in OPERATORS:
+        detail = f"{shown(parameter.key)}: the operators are {wanted.name}=, {wanted.name}:ne= and {wanted.name}:in=."
+        raise refusal("invalid_operator", wanted.name, detail)
+    op = OPERATORS[parameter.operator]
+    if op == "in":
+        return Condition(wanted, op, _list(parameter.value, wanted, zone))
+    try:
+        return Condition(wanted, op, read_value(parameter.value, wanted, zone))
+    except ValueError:
+        detail = f"{parameter.key}: {shown(parameter.value)!r} is not {expected(wanted)}."
+        raise refusal("invalid_query_syntax", wanted.name, detail) from None
+
+
+def _list(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    elements = split_list(text)
+    if len(elements) > MAX_ELEMENTS:
+        detail = f"{wanted.name}:in has {len(elements)} elements; at most {MAX_ELEMENTS} are accepted."
+        raise refusal("invalid_filter_list", wanted.name, detail)
+    alternatives: list[Alternative] = []
+    for position, element in enumerate(elements, start=1):
+        try:
+            alternatives += read_element(element, wanted, zone)
+        except ValueError:
+            detail = f"{wanted.name}:in: element {position}, {shown(element)!r}, is not {expected(wanted)}."
+            raise refusal("invalid_filter_list", wanted.name, detail) from None
+    return tuple(alternatives)
+
+
+def _check_size(conditions: Sequence[Condition]) -> None:
+    size = 0
+    for condition in conditions:
+        size += max(1, len(condition.alternatives))
+        if size > MAX_VALUES:
+            detail = f"The filters hold more than {MAX_VALUES} values together; split the query."
+            raise refusal("invalid_filter_list", condition.filter.name, detail)
+
+
+def _limit(text: str, _resource: Resource) -> int:
+    limit = _count(text)
+    if limit is None or limit > MAX_LIMIT:
+        detail = f"limit: {shown(text)!r} is not an integer from 0 to {MAX_LIMIT}."
+        raise refusal("invalid_limit", "limit", detail)
+    return limit
+
+
+def _offset(text: str, _resource: Resource) -> int:
+    offset = _count(text)
+    if offset is None:
+        raise refusal("invalid_offset", "offset", f"offset: {shown(text)!r} is not an integer of 0 or more.")
+    return min(offset, MAX_OFFSET)
+
+
+def _count(text: str) -> int | None:
+    try:
+        number = read_integer(text)
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def _fields(text: str, resource: Resource) -> tuple[str, ...]:
+    return _names("fields", text, resource.fields)
+
+
+def _expand(text: str, resource: Resource) -> frozenset[str]:
+    return frozenset(_names("expand", text, resource.expands))
+
+
+def _names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in known:
+            detail = f"{parameter}: {shown(name)!r} is not one of: {', '.join(known) or 'none here'}."
+            raise refusal("invalid_query_syntax", parameter, detail)
+    return names
+
+
+def _zone(text: str, _resource: Resource) -> ZoneInfo:
+    return zone_named(text)
+
+
+Control = tuple[str, Callable[[str, Resource], Any]]
+"""An attribute of `Query` and what reads its value."""
+
+INSTANCE_CONTROLS: dict[str, Control] = {
+    "fields": ("fields", _fields),
+    "expand": ("expand", _expand),
+    "_tz": ("zone", _zone),
+}
+COLLECTION_CONTROLS: dict[str, Control] = {
+    "limit": ("limit", _limit),
+    "offset": ("offset", _offset),
+    **INSTANCE_CONTROLS,
+}

@@ -1,0 +1,29 @@
+"""The envelope of a collection and the links to its other pages (specification: Collection envelope)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from app.query.conditions import Query
+
+
+def envelope(path: str, query: Query, *, size: int, has_next: bool) -> dict[str, Any]:
+    """`offset`, `limit`, `size` and `_links` of one page; the caller adds `_embedded`.
+
+    `path` is the percent-encoded path of the collection. `size` is the number of items on the page, or with
+    `limit=0` of all matching ones; then there are no other pages to link to (decisions: 4).
+    """
+    links = {"self": {"href": path}}
+    if has_next and not query.counts_only:
+        links["next"] = {"href": page_link(path, query, query.offset + query.limit)}
+    if query.offset > 0 and not query.counts_only:
+        links["prev"] = {"href": page_link(path, query, max(0, query.offset - query.limit))}
+    return {"offset": query.offset, "limit": query.limit, "size": size, "_links": links}
+
+
+def page_link(path: str, query: Query, offset: int) -> str:
+    """The path with the query's own parameters and another offset."""
+    kept = [(key, value) for key, value in query.pairs if key != "offset"]
+    # A space must not become "+": in a timestamp the two differ.
+    return f"{path}?{urlencode([*kept, ('offset', offset)], quote_via=quote, safe=':,', errors='replace')}"

@@ -1,0 +1,83 @@
+"""A single query parameter, and the refusals that every endpoint shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from app.errors import ErrorCollector, ServiceError
+from app.query.fields import Resource
+
+KNOWN = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
+"""Parameters that mean something on some endpoint: elsewhere they are not available rather than unknown."""
+
+REPEATED = {"limit": "invalid_limit", "offset": "invalid_offset"}
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`name:operator=value`. The operator is None without a colon and empty after a bare one."""
+
+    name: str
+    operator: str | None
+    value: str
+
+    @classmethod
+    def of(cls, key: str, value: str) -> Self:
+        """Splits the key at its first colon; names of parameters never hold one."""
+        name, colon, operator = key.partition(":")
+        return cls(name, operator if colon else None, value)
+
+    @property
+    def key(self) -> str:
+        """The parameter as the client wrote it, without its value."""
+        return self.name if self.operator is None else f"{self.name}:{self.operator}"
+
+
+def shown(text: str) -> str:
+    """A client's text as an answer can carry it: shortened, and without characters that JSON or a log cannot take."""
+    cut = text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+    return "".join(character if character.isprintable() else "\ufffd" for character in cut)
+
+
+def refusal(code: str, parameter: str, detail: str) -> ServiceError:
+    """The error of one parameter; `detail` tells the integrator what is wrong and what would be accepted."""
+    return ServiceError(code, field=shown(parameter), detail=detail)
+
+
+def unexpected(parameter: Parameter, resource: Resource) -> ServiceError:
+    """The refusal of a parameter that the endpoint does not take (decisions: 4)."""
+    if parameter.name in KNOWN or parameter.name in resource.filters:
+        detail = f"{shown(parameter.name)} is not available for this method on this path."
+        return refusal("parameter_not_available", parameter.name, detail)
+    filters = ", ".join(sorted(resource.filters)) or "none"
+    detail = f"{shown(parameter.name)} is no query parameter of {resource.name}. Its filters: {filters}."
+    return refusal("parameter_not_supported", parameter.name, detail)
+
+
+def check_bare(parameter: Parameter) -> None:
+    """Raises `invalid_operator` for an operator on a parameter that is no filter."""
+    if parameter.operator is not None:
+        detail = f"{parameter.name} takes no operator, so {shown(parameter.key)} is not valid."
+        raise refusal("invalid_operator", parameter.name, detail)
+
+
+def check_once(parameter: Parameter, seen: set[str]) -> None:
+    """Raises when the parameter came before: what it says can hold only once (decisions: 11, Query)."""
+    if parameter.name in seen:
+        code = REPEATED.get(parameter.name, "invalid_query_syntax")
+        raise refusal(code, parameter.name, f"{parameter.name} may be given only once.")
+    seen.add(parameter.name)
+
+
+def each(pairs: Sequence[tuple[str, str]], take: Callable[[Parameter], None]) -> None:
+    """Gives every parameter to `take`, then raises the errors of all of them at once (decisions: 2)."""
+    collector = ErrorCollector()
+    for key, value in pairs:
+        try:
+            take(Parameter.of(key, value))
+        except ServiceError as error:
+            collector.errors.extend(error.errors)
+    collector.raise_any()

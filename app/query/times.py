@@ -1,0 +1,83 @@
+"""Dates, times and zones as query parameters write them (specification: General conventions, 7; decisions: 4).
+
+Every value is read as the span that it stands for, first and last moment included: a date is a whole day, a time is
+the same moment twice.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from functools import cache
+from importlib.resources import files
+from zoneinfo import ZoneInfo
+
+from app.query.parameters import refusal, shown
+
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+DATETIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+TIMESTAMP = re.compile(DATETIME.pattern + r"(?:Z|[+\- ][0-9]{2}:?[0-9]{2})?")
+
+FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+# Where a zone's clocks go back over midnight the end of a day happens twice: the day ends with the second one.
+END_OF_DAY = time.max.replace(fold=1)
+
+
+def instants(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+    """The span of a timestamp filter value in UTC.
+
+    A date is the whole day in the zone, a time without an offset is read in it; no zone is UTC. A space stands for
+    the `+` that a client forgot to encode. Raises ValueError for any other form and for a day or time that does not
+    exist.
+    """
+    if DATE.fullmatch(text):
+        day = date.fromisoformat(text)
+        first = datetime.combine(day, time.min, zone or UTC)
+        return _utc(first), _utc(datetime.combine(day, END_OF_DAY, zone or UTC))
+    if not TIMESTAMP.fullmatch(text):
+        raise ValueError("not a timestamp")
+    moment = datetime.fromisoformat(text.replace(" ", "+"))
+    moment = _utc(moment if moment.tzinfo else moment.replace(tzinfo=zone or UTC))
+    return moment, moment
+
+
+def local_times(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+    """The span of a date or date-time of a list field, naive; such values are never shifted."""
+    if DATE.fullmatch(text):
+        day = date.fromisoformat(text)
+        return datetime.combine(day, time.min), datetime.combine(day, time.max)
+    if not DATETIME.fullmatch(text):
+        raise ValueError("not a date or date-time")
+    moment = datetime.fromisoformat(text)
+    return moment, moment
+
+
+def days(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
+    """A date of a list field."""
+    if not DATE.fullmatch(text):
+        raise ValueError("not a date")
+    day = date.fromisoformat(text)
+    return day, day
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The IANA time zone of that name; raises `invalid_time_zone` for anything else (decisions: 4)."""
+    # The list comes first because ZoneInfo takes its argument for a path.
+    if name not in _zone_names():
+        detail = f"_tz: {shown(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
+        raise refusal("invalid_time_zone", "_tz", detail)
+    return ZoneInfo(name)
+
+
+@cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())
+
+
+def _utc(moment: datetime) -> datetime:
+    """In UTC; at the two ends of the calendar an offset can lead out of it, where the end itself serves as well."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return FIRST_INSTANT if moment.year == 1 else LAST_INSTANT

@@ -1,0 +1,145 @@
+"""The values of filters: text to typed alternatives (specification: Common query conventions; decisions: 4 and 11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
+from app.query.fields import Filter, Kind
+from app.query.times import days, instants, local_times
+
+INTEGER = re.compile(r"-?[0-9]+")
+NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+BOOLEANS = {"true": True, "false": False}
+SEPARATOR = re.compile(r"(?<!\\),")
+ENCODED_COMMA = re.compile("%2c", re.IGNORECASE)
+
+EXPECTED = {
+    Kind.INTEGER: "an integer",
+    Kind.FLOAT: "a number",
+    Kind.STRING: "a string",
+    Kind.EMAIL: "an email address",
+    Kind.BOOLEAN: "true or false",
+    Kind.TIMESTAMP: "a timestamp (YYYY-MM-DDTHH:MM:SSZ, with an offset such as +1000 or without one) or a date "
+    "(YYYY-MM-DD)",
+    Kind.DATE: "a date (YYYY-MM-DD)",
+    Kind.DATETIME: "a date (YYYY-MM-DD) or a date and time (YYYY-MM-DDTHH:MM:SS)",
+}
+
+
+def expected(wanted: Filter) -> str:
+    """What the filter accepts, for the integrator."""
+    return f"one of {', '.join(wanted.options)}" if wanted.kind is Kind.ENUM else EXPECTED[wanted.kind]
+
+
+def read_value(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    """What the value of `=` or `:ne` stands for; an empty one is null or the empty string.
+
+    Empty when no row can hold the value. Raises ValueError when the value does not fit the filter's kind.
+    """
+    if not text:
+        return (IsNull(), Equals("")) if wanted.kind in (Kind.STRING, Kind.EMAIL) else (IsNull(),)
+    return _one(text, wanted, zone)
+
+
+def read_element(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    """What one element of `:in` stands for: a value, or a range on the kinds that have an order.
+
+    Empty and ValueError as in `read_value`, but an empty element is a ValueError too.
+    """
+    if not text:
+        raise ValueError("an empty element")
+    if wanted.kind in SPANS and ".." in text:
+        return _range(text, wanted.kind, zone)
+    return _one(text, wanted, zone)
+
+
+def split_list(text: str) -> list[str]:
+    r"""The elements of a comma list; a comma inside one is written `\,` or `%2C` (decisions: 4).
+
+    A backslash before anything else is just a backslash.
+    """
+    return [ENCODED_COMMA.sub(",", part.replace("\\,", ",")) for part in SEPARATOR.split(text)]
+
+
+def read_integer(text: str) -> int:
+    """An integer; beyond 64 bits it is exact only in being beyond them. Raises ValueError for any other form."""
+    if not INTEGER.fullmatch(text):
+        raise ValueError("not an integer")
+    digits = text.lstrip("-").lstrip("0")
+    # Python refuses, for good reasons, to convert thousands of digits.
+    size = int(digits or "0") if len(digits) < 20 else 2**64
+    return -size if text.startswith("-") else size
+
+
+def fits_64_bits(number: int) -> bool:
+    """Whether a column can hold the integer."""
+    return SMALLEST <= number <= LARGEST
+
+
+def _one(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    if wanted.kind in SPANS:
+        first, last = SPANS[wanted.kind](text, zone)
+        return _kept(Equals(first) if first == last else Between(first, last))
+    if wanted.kind is Kind.BOOLEAN and text in BOOLEANS:
+        return (Equals(BOOLEANS[text]),)
+    if wanted.kind is Kind.STRING or (wanted.kind is Kind.ENUM and text in wanted.options):
+        return (Equals(text),) if _can_be_stored(text) else ()
+    if wanted.kind is Kind.EMAIL:
+        return (Equals(text.lower()),) if _can_be_stored(text) else ()
+    raise ValueError("not a value of this kind")
+
+
+def _range(text: str, kind: Kind, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    low, _, high = text.partition("..")
+    span = SPANS[kind]
+    if low and high:
+        return _kept(Between(span(low, zone)[0], span(high, zone)[1]))
+    if low:
+        return _kept(After(span(low, zone)[1]))
+    return _kept(Before(span(high, zone)[0]))
+
+
+def _kept(alternative: Alternative) -> tuple[Alternative, ...]:
+    """The alternative as the columns can be asked, nothing where no row can match (decisions: 4)."""
+    match alternative:
+        case Equals(int() as value):
+            return (alternative,) if fits_64_bits(value) else ()
+        case Between(int() as low, int() as high):
+            low, high = max(low, SMALLEST), min(high, LARGEST)
+            return (Between(low, high),) if low <= high else ()
+        case After(int() as low) if not fits_64_bits(low):
+            return (Between(SMALLEST, LARGEST),) if low < SMALLEST else ()
+        case Before(int() as high) if not fits_64_bits(high):
+            return (Between(SMALLEST, LARGEST),) if high > LARGEST else ()
+    return (alternative,)
+
+
+def _can_be_stored(text: str) -> bool:
+    """PostgreSQL has no null byte in text, and neither database has a lone surrogate: no row holds such a value."""
+    return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _integers(text: str, _zone: ZoneInfo | None) -> tuple[int, int]:
+    number = read_integer(text)
+    return number, number
+
+
+def _numbers(text: str, _zone: ZoneInfo | None) -> tuple[float, float]:
+    if not NUMBER.fullmatch(text):
+        raise ValueError("not a number")
+    return float(text), float(text)
+
+
+SPANS: dict[Kind, Callable[[str, ZoneInfo | None], tuple[Any, Any]]] = {
+    Kind.INTEGER: _integers,
+    Kind.FLOAT: _numbers,
+    Kind.TIMESTAMP: instants,
+    Kind.DATE: days,
+    Kind.DATETIME: local_times,
+}
+"""The kinds that have an order, hence ranges: text -> the first and the last value that it stands for."""

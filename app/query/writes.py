@@ -1,0 +1,89 @@
+"""Query parameters of the methods that write: few are allowed, and the ids of a bulk delete are one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, get_args
+
+from app.query.fields import Resource
+from app.query.parameters import Parameter, check_bare, check_once, each, refusal, shown, unexpected
+from app.query.values import fits_64_bits, read_integer, split_list
+
+MAX_DELETED = 1000
+
+RemoveUnsubscribers = Literal["none", "list", "any"]
+REMOVE_UNSUBSCRIBERS: tuple[RemoveUnsubscribers, ...] = get_args(RemoveUnsubscribers)
+
+
+def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], resource: Resource) -> dict[str, str]:
+    """The parameters of a `POST`, `PATCH` or `DELETE` by name; `allowed` names those that the endpoint takes.
+
+    Raises `ServiceError`: `parameter_not_available` for a parameter that a `GET` or another method takes,
+    `parameter_not_supported` for an unknown one (decisions: 4).
+    """
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+
+    def take(parameter: Parameter) -> None:
+        if parameter.name not in allowed:
+            raise unexpected(parameter, resource)
+        check_bare(parameter)
+        check_once(parameter, seen)
+        found[parameter.name] = parameter.value
+
+    each(pairs, take)
+    return found
+
+
+def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
+    """The value of `remove_unsubscribers` (specification: Contacts, rule 2).
+
+    Raises `invalid_query_syntax` for any other value (decisions: 5).
+    """
+    for known in REMOVE_UNSUBSCRIBERS:
+        if value == known:
+            return known
+    detail = f"remove_unsubscribers: {shown(value)!r} is not one of none, list, any."
+    raise refusal("invalid_query_syntax", "remove_unsubscribers", detail)
+
+
+def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> list[int] | None:
+    """The ids that a bulk `DELETE` names by `id` and `id:in`; None when it names none at all.
+
+    Several parameters narrow each other, as filters do. Ids that no contact can have are left out: ids that are not
+    in the list are ignored anyhow (decisions: 4 and 11, Query).
+    """
+    lists: list[list[int]] = []
+
+    def take(parameter: Parameter) -> None:
+        if parameter.name != "id":
+            raise unexpected(parameter, resource)
+        lists.append(_ids(parameter))
+
+    each(pairs, take)
+    if not lists:
+        return None
+    first, *others = lists
+    return [wanted for wanted in dict.fromkeys(first) if all(wanted in other for other in others)]
+
+
+def _ids(parameter: Parameter) -> list[int]:
+    if parameter.operator is None:
+        return _numbers([parameter.value], "invalid_query_syntax")
+    if parameter.operator == "in":
+        return _numbers(split_list(parameter.value), "invalid_filter_list")
+    raise refusal("invalid_operator", "id", f"{shown(parameter.key)}: a delete takes id= and id:in= only.")
+
+
+def _numbers(elements: list[str], code: str) -> list[int]:
+    if len(elements) > MAX_DELETED:
+        detail = f"id:in has {len(elements)} elements; at most {MAX_DELETED} contacts are deleted at once."
+        raise refusal(code, "id", detail)
+    numbers = []
+    for element in elements:
+        try:
+            numbers.append(read_integer(element))
+        except ValueError:
+            detail = f"id: {shown(element)!r} is not an integer; a delete takes single ids, no ranges."
+            raise refusal(code, "id", detail) from None
+    return [number for number in numbers if fits_64_bits(number)]
