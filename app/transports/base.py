@@ -1,0 +1,97 @@
+"""What all transports have in common: the messages they take, the answers they give, and the two protocols."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+Message_contra = TypeVar("Message_contra", contravariant=True)
+
+
+class TransportUrlError(ValueError):
+    """A transport URL that cannot be used; the text is one line for the operator and holds no password."""
+
+
+class Outcome(enum.Enum):
+    """What became of one try (decisions: 8)."""
+
+    ACCEPTED = "accepted"
+    """The next system has taken the message over."""
+    DEFERRED = "deferred"
+    """Not now, or not known: trying again later is right."""
+    REFUSED = "refused"
+    """Never: the other side will not take this message to this address."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryResult:
+    """The answer to one try.
+
+    `reply` holds the other side's own words where it spoke (`550 5.1.1 no such user here`), else ours.
+    `status` is an RFC 3463 code whose class agrees with the outcome (2, 4 or 5); None where the carrier has no such
+    codes.
+    """
+
+    outcome: Outcome
+    reply: str = ""
+    status: str | None = None
+
+    @classmethod
+    def accepted(cls, reply: str = "", status: str | None = None) -> DeliveryResult:
+        """The next system has taken the message over."""
+        return cls(Outcome.ACCEPTED, reply, status)
+
+    @classmethod
+    def deferred(cls, reply: str, status: str | None = None) -> DeliveryResult:
+        """To be tried again later."""
+        return cls(Outcome.DEFERRED, reply, status)
+
+    @classmethod
+    def refused(cls, reply: str, status: str | None = None) -> DeliveryResult:
+        """Not to be tried again."""
+        return cls(Outcome.REFUSED, reply, status)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundEmail:
+    """One mail to one recipient, and to its blind copy where there is one.
+
+    `content` is the full RFC 5322 message with CRLF line ends. An empty `envelope_from` is the null sender.
+    """
+
+    uuid: str
+    envelope_from: str
+    to: str
+    bcc: str | None
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundSms:
+    """One text to one mobile number, both numbers without a leading plus."""
+
+    uuid: str
+    sender: str
+    to: str
+    text: str
+
+
+class Connection(Protocol[Message_contra]):
+    """A way to the carrier, for one thread at a time."""
+
+    def send(self, message: Message_contra) -> DeliveryResult:
+        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it."""
+        ...
+
+    def close(self) -> None:
+        """Give the way back. Sending again opens it anew."""
+        ...
+
+
+class Transport(Protocol[Message_contra]):
+    """A description of the carrier that threads may share. Making one connects to nothing."""
+
+    def connect(self) -> Connection[Message_contra]:
+        """A connection that opens lazily, at its first message."""
+        ...

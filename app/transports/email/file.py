@@ -1,0 +1,38 @@
+"""Mail into a folder: one `<uuid>.eml` per message, and `<uuid>-bcc.eml` for its blind copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.folder import Folder
+from app.transports.urls import folder_path
+
+
+@dataclass(frozen=True, slots=True)
+class MailFolder:
+    """A folder is transport and connection in one: there is nothing to open."""
+
+    folder: Folder
+
+    def connect(self) -> MailFolder:
+        """The folder itself."""
+        return self
+
+    def send(self, message: OutboundEmail) -> DeliveryResult:
+        """Write the message; a folder that cannot be written to is a deferral."""
+        try:
+            self.folder.write(f"{message.uuid}.eml", message.content)
+            if message.bcc:
+                self.folder.write(f"{message.uuid}-bcc.eml", message.content)
+        except OSError as error:
+            return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}", "4.3.0")
+        return DeliveryResult.accepted(f"written to {self.folder.path}", "2.0.0")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def file_transport(url: str) -> MailFolder:
+    """The folder that a `file:///folder` URL names; raises `TransportUrlError`."""
+    return MailFolder(Folder(folder_path(url)))

@@ -1,0 +1,106 @@
+"""Header fields as bytes: any text in, lines out that are ASCII, short and never more than the one field.
+
+Built by hand from `email.header` rather than by `EmailMessage`, whose folding in Python 3.11 can be talked into a line
+break (CVE-2024-6923) or a lost comma (CVE-2025-1795).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.header import Header
+from urllib.parse import quote
+
+from app.transports.email.addresses import ascii_domain
+
+LINE = 76
+LONGEST_LINE = 998
+FILE_NAME_PIECE = 60
+
+_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_PLAIN = re.compile(r"[\x20-\x7e]*")
+# An escape such as %C3 is never cut in two.
+_PIECE = re.compile(rf"(?:%[0-9A-F]{{2}}|[^%]){{1,{FILE_NAME_PIECE}}}")
+_WORDS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks and control characters, each run of them a space, and without space at its ends."""
+    return _NO_TEXT.sub(" ", text).encode("utf-8", "replace").decode().strip()
+
+
+def text_header(name: str, text: str) -> bytes:
+    """A field of free text, such as Subject."""
+    return _field(name, _unstructured(name, one_line(text)))
+
+
+def address_header(name: str, address: str, display_name: str = "") -> bytes:
+    """A field with one mailbox.
+
+    An international domain is written in ASCII. A local part that is not ASCII has no such form and stays UTF-8
+    (RFC 6532): only a server with SMTPUTF8 can take that message.
+    """
+    address = ascii_domain(one_line(address))
+    phrase = _phrase(name, one_line(display_name))
+    if not phrase:
+        return _field(name, address)
+    last_line = f"{name}: {phrase}".rpartition("\r\n")[2]
+    gap = " " if len(last_line) + len(address) + 3 <= LINE else "\r\n "
+    return _field(name, f"{phrase}{gap}<{address}>")
+
+
+def identifier_header(name: str, identifier: str) -> bytes:
+    """A field such as Message-ID, from an identifier with or without its angle brackets."""
+    return _field(name, f"<{ascii_domain(one_line(identifier).strip('<>'))}>")
+
+
+def disposition_header(disposition: str, file_name: str) -> bytes:
+    """Content-Disposition with the name of a file, by RFC 2231 where it is not short ASCII."""
+    parameters = "".join(f";\r\n {parameter}" for parameter in _file_name(one_line(file_name)))
+    return _field("Content-Disposition", f"{disposition}{parameters}")
+
+
+def _field(name: str, value: str) -> bytes:
+    return f"{name}: {value}\r\n".encode()
+
+
+def _unstructured(name: str, text: str) -> str:
+    if _is_plain(text):
+        if len(name) + len(text) + 2 <= LINE:
+            return text
+        folded = str(Header(text, "us-ascii", header_name=name).encode(linesep="\r\n"))
+        # A run of spaces could become a line of nothing but space, which some servers take for the end of the header.
+        if "  " not in text and max(map(len, folded.split("\r\n"))) + len(name) + 2 <= LONGEST_LINE:
+            return folded
+    return _encoded_words(name, text)
+
+
+def _phrase(name: str, text: str) -> str:
+    """A display name (RFC 5322, 3.2.5)."""
+    if not _is_plain(text) or len(name) + len(text) + 4 > LINE:
+        return _encoded_words(name, text)
+    if not text or _WORDS.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a reader sees these characters as they are; `=?` would begin an encoded word (RFC 2047)."""
+    return _PLAIN.fullmatch(text) is not None and "=?" not in text
+
+
+def _encoded_words(name: str, text: str) -> str:
+    return str(Header(text, "utf-8", header_name=name).encode(linesep="\r\n"))
+
+
+def _file_name(name: str) -> Iterator[str]:
+    if _PLAIN.fullmatch(name) and len(name) <= FILE_NAME_PIECE and not set(name) & set('"\\%'):
+        yield f'filename="{name}"'
+        return
+    pieces = _PIECE.findall("utf-8''" + quote(name, safe=""))
+    if len(pieces) == 1:
+        yield f"filename*={pieces[0]}"
+        return
+    for number, piece in enumerate(pieces):
+        yield f"filename*{number}*={piece}"

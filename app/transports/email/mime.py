@@ -1,0 +1,64 @@
+"""Builds the mail itself (RFC 5322 and MIME) from what was rendered for one recipient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from email.utils import format_datetime
+
+from app.transports.email.headers import address_header, identifier_header, text_header
+from app.transports.email.parts import (
+    Attachment,
+    EncodedAttachment,
+    Entity,
+    encode_attachment,
+    multipart,
+    text_entity,
+)
+
+__all__ = ["Attachment", "EncodedAttachment", "build", "encode_attachment"]
+
+FIXED_HEADERS = b"MIME-Version: 1.0\r\nAuto-Submitted: auto-generated\r\n"
+
+
+def build(
+    *,
+    from_name: str | None,
+    from_address: str,
+    to: str,
+    reply_to: str | None,
+    subject: str,
+    html: str | None,
+    text: str | None,
+    attachments: Sequence[Attachment | EncodedAttachment] = (),
+    message_id: str,
+    date: datetime,
+) -> bytes:
+    """The message with CRLF line ends, 7-bit but for addresses whose local part is not ASCII.
+
+    `message_id` (with or without angle brackets) is the caller's, so that a message that is tried again keeps it.
+    `date` is aware. A text and an HTML body are alternatives; an attachment that the HTML refers to by `cid:` belongs
+    to the HTML, the others to the mail. A line break in a name, an address or the subject becomes a space.
+    """
+    headers = [
+        identifier_header("Message-ID", message_id),
+        f"Date: {format_datetime(date)}\r\n".encode(),
+        address_header("From", from_address, from_name or ""),
+        address_header("Reply-To", reply_to) if reply_to else b"",
+        address_header("To", to),
+        text_header("Subject", subject),
+        FIXED_HEADERS,
+    ]
+    return b"".join([*headers, *_content(html, text, attachments)])
+
+
+def _content(html: str | None, text: str | None, attachments: Sequence[Attachment | EncodedAttachment]) -> Entity:
+    encoded = [item if isinstance(item, EncodedAttachment) else encode_attachment(item) for item in attachments]
+    inline = [item.entity(inline=True) for item in encoded if item.is_inline_in(html)]
+    others = [item.entity(inline=False) for item in encoded if not item.is_inline_in(html)]
+    bodies: list[Entity] = []
+    if text is not None or html is None:
+        bodies.append(text_entity("plain", text or ""))
+    if html is not None:
+        bodies.append(multipart("related", [text_entity("html", html), *inline]))
+    return multipart("mixed", [multipart("alternative", bodies), *others])

@@ -1,0 +1,104 @@
+"""The parts of a mail: bodies, attachments, and the multiparts around them.
+
+An entity is the list of byte strings that make it up, header fields first, so that a large attachment is never copied
+on its way into the message. Everything is 7-bit, with lines of at most 998 characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.transports.email.headers import LONGEST_LINE, disposition_header, identifier_header
+
+Entity = list[bytes]
+
+_NOT_CLEAN = re.compile(rb"[^\t\n\x20-\x7e]|^From ", re.MULTILINE)
+_FROM = re.compile(rb"^From ", re.MULTILINE)
+_WORD = r"[A-Za-z0-9!#$&^_.+-]{1,127}"
+_MIME_TYPE = re.compile(rf"{_WORD}/{_WORD}(?:; ?{_WORD}=(?:{_WORD}|\"{_WORD}\")){{0,4}}")
+_UNFIT = ("multipart/", "message/")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file to go along. It is shown in place where the HTML refers to `cid:<content_id>`."""
+
+    name: str
+    mime_type: str
+    content: bytes
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAttachment:
+    """An attachment made ready once, for any number of messages."""
+
+    name: str
+    content_id: str | None
+    content_type: str
+    body: bytes = field(repr=False)
+
+    def is_inline_in(self, html: str | None) -> bool:
+        """Whether `html` refers to it."""
+        return self.content_id is not None and html is not None and f"cid:{self.content_id}" in html
+
+    def entity(self, *, inline: bool) -> Entity:
+        """The part, for `multipart/related` or for `multipart/mixed`."""
+        head = f"Content-Type: {self.content_type}\r\nContent-Transfer-Encoding: base64\r\n".encode()
+        if not inline:
+            return [head, disposition_header("attachment", self.name), b"\r\n", self.body]
+        content_id = identifier_header("Content-ID", self.content_id or "")
+        return [head, disposition_header("inline", self.name), content_id, b"\r\n", self.body]
+
+
+def encode_attachment(attachment: Attachment) -> EncodedAttachment:
+    """The costly half of attaching a file, independent of the recipient."""
+    body = base64.encodebytes(attachment.content).replace(b"\n", b"\r\n")
+    return EncodedAttachment(attachment.name, attachment.content_id, _content_type(attachment.mime_type), body)
+
+
+def text_entity(subtype: str, text: str) -> Entity:
+    """A text body. Its line ends become CRLF and its last line gets one; nothing else of it changes."""
+    data = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    encoding, body = _encoded(data)
+    head = f'Content-Type: text/{subtype}; charset="utf-8"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n'
+    return [head.encode(), body.replace(b"\n", b"\r\n")]
+
+
+def multipart(subtype: str, entities: Sequence[Entity]) -> Entity:
+    """Several parts as one; a single part needs nothing around it."""
+    if len(entities) == 1:
+        return entities[0]
+    boundary = f"=_{secrets.token_hex(16)}"  # no encoded body can hold "=_", and no plain one 128 unknown bits
+    root = ' type="text/html";' if subtype == "related" else ""  # RFC 2387, 3.1
+    result = [f'Content-Type: multipart/{subtype};{root}\r\n boundary="{boundary}"\r\n\r\n'.encode()]
+    for entity in entities:
+        result += [f"--{boundary}\r\n".encode(), *entity, b"\r\n"]
+    return [*result, f"--{boundary}--\r\n".encode()]
+
+
+def _encoded(data: bytes) -> tuple[str, bytes]:
+    """The shortest of the three encodings that keeps `data` whole. A line that begins with From is not safe as it is:
+    mail stores change it, which breaks signatures."""
+    if not _NOT_CLEAN.search(data) and max(map(len, data.split(b"\n"))) <= LONGEST_LINE:
+        return "7bit", data
+    beyond_ascii = len(data) - len(data.decode().encode("ascii", "ignore"))
+    if beyond_ascii * 6 > len(data):
+        # The line ends of the text are part of what base64 encodes; those between its own lines are not.
+        return "base64", base64.encodebytes(data.replace(b"\n", b"\r\n"))
+    return "quoted-printable", _FROM.sub(b"=46rom ", binascii.b2a_qp(data))
+
+
+def _content_type(mime_type: str) -> str:
+    """The type as given where it is one. A multipart or a message must not be base64 (RFC 2046, 5.1 and 5.2), so a file
+    of such a type goes as plain bytes under its name."""
+    if not _MIME_TYPE.fullmatch(mime_type) or mime_type.lower().startswith(_UNFIT):
+        return "application/octet-stream"
+    return mime_type

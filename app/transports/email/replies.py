@@ -1,0 +1,59 @@
+"""What a server's reply means: reply code and text to outcome and RFC 3463 status. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.transports.base import DeliveryResult
+
+LONGEST_TEXT = 1000
+
+# "Authenticate first", "mechanism too weak", "credentials wrong", "encryption required": the relay is not satisfied
+# with our configuration, so nothing is known about the recipient and their address must not be blocked for it.
+OUR_OWN_FAULT = frozenset({530, 534, 535, 538})
+
+_STATUS = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})(?=\s|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply: its code and its text, on one line."""
+
+    code: int
+    text: str
+
+    @classmethod
+    def from_wire(cls, code: int, raw: bytes) -> Reply:
+        """From the code and the lines of text, joined by line feeds, as smtplib gives them."""
+        lines = [_CONTROL.sub(" ", line).strip() for line in raw.decode("utf-8", "replace").split("\n")]
+        return cls(code, _joined(lines)[:LONGEST_TEXT])
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.text}".strip()
+
+    def result(self) -> DeliveryResult:
+        """2xx is accepted and 5xx refused, except where our own configuration is at fault; the rest is deferred."""
+        if 200 <= self.code <= 299:
+            return DeliveryResult.accepted(str(self), self._status(2))
+        if 500 <= self.code <= 599 and self.code not in OUR_OWN_FAULT:
+            return DeliveryResult.refused(str(self), self._status(5))
+        return self.deferral()
+
+    def deferral(self, status: str | None = None) -> DeliveryResult:
+        """A deferral with these words, whatever the code: for what happens before there is a recipient."""
+        return DeliveryResult.deferred(str(self), status or self._status(4))
+
+    def _status(self, severity: int) -> str:
+        """The code in the text, else `X.0.0`; the class is that of the outcome, as RFC 2034 asks of the server."""
+        found = _STATUS.match(self.text)
+        return f"{severity}.{found[2]}.{found[3]}" if found else f"{severity}.0.0"
+
+
+def _joined(lines: list[str]) -> str:
+    """One text; a status that a server repeats on each line is kept once."""
+    found = _STATUS.match(lines[0])
+    if not found:
+        return " ".join(lines)
+    return " ".join([lines[0], *(line.removeprefix(found[0]).strip() for line in lines[1:])])

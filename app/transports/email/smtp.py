@@ -1,0 +1,72 @@
+"""Mail over SMTP: sessions that stay open from message to message and renew themselves.
+
+A relay closes sessions that were idle or have carried enough, so a kept session may turn out to be dead when the next
+message comes. That message then goes over a fresh session at once, provided the relay cannot have taken it: its end
+had not been sent. After that point only the relay's answer counts, and without one the message is deferred.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from dataclasses import dataclass, field
+
+from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.email.smtp_session import ChannelClosed, close_session, open_session, tls_context
+from app.transports.email.smtp_transaction import transact
+from app.transports.email.smtp_url import SmtpSettings, parse_smtp_url
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpTransport:
+    """One relay."""
+
+    settings: SmtpSettings
+    context: ssl.SSLContext | None = field(repr=False)
+
+    def connect(self) -> SmtpConnection:
+        """A connection of the caller's own."""
+        return SmtpConnection(self)
+
+
+class SmtpConnection:
+    """At most one session with the relay at a time."""
+
+    def __init__(self, transport: SmtpTransport) -> None:
+        self._transport = transport
+        self._session: smtplib.SMTP | None = None
+        self._carried = 0
+
+    def send(self, message: OutboundEmail) -> DeliveryResult:
+        """Hand one message to the relay (decisions: 8)."""
+        if self._carried >= self._transport.settings.messages:
+            self.close()
+        kept = self._session is not None
+        try:
+            return self._transact(message)
+        except ChannelClosed as closed:
+            self._drop()
+            return self.send(message) if kept and closed.repeatable else closed.result
+
+    def close(self) -> None:
+        """End the session politely."""
+        if self._session:
+            close_session(self._session)
+        self._drop()
+
+    def _transact(self, message: OutboundEmail) -> DeliveryResult:
+        if self._session is None:
+            self._session = open_session(self._transport.settings, self._transport.context)
+        self._carried += 1
+        return transact(self._session, message)
+
+    def _drop(self) -> None:
+        if self._session:
+            self._session.close()
+        self._session, self._carried = None, 0
+
+
+def smtp_transport(url: str) -> SmtpTransport:
+    """The relay that an `smtp://` or `smtps://` URL describes; raises `TransportUrlError`."""
+    settings = parse_smtp_url(url)
+    return SmtpTransport(settings, tls_context(settings))

@@ -1,0 +1,126 @@
+"""Opening a session with a relay: connect, greet, encrypt, log in.
+
+Nothing that goes wrong here says anything about a recipient, so all of it is a deferral: a wrong password or an
+expired certificate must not block the addresses that happened to be next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import smtplib
+import socket
+import ssl
+
+from app.transports.base import DeliveryResult
+from app.transports.email.replies import Reply
+from app.transports.email.smtp_url import SmtpSettings, Tls
+
+LONGEST_GOODBYE = 5.0
+
+
+class ChannelClosed(Exception):
+    """The connection is of no more use.
+
+    `result` is the answer for the message at hand. `repeatable` is true when the server cannot have taken that
+    message, so that a fresh connection may carry it at once.
+    """
+
+    def __init__(self, result: DeliveryResult, *, repeatable: bool = False) -> None:
+        super().__init__(result.reply)
+        self.result = result
+        self.repeatable = repeatable
+
+
+def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:
+    """The context for all connections of a transport (it reads the trusted authorities once); None without TLS."""
+    if settings.tls is Tls.NONE:
+        return None
+    context = ssl.create_default_context()
+    if not settings.verifies:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
+    """A session that is ready for its first message; raises `ChannelClosed`."""
+    try:
+        client = _connect(settings, context)
+    except (OSError, ValueError) as error:
+        raise ChannelClosed(_trouble(settings, error)) from error
+    try:
+        _prepare(client, settings, context)
+    except (OSError, ValueError) as error:  # a challenge that is no base64 is a ValueError
+        client.close()
+        raise ChannelClosed(_trouble(settings, error)) from error
+    return client
+
+
+def close_session(client: smtplib.SMTP) -> None:
+    """Say goodbye where the server still listens."""
+    with contextlib.suppress(OSError):
+        if client.sock:
+            client.sock.settimeout(min(LONGEST_GOODBYE, client.timeout))
+            client.quit()
+    client.close()
+
+
+def _connect(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
+    if settings.tls is Tls.IMPLICIT:
+        return smtplib.SMTP_SSL(settings.host, settings.port, _own_name(), timeout=settings.timeout, context=context)
+    return smtplib.SMTP(settings.host, settings.port, _own_name(), timeout=settings.timeout)
+
+
+def _prepare(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> None:
+    if client.sock:
+        # A message ends in a packet that is not full; without this it would wait for the one before to be confirmed.
+        client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.ehlo_or_helo_if_needed()
+    encrypted = settings.tls is Tls.IMPLICIT or _start_tls(client, settings, context)
+    if settings.user is not None and settings.password is not None:
+        if not (encrypted or settings.may_log_in_unencrypted):
+            raise smtplib.SMTPNotSupportedError(
+                "the server offers no STARTTLS and the password is not sent in the clear; tls=none would allow it"
+            )
+        client.login(settings.user, settings.password)
+
+
+def _start_tls(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> bool:
+    """Encrypt as the settings ask; tells whether the connection is encrypted now."""
+    if settings.tls is Tls.NONE:
+        return False
+    if not client.has_extn("starttls"):
+        if settings.tls is Tls.REQUIRE:
+            raise smtplib.SMTPNotSupportedError("the server offers no STARTTLS, which tls=require asks for")
+        return False
+    client.starttls(context=context)
+    client.ehlo_or_helo_if_needed()
+    return True
+
+
+def _trouble(settings: SmtpSettings, error: OSError | ValueError) -> DeliveryResult:
+    """The deferral for a session that did not come about, with a status of RFC 3463 for its kind."""
+    server = f"{settings.host}:{settings.port}"
+    match error:
+        case ssl.SSLError():
+            return DeliveryResult.deferred(f"TLS with {server} failed: {error}", "4.7.5")
+        case smtplib.SMTPResponseException():
+            return Reply.from_wire(error.smtp_code, _as_bytes(error.smtp_error)).deferral()
+        case smtplib.SMTPServerDisconnected():
+            return DeliveryResult.deferred(f"{server} closed the connection: {error}", "4.4.2")
+        case smtplib.SMTPException():
+            return DeliveryResult.deferred(f"{server}: {error}", "4.7.0")
+        case _:
+            return DeliveryResult.deferred(f"no connection to {server}: {error}", "4.4.1")
+
+
+def _as_bytes(text: bytes | str) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+@functools.cache
+def _own_name() -> str:
+    """The name for EHLO, looked up once: where DNS is slow, once per connection would hold the mail up."""
+    name = socket.getfqdn()
+    return name if "." in name else "[127.0.0.1]"

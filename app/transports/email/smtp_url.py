@@ -1,0 +1,140 @@
+"""`smtp://` and `smtps://` URLs (contract: Settings, `EMAIL_TRANSPORT_URL`; documented in docs/transports.md)."""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+import math
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote
+
+from app.transports import urls
+from app.transports.base import TransportUrlError
+
+LONGEST_TIMEOUT = 600.0
+MOST_MESSAGES = 1_000_000
+
+
+class Tls(enum.Enum):
+    """How a connection is encrypted."""
+
+    OFFERED = "offered"
+    """STARTTLS where the server offers it."""
+    REQUIRE = "require"
+    """STARTTLS or nothing, and the certificate must be right."""
+    NONE = "none"
+    """Plain text, even where STARTTLS is offered."""
+    IMPLICIT = "implicit"
+    """TLS from the first byte (`smtps://`), and the certificate must be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpSettings:
+    """One relay and how to speak with it. `timeout` is in seconds, for each step."""
+
+    host: str
+    port: int
+    user: str | None
+    password: str | None = field(repr=False)
+    tls: Tls
+    timeout: float
+    messages: int
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the certificate must be right.
+
+        Without credentials and without `tls=require` it need not be, as between mail servers: encryption towards an
+        unproven server is better than none. A password goes to a proven server only.
+        """
+        return self.user is not None or self.tls in (Tls.REQUIRE, Tls.IMPLICIT)
+
+    @property
+    def may_log_in_unencrypted(self) -> bool:
+        """Only where the operator said so, or nothing leaves the machine."""
+        return self.tls is Tls.NONE or _is_loopback(self.host)
+
+
+def parse_smtp_url(url: str) -> SmtpSettings:
+    """Read `smtp://user:password@host:port?tls=…&timeout=…&messages=…`; raises `TransportUrlError`."""
+    parts = urls.split(url)
+    _check_shape(parts)
+    options = urls.options(parts, ("tls", "timeout", "messages"))
+    user, password = _credentials(parts)
+    return SmtpSettings(
+        host=_host(parts),
+        port=_port(parts, user),
+        user=user,
+        password=password,
+        tls=_tls(parts, options.get("tls")),
+        timeout=_number(parts, "timeout", options.get("timeout", "30"), 0.1, LONGEST_TIMEOUT),
+        messages=int(_number(parts, "messages", options.get("messages", "100"), 1, MOST_MESSAGES)),
+    )
+
+
+def _check_shape(parts: SplitResult) -> None:
+    rest = parts.path + parts.query + parts.fragment
+    if "@" in rest:  # a password with / ? or # in it: say nothing of what was read
+        raise TransportUrlError("smtp URL: special characters of user and password are written as %xx")
+    if parts.path not in ("", "/") or parts.fragment:
+        raise TransportUrlError(f"{urls.shown(parts)}: nothing but options follows the host and port")
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        host = ""
+    if not host:
+        raise TransportUrlError(f"{urls.shown(parts)}: a host is needed, as in smtp://mail.example.com:25")
+    return host
+
+
+def _port(parts: SplitResult, user: str | None) -> int:
+    """Relays take mail from other servers on port 25 and from clients that log in on port 587 (RFC 6409)."""
+    if parts.port == 0:
+        raise TransportUrlError(f"{urls.shown(parts)}: the port is a number from 1 to 65535")
+    if parts.port:
+        return parts.port
+    if parts.scheme == "smtps":
+        return 465
+    return 587 if user else 25
+
+
+def _credentials(parts: SplitResult) -> tuple[str | None, str | None]:
+    if not parts.username and not parts.password:
+        return None, None
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if not user or not password:
+        raise TransportUrlError(f"{urls.shown(parts)}: user and password go together, as in smtp://user:password@host")
+    if not (user + password).isascii():
+        raise TransportUrlError(f"{urls.shown(parts)}: user and password must be ASCII")
+    return user, password
+
+
+def _tls(parts: SplitResult, wish: str | None) -> Tls:
+    if wish not in (None, "require", "none"):
+        raise TransportUrlError(f"{urls.shown(parts)}: tls is require or none")
+    if parts.scheme == "smtps":
+        if wish == "none":
+            raise TransportUrlError(f"{urls.shown(parts)}: smtps:// is always encrypted; write smtp:// with tls=none")
+        return Tls.IMPLICIT
+    return Tls(wish) if wish else Tls.OFFERED
+
+
+def _number(parts: SplitResult, name: str, text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        raise TransportUrlError(f"{urls.shown(parts)}: {name} is a number from {least:g} to {most:g}")
+    return number
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

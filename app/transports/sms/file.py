@@ -1,0 +1,50 @@
+"""Text messages into a folder: one `<uuid>.json` per message (contract: Settings, `SMS_TRANSPORT_URL`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from app.transports.base import DeliveryResult, OutboundSms
+from app.transports.folder import Folder
+from app.transports.sms.segments import count_segments
+from app.transports.urls import folder_path
+
+
+@dataclass(frozen=True, slots=True)
+class SmsFolder:
+    """A folder is transport and connection in one: there is nothing to open."""
+
+    folder: Folder
+
+    def connect(self) -> SmsFolder:
+        """The folder itself."""
+        return self
+
+    def send(self, message: OutboundSms) -> DeliveryResult:
+        """Write the message; a folder that cannot be written to is a deferral."""
+        try:
+            self.folder.write(f"{message.uuid}.json", _content(message))
+        except OSError as error:
+            return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}")
+        return DeliveryResult.accepted(f"written to {self.folder.path}")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def file_transport(url: str) -> SmsFolder:
+    """The folder that a `file:///folder` URL names; raises `TransportUrlError`."""
+    return SmsFolder(Folder(folder_path(url)))
+
+
+def _content(message: OutboundSms) -> bytes:
+    fields = {
+        "uuid": message.uuid,
+        "from": message.sender,
+        "to": message.to,
+        "text": message.text,
+        "segments": count_segments(message.text),
+    }
+    # Half of a surrogate pair has no form in UTF-8; a question mark in its place beats a message that cannot leave.
+    return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")

@@ -1,0 +1,54 @@
+"""Reading of transport URLs: strict, so that a slip of the pen is an error at start and not a surprise later.
+
+No error text holds the user or the password of a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from app.transports.base import TransportUrlError
+
+
+def split(url: str) -> SplitResult:
+    """The parts of `url`; raises `TransportUrlError` for one that is no URL."""
+    try:
+        parts = urlsplit(url.strip())
+        _ = parts.port
+    except ValueError:  # its text may quote a piece of the password
+        raise TransportUrlError(
+            "the transport URL has no valid host and port; special characters of user and password are written as %xx"
+        ) from None
+    return parts
+
+
+def shown(parts: SplitResult) -> str:
+    """The URL without user, password and options, fit for logs and errors."""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:
+    """The options after the `?`, each at most once and each one of `known`."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            accepted = ", ".join(sorted(known)) or "none"
+            raise TransportUrlError(f"{shown(parts)}: unknown option {name!r}; known options: {accepted}")
+        if name in found:
+            raise TransportUrlError(f"{shown(parts)}: the option {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def folder_path(url: str) -> Path:
+    """The absolute folder that a `file:///folder` URL names; raises `TransportUrlError` for anything else."""
+    parts = split(url)
+    options(parts, ())
+    path = Path(unquote(parts.path))
+    if parts.netloc not in ("", "localhost") or not path.is_absolute():
+        raise TransportUrlError(f"{shown(parts)}: a folder is written with three slashes, as in file:///var/outbox")
+    if parts.fragment or "\0" in str(path):
+        raise TransportUrlError(f"{shown(parts)}: write # as %23; a folder's name has no NUL")
+    return path
