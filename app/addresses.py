@@ -1,0 +1,64 @@
+"""Email addresses and mobile numbers: what a valid one looks like, and the form in which two are compared.
+
+Pure, and quick enough for a thousand addresses in one request (decisions: 5).
+"""
+
+from __future__ import annotations
+
+import re
+
+import email_validator
+import idna
+import phonenumbers
+
+LONGEST_EMAIL = 254
+MOBILE = re.compile(r"[1-9][0-9]{7,14}")
+
+# Syntax only: `host.test` and `host.invalid` are addresses here (decisions: 5). The library names this as the way.
+email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
+
+
+def email_key(email: str) -> str:
+    """The form in which emails are compared: without regard to case (decisions: 5)."""
+    return email.lower()
+
+
+def is_valid_email(text: str) -> bool:
+    """Whether the text is an email address by its syntax; nothing is looked up.
+
+    At most 254 characters, a dot in the domain; special-use and international domains are fine (decisions: 5).
+    """
+    if len(text) > LONGEST_EMAIL:
+        return False
+    try:
+        email_validator.validate_email(text, check_deliverability=False)
+    except email_validator.EmailNotValidError:
+        return False
+    return True
+
+
+def domain_of(email: str) -> str:
+    """The domain in the form in which domains are compared: lower-case, international ones in their ASCII form."""
+    domain = email.rpartition("@")[2].lower()
+    try:
+        return idna.encode(domain, uts46=True).decode("ascii")
+    except idna.IDNAError:
+        return domain
+
+
+def is_valid_mobile(text: str) -> bool:
+    """Whether the text is a number in international format: digits with the country code, without plus or zero.
+
+    8 to 15 digits, possible for the country code (decisions: 5), and without the zero that is dialled before a
+    number only inside its country (specification: Transactional send, rule 8).
+    """
+    if not MOBILE.fullmatch(text):
+        return False
+    try:
+        number = phonenumbers.parse("+" + text)
+    except phonenumbers.NumberParseException:
+        return False
+    national = text[len(str(number.country_code)) :]
+    if national.startswith("0") and not number.italian_leading_zero:
+        return False
+    return bool(phonenumbers.is_possible_number(number))

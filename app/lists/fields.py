@@ -1,0 +1,154 @@
+"""What a list is made of: field types, the key rule, and a list as the use cases need it. Pure.
+
+Two field types are attributes of every contact, whatever the field is called: Email is `email`, Mobile Phone is
+`mobile`. Every other field is a property under its key, unless the key is reserved (specification: Contact).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from functools import cached_property
+from typing import Literal
+
+
+class ValueType(Enum):
+    """What a field's values are (specification: Contact, list field types)."""
+
+    EMAIL = auto()
+    MOBILE = auto()
+    STRING = auto()
+    URL = auto()
+    OPTION = auto()
+    """A string; one of the field's options where it has any."""
+    OPTIONS = auto()
+    """A string of comma-separated options."""
+    DATE = auto()
+    DATE_OR_DATETIME = auto()
+    NUMBER = auto()
+
+
+FIELD_TYPES: dict[str, ValueType] = {
+    "Email": ValueType.EMAIL,
+    "Mobile Phone": ValueType.MOBILE,
+    "Phone Number": ValueType.STRING,
+    "First Name": ValueType.STRING,
+    "Last Name": ValueType.STRING,
+    "Address Line": ValueType.STRING,
+    "Suburb": ValueType.STRING,
+    "Postcode or ZIP Code": ValueType.STRING,
+    "Website Address / URL": ValueType.URL,
+    "State": ValueType.STRING,
+    "Gender": ValueType.STRING,
+    "Country": ValueType.STRING,
+    "Industry": ValueType.STRING,
+    "Unsubscribe Reason": ValueType.STRING,
+    "Unsubscribe Feedback": ValueType.STRING,
+    "Text Field": ValueType.STRING,
+    "Password Field": ValueType.STRING,
+    "Dropdown": ValueType.OPTION,
+    "Radio Buttons": ValueType.OPTION,
+    "Comment Field": ValueType.STRING,
+    "HTML Snippet": ValueType.STRING,
+    "File Upload": ValueType.STRING,
+    "Date of Birth": ValueType.DATE,
+    "Date Picker": ValueType.DATE_OR_DATETIME,
+    "Checkbox": ValueType.OPTIONS,
+    "Currency": ValueType.NUMBER,
+    "Number": ValueType.NUMBER,
+}
+"""The field types by their names, exactly as the specification writes them (decisions: 11, Contacts)."""
+
+ADDRESS_KEYS = {"Email": "email", "Mobile Phone": "mobile"}
+"""Field type -> the attribute of the contact that it stands for."""
+
+RESERVED_KEYS = frozenset(
+    {
+        *("id", "list_id", "creation_time", "last_modified_time", "subscribed", "blocked", "is_active"),
+        *("double_opt_in", "double_opt_in_time", "contacts", "fields", "expand", "limit", "offset", "order_by", "q"),
+        "remove_unsubscribers",
+        # Not on the decisions' list, but attributes of every contact: a Text Field called Email would hide one.
+        *("email", "mobile"),
+    }
+)
+"""Keys whose fields are ignored: they mean something else on a contact or in a query (decisions: 5)."""
+
+OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
+
+
+def field_key(name: str) -> str:
+    """The key of a field by its name: `Reply-To` becomes `reply_to` (specification: list field key rule; decisions: 5).
+
+    Empty for a name without letters a to z and digits.
+    """
+    return OTHER_CHARACTERS.sub("_", name.lower()).strip("_")
+
+
+def is_reserved(key: str) -> bool:
+    """Whether a list field with this key is ignored (decisions: 5)."""
+    return key in RESERVED_KEYS or key.startswith("_") or not key
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field of a list. The key of an Email field is `email` and of a Mobile Phone field `mobile`."""
+
+    id: int
+    key: str
+    name: str
+    type: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def value_type(self) -> ValueType:
+        """What the field's values are."""
+        return FIELD_TYPES[self.type]
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the field is an attribute of the contact itself."""
+        return self.type in ADDRESS_KEYS
+
+
+@dataclass(frozen=True)
+class ListSpec:
+    """A list with its fields in their order."""
+
+    id: int
+    account_id: int
+    name: str | None
+    system: bool
+    allow_duplicates: bool
+    stop_words: tuple[str, ...]
+    creation_time: datetime
+    last_modified_time: datetime
+    fields: tuple[FieldSpec, ...]
+
+    @cached_property
+    def has_email(self) -> bool:
+        """Whether the list has a field of the type Email."""
+        return any(field.value_type is ValueType.EMAIL for field in self.fields)
+
+    @cached_property
+    def has_mobile(self) -> bool:
+        """Whether the list has a field of the type Mobile Phone."""
+        return any(field.value_type is ValueType.MOBILE for field in self.fields)
+
+    @property
+    def identifier(self) -> Literal["email", "mobile"] | None:
+        """The attribute that tells the list's contacts apart: the email, else the mobile (decisions: 5)."""
+        if self.has_email:
+            return "email"
+        return "mobile" if self.has_mobile else None
+
+    @cached_property
+    def value_fields(self) -> tuple[FieldSpec, ...]:
+        """The fields that are properties of a contact: neither its addresses nor those with a reserved key."""
+        return tuple(field for field in self.fields if not field.is_address and not is_reserved(field.key))
+
+    @cached_property
+    def ignored_keys(self) -> frozenset[str]:
+        """Reserved keys that a field of the list has: writes to them are ignored silently (decisions: 11, Contacts)."""
+        return frozenset(field.key for field in self.fields if not field.is_address and is_reserved(field.key))
