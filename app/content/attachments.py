@@ -1,0 +1,101 @@
+"""What an attachment must look like (specification: Transactional send, rule 6; decisions: 6)."""
+
+import base64
+import mimetypes
+import re
+import secrets
+from collections.abc import Mapping
+
+_NAME = re.compile(r"(?!\.)[A-Za-z0-9 ._()-]{1,255}")
+_PART = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+_MEDIA_TYPE = re.compile(rf"({_PART}/{_PART})(?: *;[ -~]*)?")
+
+# Built without files, so that what is accepted does not depend on the machine.
+_TABLES = mimetypes.MimeTypes(filenames=())
+
+# What those tables lack of the types that people attach. Types already known gain an extension in common use; the
+# others are listed so that a wrong extension is noticed.
+_FURTHER: Mapping[str, tuple[str, ...]] = {
+    "application/gzip": (".gz", ".tgz"),
+    "application/pgp-signature": (".asc", ".sig"),
+    "application/pkcs7-mime": (".p7m",),
+    "application/pkcs7-signature": (".p7s",),
+    "application/vnd.apple.pkpass": (".pkpass",),
+    "application/vnd.ms-excel": (".xla", ".xlt"),
+    "application/vnd.ms-outlook": (".msg",),
+    "application/vnd.oasis.opendocument.presentation": (".odp",),
+    "application/vnd.oasis.opendocument.spreadsheet": (".ods",),
+    "application/vnd.oasis.opendocument.text": (".odt",),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": (".pptx",),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": (".xlsx",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": (".docx",),
+    "application/vnd.rar": (".rar",),
+    "application/x-7z-compressed": (".7z",),
+    "application/x-gzip": (".gz", ".tgz"),
+    "application/x-javascript": (".js",),
+    "application/x-pdf": (".pdf",),
+    "application/x-rar-compressed": (".rar",),
+    "application/x-zip-compressed": (".zip",),
+    "application/xml": (".xml", ".xsd"),
+    "application/yaml": (".yaml", ".yml"),
+    "audio/midi": (".rmi",),
+    "audio/mp3": (".mp3",),
+    "audio/mp4": (".m4a", ".mp4"),
+    "audio/ogg": (".oga", ".ogg", ".opus"),
+    "audio/wav": (".wav",),
+    "image/jpeg": (".jfif",),
+    "image/jpg": (".jpeg", ".jpe", ".jfif"),
+    "image/pjpeg": (".jpg", ".jpeg"),
+    "image/x-icon": (".ico",),
+    "image/x-png": (".png",),
+    "text/calendar": (".ics", ".ifb"),
+    "text/javascript": (".js", ".mjs"),
+    "text/markdown": (".md", ".markdown"),
+    "text/plain": (".asc", ".cfg", ".conf", ".ini", ".log", ".md", ".text"),
+    "text/rtf": (".rtf",),
+    "text/vcard": (".vcf", ".vcard"),
+    "text/xml": (".rss", ".xsd", ".xsl"),
+    "text/yaml": (".yaml", ".yml"),
+    "video/mp4": (".m4v",),
+    "video/ogg": (".ogv",),
+}
+
+
+def is_valid_name(name: str) -> bool:
+    """Letters and digits of ASCII, space and `. _ - ( )`, 1 to 255 characters, no leading dot."""
+    return _NAME.fullmatch(name) is not None
+
+
+def media_type(mime_type: str) -> str | None:
+    """`type/subtype` in lower case without parameters; None for what is no MIME type or is a multipart container."""
+    match = _MEDIA_TYPE.fullmatch(mime_type)
+    if match is None or match[1].lower().startswith("multipart/"):
+        return None
+    return match[1].lower()
+
+
+def extension_fits(mime_type: str, name: str) -> bool:
+    """Whether the extension of the name is one that the MIME type allows; case does not matter.
+
+    `application/octet-stream` goes with any, and so does a type that the tables do not know: private and new types
+    are legitimate, and nothing is known that would speak against the name. A known type needs one of its own
+    extensions, so a name without one does not fit. What is no MIME type at all fits nothing.
+    """
+    known = media_type(mime_type)
+    if known is None:
+        return False
+    allowed = {*_TABLES.guess_all_extensions(known, strict=False), *_FURTHER.get(known, ())}
+    if known == "application/octet-stream" or not allowed:
+        return True
+    _, dot, extension = name.rpartition(".")
+    return dot + extension.lower() in allowed
+
+
+def decode_strict(content: str) -> bytes:
+    """The bytes of a file in base64: standard alphabet, padded, no line breaks. Raises ValueError for anything else."""
+    return base64.b64decode(content, validate=True)
+
+
+def new_content_id() -> str:
+    """A fresh id of the form `content_<generated id>` for one attachment of one send."""
+    return f"content_{secrets.token_hex(16)}"

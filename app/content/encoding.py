@@ -1,0 +1,25 @@
+"""Between plain text and HTML."""
+
+import html
+import re
+from html.entities import html5
+
+# Only references that end in a semicolon, which is what an encoder writes. The lenient rule of browsers would turn
+# the "&region=" of a link that was never encoded into "®ion=". The numbers are kept short because html.unescape()
+# raises on thousands of digits; the highest code point needs seven.
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+
+def encode(text: str) -> str:
+    """Plain text as HTML, safe in an element and in a quoted attribute."""
+    return html.escape(text)
+
+
+def decode(encoded: str) -> str:
+    """The text that HTML-encoded text stands for; tags stay, and so does whatever is no character reference."""
+    return _REFERENCE.sub(_character, encoded) if "&" in encoded else encoded
+
+
+def _character(reference: re.Match[str]) -> str:
+    written = reference[0]
+    return html.unescape(written) if written[1] == "#" else html5.get(written[1:], written)

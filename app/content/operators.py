@@ -1,0 +1,111 @@
+"""The operators of conditions: each compares a recipient's value with what the author wrote (decisions: 7).
+
+Text comparisons ignore case. Order is decided between two numbers or two ISO dates, and is false between anything
+else. An absent value is empty text, so it has nothing, contains nothing and includes nothing.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+Operator: TypeAlias = Callable[[str, str], bool]
+
+# ASCII digits and a short exponent: Decimal itself takes more than people write, and fails on absurd exponents.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATETIME = re.compile(_DATE.pattern + r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?")
+
+
+def _has(value: str, _operand: str) -> bool:
+    return value != ""
+
+
+def _contains(value: str, operand: str) -> bool:
+    return operand.casefold() in value.casefold()
+
+
+def _exactly(value: str, operand: str) -> bool:
+    return operand.casefold() == value.casefold()
+
+
+def _includes(value: str, operand: str) -> bool:
+    return not _items(operand).isdisjoint(_items(value))
+
+
+def _includes_all(value: str, operand: str) -> bool:
+    wanted = _items(operand)
+    return bool(wanted) and wanted <= _items(value)
+
+
+def _items(text: str) -> set[str]:
+    return {item.strip() for item in text.casefold().split(",")} - {""}
+
+
+def _not(positive: Operator) -> Operator:
+    return lambda value, operand: not positive(value, operand)
+
+
+def _ordered(relation: Callable[[Any, Any], bool]) -> Operator:
+    def holds(value: str, operand: str) -> bool:
+        value, operand = value.strip(), operand.strip()
+        pair = _numbers(value, operand) or _moments(value, operand)
+        return pair is not None and relation(*pair)
+
+    return holds
+
+
+def _numbers(value: str, operand: str) -> tuple[Decimal, Decimal] | None:
+    if _NUMBER.fullmatch(value) and _NUMBER.fullmatch(operand):
+        return Decimal(value), Decimal(operand)
+    return None
+
+
+def _moments(value: str, operand: str) -> tuple[date, date] | None:
+    left, right = _moment(value), _moment(operand)
+    if left is None or right is None:
+        return None
+    if isinstance(left, datetime) and isinstance(right, datetime):
+        return left, right
+    # A bare date stands for its whole day, as it does in filters (decisions: 4).
+    return _day(left), _day(right)
+
+
+def _moment(text: str) -> date | None:
+    """An ISO date or datetime; one without a zone is taken as UTC. None for other text and for days that never were."""
+    try:
+        if _DATE.fullmatch(text):
+            return date.fromisoformat(text)
+        if _DATETIME.fullmatch(text):
+            moment = datetime.fromisoformat(text)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    return None
+
+
+def _day(moment: date) -> date:
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "HAS": _has,
+    "HASNOT": _not(_has),
+    "CONTAINS": _contains,
+    "NOTCONTAINS": _not(_contains),
+    "EXACTLY": _exactly,
+    "NOTEXACTLY": _not(_exactly),
+    "GREATERTHAN": _ordered(operator.gt),
+    "GREATERTHANEQUAL": _ordered(operator.ge),
+    "LESSTHAN": _ordered(operator.lt),
+    "LESSTHANEQUAL": _ordered(operator.le),
+    "INCLUDES": _includes,
+    "INCLUDESALL": _includes_all,
+    "NOTINCLUDES": _not(_includes),
+    "NOTINCLUDESALL": _not(_includes_all),
+}
+
+# These two ask only whether there is a value, and take none to compare with (decisions: 11).
+WITHOUT_OPERAND = frozenset({"HAS", "HASNOT"})

@@ -1,0 +1,149 @@
+"""Fills a body or a header in for one recipient. A template is compiled once per send and rendered per recipient."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app.content.conditionals import Branch, Step, steps
+from app.content.conditions import Condition, holds
+from app.content.encoding import decode, encode
+from app.content.values import Value, Values
+from app.content.wildcards import Inline, Wildcard, tokens
+
+MAX_CONDITIONS = 75
+# Characters of substituted values per rendering. No mail server takes a message of that size; without a bound, a body
+# of 1 MiB that repeats one wildcard with a value of 10,000 characters would grow to gigabytes in the worker's memory.
+MAX_SUBSTITUTED = 16 * 1024 * 1024
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The text, and the names of the attachments that it refers to with `%%attachment:<name>%%`."""
+
+    text: str
+    inline: frozenset[str]
+
+
+class Template:
+    """A compiled source. No source makes compiling or rendering fail, and both take time linear in its length.
+
+    `attachments` maps the names of the recipient's attachments, in order, to content ids without `cid:`. Compiled
+    templates are never changed by rendering, so threads may share one.
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, source: str) -> None:
+        self._steps = steps(tokens(source))
+
+    def html(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+        """For `body_html`: plain values and fallbacks are encoded, values that arrived encoded go in as they are."""
+        return _Rendering(_HTML, values, attachments).run(self._steps)
+
+    def text(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+        """For `body_text`: values that arrived HTML-encoded are decoded."""
+        return _Rendering(_TEXT, values, attachments).run(self._steps)
+
+    def header(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+        """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
+        rendered = self.text(values, attachments)
+        return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a place needs: how a value and a fallback are shown, and how the plain text of an operand is read."""
+
+    value: Callable[[Value], str]
+    fallback: Callable[[str], str]
+    operand: Callable[[str], str]
+
+
+def _plain(value: Value) -> str:
+    return decode(value.text) if value.encoded else value.text
+
+
+def _markup(value: Value) -> str:
+    return value.text if value.encoded else encode(value.text)
+
+
+def _markup_of_source(source: str) -> str:
+    """A fallback is plain text, but in a body of HTML its author, or the author's editor, writes `&` as `&amp;`."""
+    return encode(decode(source))
+
+
+_HTML = _Form(value=_markup, fallback=_markup_of_source, operand=decode)
+_TEXT = _Form(value=_plain, fallback=str, operand=str)
+
+
+class _Rendering:
+    """One walk over the steps of a template."""
+
+    def __init__(self, form: _Form, values: Values, attachments: Mapping[str, str]) -> None:
+        self._form = form
+        self._values = values
+        self._attachments = attachments
+        self._conditions_left = MAX_CONDITIONS
+        self._room = MAX_SUBSTITUTED
+        self._shown: dict[str, str] = {}
+        self._inline: set[str] = set()
+
+    def run(self, steps: list[Step]) -> Rendered:
+        output: list[str] = []
+        position = 0
+        while position < len(steps):
+            step = steps[position]
+            position += 1
+            if isinstance(step, str):
+                output.append(step)
+            elif isinstance(step, Wildcard):
+                output.append(self._wildcard(step))
+            elif isinstance(step, Inline):
+                output.append(self._reference(step.name))
+            elif isinstance(step, Branch):
+                position = self._enter(step, position)
+            else:
+                position = step.position
+        return Rendered("".join(output), frozenset(self._inline))
+
+    def _wildcard(self, wildcard: Wildcard) -> str:
+        shown = self._shown.get(wildcard.key)
+        if shown is None:
+            value = self._values.get(wildcard.key)
+            shown = self._shown[wildcard.key] = self._form.value(value) if value else ""
+        if not shown:
+            return self._form.fallback(wildcard.fallback)
+        if len(shown) > self._room:
+            return ""
+        self._room -= len(shown)
+        return shown
+
+    def _reference(self, name: str) -> str:
+        if name not in self._attachments:
+            return ""
+        self._inline.add(name)
+        return f"cid:{self._attachments[name]}"
+
+    def _enter(self, branch: Branch, inside: int) -> int:
+        """Where to go on: inside the branch, at the next one, or after the conditional when no evaluation is left.
+
+        Every condition of a marker that is reached counts, those after the first that holds too (decisions: 11).
+        """
+        if not branch.conditions:
+            return inside
+        counted = branch.conditions[: self._conditions_left]
+        self._conditions_left -= len(counted)
+        if any(self._holds(condition) for condition in counted):
+            return inside
+        return branch.otherwise if len(counted) == len(branch.conditions) else branch.exit.position
+
+    def _holds(self, condition: Condition) -> bool:
+        return holds(condition, self._compared(condition.key), self._form.operand(condition.operand))
+
+    def _compared(self, key: str) -> str:
+        if key == "attachment":
+            return ",".join(self._attachments)
+        value = self._values.get(key)
+        return _plain(value) if value else ""

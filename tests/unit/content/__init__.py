@@ -1,0 +1,1 @@
+"""Tests of personalisation and of the checks of attachments."""

@@ -1,0 +1,157 @@
+"""The checks of attachments (specification: Transactional send, rule 6; decisions: 6)."""
+
+import base64
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type, new_content_id
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
+def test_valid_name(name: str) -> None:
+    assert is_valid_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a" * 256,
+        ".a.txt",
+        ".",
+        "../a.txt",
+        "a/b.txt",
+        "a\\b.txt",
+        "a\n",
+        "a\x00",
+        'a".txt',
+        "a,b",
+        "a:b",
+        "a;b",
+        "é.txt",
+        "a\t",
+    ],
+)
+def test_invalid_name(name: str) -> None:
+    assert not is_valid_name(name)
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "name"),
+    [
+        ("text/plain", "a.txt"),
+        ("text/plain", "a.log"),
+        ("text/plain", "A.B.TXT"),
+        ("TEXT/Plain", "a.txt"),
+        ("text/csv; charset=utf-8", "a.csv"),
+        ("image/jpeg", "a.jpg"),
+        ("image/jpeg", "a.jpeg"),
+        ("image/jpg", "a.jpeg"),
+        ("image/webp", "a.webp"),
+        ("application/pdf", "a.pdf"),
+        ("application/xml", "a.xml"),
+        ("text/calendar", "a.ics"),
+        ("application/gzip", "a.tar.gz"),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "a.docx"),
+        ("application/vnd.apple.pkpass", "ticket.pkpass"),
+    ],
+)
+def test_extension_that_fits(mime_type: str, name: str) -> None:
+    assert extension_fits(mime_type, name)
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "name"),
+    [
+        ("image/png", "a.txt"),
+        ("text/plain", "a.png"),
+        ("text/plain", "a.exe"),
+        ("application/pdf", "a"),
+        ("application/pdf", "pdf"),
+        ("application/pdf", "a."),
+        ("application/pdf", "a.pdf.exe"),
+        ("text/calendar", "a.pdf"),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "a.pdf"),
+    ],
+)
+def test_extension_that_does_not_fit(mime_type: str, name: str) -> None:
+    assert not extension_fits(mime_type, name)
+
+
+@pytest.mark.parametrize("name", ["a.xyz", "a.png", "a"])
+@pytest.mark.parametrize("mime_type", ["application/octet-stream", "application/vnd.acme.thing+json", "x-private/data"])
+def test_unspecific_and_unknown_types_go_with_any_extension(mime_type: str, name: str) -> None:
+    assert extension_fits(mime_type, name)
+
+
+@pytest.mark.parametrize(
+    "mime_type",
+    [
+        "",
+        "text",
+        "text/",
+        "/plain",
+        "text/plain/x",
+        "te xt/plain",
+        "text/plain\r\nX-Injected: yes",
+        "text/plain;\nx",
+        "multipart/mixed",
+    ],
+)
+def test_what_is_no_type_of_a_file_fits_nothing(mime_type: str) -> None:
+    assert media_type(mime_type) is None
+    assert not extension_fits(mime_type, "a.txt")
+
+
+def test_media_type_loses_case_and_parameters() -> None:
+    assert media_type("Text/CSV ; charset=utf-8") == "text/csv"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [("YQ==", b"a"), ("YWI=", b"ab"), ("+/+/", b"\xfb\xff\xbf"), ("", b"")]
+)
+def test_base64_is_decoded(content: str, expected: bytes) -> None:
+    assert decode_strict(content) == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "@@@@",
+        "YQ",
+        "YQ=",
+        "YQ=\n=",
+        "YQ==\n",
+        " YQ==",
+        "YQ==YQ==",
+        "YQ===",
+        "=YQ=",
+        "-_-_",
+        "é",
+        "data:;base64,YQ==",
+        "A",
+    ],
+)
+def test_what_is_not_strict_base64_is_refused(content: str) -> None:
+    with pytest.raises(ValueError):
+        decode_strict(content)
+
+
+@given(st.binary())
+def test_every_file_comes_back(content: bytes) -> None:
+    assert decode_strict(base64.b64encode(content).decode()) == content
+
+
+@given(st.text(), st.text())
+def test_checks_never_raise(mime_type: str, name: str) -> None:
+    assert extension_fits(mime_type, name) in (True, False)
+    assert is_valid_name(name) in (True, False)
+
+
+def test_content_ids_are_fresh() -> None:
+    ids = {new_content_id() for _ in range(100)}
+    assert len(ids) == 100
+    assert all(re.fullmatch(r"content_[0-9a-f]{32}", content_id) for content_id in ids)

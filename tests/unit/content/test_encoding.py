@@ -1,0 +1,56 @@
+"""Plain text to HTML and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.content.encoding import decode, encode
+
+
+@pytest.mark.parametrize(
+    ("encoded", "text"),
+    [
+        ("Tom &amp; Jerry", "Tom & Jerry"),
+        ("&lt;b&gt; &quot;x&quot; &#39;y&#x27;", "<b> \"x\" 'y'"),
+        ("&eacute;&nbsp;&euro;", "é\xa0€"),
+        ("&#8364;&#X20AC;", "€€"),
+        ("&amp;amp;", "&amp;"),
+        ("<b>x</b>", "<b>x</b>"),
+        ("&#0;&#xD800;", "\ufffd\ufffd"),
+    ],
+)
+def test_references_are_decoded_once(encoded: str, text: str) -> None:
+    assert decode(encoded) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://a.example/?id=1&region=2&copy=3",
+        "AT&T",
+        "R&D; more",
+        "&nosuch;",
+        "&regionx;",
+        "&;",
+        "&#;",
+        "&#" + "9" * 5000 + ";",
+    ],
+)
+def test_what_is_no_reference_stays(text: str) -> None:
+    """Clients that forget to encode still get their links through."""
+    assert decode(text) == text
+
+
+@given(st.text())
+def test_decoding_undoes_encoding(text: str) -> None:
+    assert decode(encode(text)) == text
+
+
+@given(st.text("&#x0123456789abcflt;g"))
+def test_decoding_never_raises(text: str) -> None:
+    assert len(decode(text)) <= len(text)
+
+
+@given(st.text())
+def test_encoded_text_holds_no_markup(text: str) -> None:
+    assert not set(encode(text)) & set("<>\"'")

@@ -1,0 +1,66 @@
+"""What the values of a recipient and of a contact are (decisions: 6 and 7)."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.content.values import Value, contact_values, recipient_values
+
+
+def test_names_lose_their_case() -> None:
+    assert recipient_values({"NickName": "Ann"}, html_encoded=False) == {"nickname": Value("Ann", encoded=False)}
+
+
+def test_null_is_absent_and_empty_is_not() -> None:
+    assert recipient_values({"a": None, "b": ""}, html_encoded=False) == {"b": Value("", encoded=False)}
+
+
+@pytest.mark.parametrize(("number", "text"), [(12, "12"), (-3, "-3"), (12.5, "12.5"), (12.0, "12.0"), (1e22, "1e+22")])
+def test_a_number_is_its_json_text(number: float, text: str) -> None:
+    assert recipient_values({"n": number}, html_encoded=True)["n"].text == text
+
+
+def test_encoded_is_the_default_of_a_send_that_says_so() -> None:
+    assert recipient_values({"v": "x"}, html_encoded=True) == {"v": Value("x", encoded=True)}
+
+
+def test_a_hash_marks_a_single_value_as_html() -> None:
+    assert recipient_values({"#Html": "<b>", "plain": "<b>"}, html_encoded=False) == {
+        "html": Value("<b>", encoded=True),
+        "plain": Value("<b>", encoded=False),
+    }
+
+
+def test_contact_fields_are_plain_text() -> None:
+    assert contact_values({"First_Name": "<i>Ann</i>", "last_name": None}) == {
+        "first_name": Value("<i>Ann</i>", encoded=False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (7.0, "7"),
+        (12.5, "12.5"),
+        (0.0000001, "0.0000001"),
+        (1e16, "10000000000000000"),
+        (-0.5, "-0.5"),
+        (10, "10"),
+        (True, "true"),
+        (False, "false"),
+        ("07", "07"),
+        (date(2026, 1, 31), "2026-01-31"),
+        (datetime(2026, 1, 31, 10, tzinfo=UTC), "2026-01-31T10:00:00+00:00"),
+    ],
+)
+def test_a_contact_field_as_text(value: object, text: str) -> None:
+    assert contact_values({"field": value})["field"].text == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_field_keeps_its_value(number: float) -> None:
+    text = contact_values({"n": number})["n"].text
+    assert float(text) == number
+    assert "e" not in text
