@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity
@@ -14,8 +14,8 @@ from app.db.types import BigId
 class Webhook(Base):
     """An application URL that receives events, and the state of its dispatch (decisions: 9).
 
-    `batch_id` is the `jti` of a batch whose last try failed; its events carry it too, so that the batch keeps its id
-    and its events until it is accepted or they expire.
+    `batch_id` is the `jti` of a batch that is on its way or whose last try failed; its events carry it too, so that
+    the batch keeps its id and its events until it is accepted or they expire, also when a worker dies in between.
     """
 
     __tablename__ = "webhooks"
@@ -55,7 +55,16 @@ class Event(Base):
     """One event for one webhook, written in the transaction of the change it reports. `id` is the order."""
 
     __tablename__ = "events"
-    __table_args__ = (Index("ix_events_webhook", "webhook_id", "id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        Index("ix_events_webhook", "webhook_id", "id"),
+        Index(
+            "ix_events_batch",
+            "batch_id",
+            postgresql_where=text("batch_id IS NOT NULL"),
+            sqlite_where=text("batch_id IS NOT NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]

@@ -1,0 +1,44 @@
+"""Triggers of automations, recorded in the transaction of the change (specification: Other behaviours, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from app.clock import now
+from app.db.bulk import insert_rows
+from app.db.database import Transaction
+from app.db.models import TriggerFiring
+
+Kind = Literal["standard", "advanced"]
+Action = Literal["created", "updated"]
+
+TRIGGERS: dict[Action, dict[Kind, str]] = {
+    "created": {
+        "standard": "When a Contact is created from the REST API",
+        "advanced": "REST API Contact Created",
+    },
+    "updated": {
+        "standard": "When a Contact is updated from the REST API",
+        "advanced": "REST API Contact Updated",
+    },
+}
+
+
+def names(action: Action) -> dict[Kind, str]:
+    """The name under which each kind of automation sees the action."""
+    return TRIGGERS[action]
+
+
+def fire(transaction: Transaction, account_id: int, action: Action, contacts: Sequence[tuple[int, int]]) -> None:
+    """Records that the triggers of an action fired, once per contact.
+
+    `contacts` are pairs of list id and contact id. One row serves both kinds of automation: each sees it under its own
+    trigger's name.
+    """
+    moment = now()
+    rows = [
+        {"account_id": account_id, "list_id": list_id, "contact_id": contact_id, "action": action, "time": moment}
+        for list_id, contact_id in contacts
+    ]
+    insert_rows(transaction, TriggerFiring, rows)

@@ -1,0 +1,130 @@
+"""Where a webhook may lead: the rules for its URL and for the addresses behind its host (decisions: 9).
+
+A host is looked at twice: at registration, to tell the operator at once, and at each connection, which goes to the
+very address that was checked, so that a name server cannot answer differently in between.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import queue
+import socket
+import threading
+from urllib.parse import SplitResult, urlsplit
+
+import idna
+
+from app.settings import Settings
+
+LONGEST_URL = 2000
+LOOKUP_TIMEOUT = 5.0
+
+GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that is routed in IPv6. Outside lie link-local, site-local, unique local, multicast and embedded IPv4."""
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
+DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
+
+
+class ForbiddenAddress(ValueError):
+    """A URL or a host that webhooks must not reach; the text is one line for the operator."""
+
+
+def check_url(url: str, settings: Settings) -> None:
+    """Raises `ForbiddenAddress` (a `ValueError`) for a URL that cannot be registered.
+
+    A host that cannot be resolved now is let through: nothing can be reached by it, and each connection checks again.
+    """
+    parts = split_url(url, allow_private=settings.webhook_allow_private)
+    if settings.webhook_allow_private:
+        return
+    host = ascii_host(parts)
+    try:
+        addresses = resolve(host)
+    except OSError:
+        return
+    check_addresses(host, addresses)
+
+
+def split_url(url: str, *, allow_private: bool) -> SplitResult:
+    """The parts of a webhook's URL, of which scheme, host and port are sound. Raises `ForbiddenAddress`."""
+    if len(url) > LONGEST_URL or not url.isprintable() or " " in url:
+        raise ForbiddenAddress(f"must be a URL of at most {LONGEST_URL} characters without spaces")
+    try:
+        parts = urlsplit(url)
+        usable = bool(ascii_host(parts)) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ForbiddenAddress("must be an absolute URL with a valid host and port")
+    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
+        raise ForbiddenAddress("must begin with https://" + (" or http://" if allow_private else ""))
+    if "@" in parts.netloc or parts.fragment:
+        raise ForbiddenAddress("must not hold a user, a password or a fragment")
+    return parts
+
+
+def ascii_host(parts: SplitResult) -> str:
+    """The host as name servers and certificates know it. Raises `ValueError` for one that is no host."""
+    host = parts.hostname or ""
+    if not host.isascii():
+        return idna.encode(host, uts46=True).decode("ascii")
+    return host.encode("idna").decode("ascii")
+
+
+def resolve(host: str, seconds: float = LOOKUP_TIMEOUT) -> list[str]:
+    """The host's addresses, in the order of the system's preference.
+
+    The system's resolver knows no time-out, so it runs aside. Raises `OSError`, also when there is no answer in time.
+    """
+    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            answers.put([str(address[0]) for *_, address in found])
+        except (OSError, UnicodeError) as error:
+            answers.put(error if isinstance(error, OSError) else OSError(str(error)))
+
+    threading.Thread(target=look_up, daemon=True, name="webhook-lookup").start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer about {host} from the name server in {seconds:g} s") from None
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
+
+
+def check_addresses(host: str, addresses: list[str]) -> None:
+    """Raises `ForbiddenAddress` unless every one is global: one private among them is enough for an attack."""
+    for address in addresses:
+        if not is_public(address):
+            raise ForbiddenAddress(f"leads to {address} ({host}), which is not a public address")
+
+
+def is_public(text: str) -> bool:
+    """Whether this is an address of the public Internet, seen through IPv4 that is carried in IPv6.
+
+    Stricter than `is_global`, whose answers differ between Python versions and include multicast and site-local ones.
+    """
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        embedded = _embedded(address)
+        if embedded is None:
+            return _is_public_ipv6(address)
+        address = embedded
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped
+
+
+def _is_public_ipv6(address: ipaddress.IPv6Address) -> bool:
+    # 6to4 hides an IPv4 address too, but its relays are gone from the Internet (RFC 7526).
+    return (
+        address.is_global and address in GLOBAL_UNICAST and address not in SIX_TO_FOUR and address not in DOCUMENTATION
+    )

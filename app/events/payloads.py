@@ -1,0 +1,65 @@
+"""What events look like: the objects that a webhook receives (specification: Contact events, Recipient events).
+
+Pure: facts in, dictionaries out. Their keys stand in the order of the specification.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from app.clock import timestamp
+
+Payload = dict[str, Any]
+
+
+def contact_event(event: str, *, contact_id: int, list_id: int, moment: datetime) -> Payload:
+    """`created`, `updated` or `deleted`, whatever caused it."""
+    return {
+        "object": "contact",
+        "event": event,
+        "id": contact_id,
+        "list_id": list_id,
+        "timestamp": timestamp(moment),
+    }
+
+
+def recipient_event(
+    event: str,
+    *,
+    recipient_id: int,
+    uuid: str,
+    group_id: int,
+    group_name: str,
+    message_id: int | None,
+    message_type: str,
+    list_id: int | None,
+    contact_id: int | None,
+    email: str | None,
+    mobile: str | None,
+    moment: datetime,
+    **extra: str | bool | None,
+) -> Payload:
+    """What became of a recipient. `extra` holds the fields of this kind of event, such as `fail_reason`.
+
+    Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
+    its id (decisions: 8).
+    """
+    fields: Payload = {
+        "object": "recipient",
+        "event": event,
+        "id": recipient_id,
+        "timestamp": timestamp(moment),
+        "uuid": uuid,
+        "group_id": group_id,
+        "group_name": group_name,
+        "report_id": group_id,
+        "message_id": message_id,
+        "message_type": message_type,
+        "list_id": list_id,
+        "contact_id": contact_id,
+        "email": email,
+        "mobile": mobile,
+        **extra,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,174 @@
+"""What operators do to webhooks: register, rotate secrets, look, delete (decisions: 9).
+
+A webhook always has a secret: each of them signs every request until it is removed, so that a receiver can change
+over at its leisure.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.clock import now, this_second
+from app.db.database import Transaction
+from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
+from app.errors import ServiceError
+from app.events.addresses import check_url
+from app.secrets import SecretUnreadable, decrypt, encrypt
+from app.settings import Settings
+
+KEY_ID = re.compile(r"[!-~]{1,64}")
+LEAST_SECRET_BYTES = 32
+"""HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
+
+
+def list_webhooks(session: Session, account_id: int) -> list[Webhook]:
+    """The webhooks of the account, in the order of their registration."""
+    return list(session.scalars(select(Webhook).where(Webhook.account_id == account_id).order_by(Webhook.id)))
+
+
+def webhook_at(session: Session, account_id: int, url: str) -> Webhook | None:
+    """The account's webhook with exactly that URL."""
+    return session.scalars(select(Webhook).where(Webhook.account_id == account_id, Webhook.url == url)).first()
+
+
+def find_webhook(session: Session, account_id: int, wanted: str) -> Webhook:
+    """The account's webhook with that URL, else with that id. Raises `ServiceError` (`invalid_id`)."""
+    found = webhook_at(session, account_id, wanted)
+    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        statement = select(Webhook).where(Webhook.account_id == account_id, Webhook.id == int(wanted))
+        found = session.scalars(statement).first()
+    if found is None:
+        raise ServiceError("invalid_id", field="webhook", detail=f"the account has no webhook {wanted!r}")
+    return found
+
+
+def create_webhook(
+    transaction: Transaction, settings: Settings, account_id: int, url: str, signers: Sequence[tuple[str, str]]
+) -> Webhook:
+    """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, one at least.
+
+    Raises `ServiceError`: `invalid_url` for a URL that is malformed or leads to a non-global address, `conflict` for
+    one that is registered, and what `set_secret` raises.
+    """
+    if not signers:
+        raise ServiceError("not_empty", field="secrets", detail="a webhook needs at least one secret")
+    if webhook_at(transaction, account_id, url) is not None:
+        raise ServiceError("conflict", field="url", detail=f"the account has a webhook at {url} already")
+    try:
+        check_url(url, settings)
+    except ValueError as error:
+        raise ServiceError("invalid_url", field="url", detail=str(error)) from None
+    webhook = Webhook(account_id=account_id, url=url, creation_time=this_second(), due_time=now())
+    transaction.add(webhook)
+    transaction.flush()
+    for key_id, secret in signers:
+        set_secret(transaction, settings, webhook, key_id, secret)
+    return webhook
+
+
+def delete_webhook(transaction: Transaction, webhook: Webhook) -> None:
+    """Removes the webhook with its secrets, its undelivered events and its log."""
+    transaction.delete(webhook)
+    transaction.flush()
+
+
+def list_secrets(session: Session, webhook: Webhook) -> list[WebhookSecret]:
+    """The secrets of a webhook, oldest first, as stored."""
+    statement = select(WebhookSecret).where(WebhookSecret.webhook_id == webhook.id).order_by(WebhookSecret.id)
+    return list(session.scalars(statement))
+
+
+def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str, secret: str) -> bool:
+    """Adds a secret, or replaces the one with that key id; tells whether anything differed.
+
+    Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes.
+    """
+    _check_secret(key_id, secret)
+    found = _secret(transaction, webhook, key_id)
+    if found is None:
+        found = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
+        transaction.add(found)
+    elif _opens_to(settings, found.secret, secret):
+        return False
+    found.secret, found.creation_time = encrypt(settings.secret_key, secret), this_second()
+    transaction.flush()
+    return True
+
+
+def rotate_secret(
+    transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str | None = None, secret: str | None = None
+) -> tuple[str, str]:
+    """Adds a secret, by default a new one under a new key id; returns both. The others sign on until removed.
+
+    Raises `ServiceError`: `conflict` for a key id in use, and what `set_secret` raises.
+    """
+    key_id = key_id or new_key_id([one.key_id for one in list_secrets(transaction, webhook)])
+    if _secret(transaction, webhook, key_id) is not None:
+        raise ServiceError("conflict", field="id", detail=f"the webhook has a secret {key_id!r} already")
+    secret = secret or new_secret()
+    set_secret(transaction, settings, webhook, key_id, secret)
+    return key_id, secret
+
+
+def remove_secret(transaction: Transaction, webhook: Webhook, key_id: str) -> None:
+    """Ends a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
+    found = _secret(transaction, webhook, key_id)
+    if found is None:
+        raise ServiceError("invalid_id", field="id", detail=f"the webhook has no secret {key_id!r}")
+    if len(list_secrets(transaction, webhook)) == 1:
+        raise ServiceError("conflict", field="id", detail="the only secret of a webhook cannot be removed")
+    transaction.delete(found)
+    transaction.flush()
+
+
+def new_secret() -> str:
+    """A secret with 256 bits."""
+    return secrets.token_urlsafe(32)
+
+
+def new_key_id(taken: Sequence[str]) -> str:
+    """The first of k1, k2, … that is free."""
+    return next(key_id for key_id in (f"k{number}" for number in range(1, len(taken) + 2)) if key_id not in taken)
+
+
+def pending_events(session: Session, account_id: int) -> dict[int, int]:
+    """How many events wait, by webhook id; webhooks without any are absent."""
+    statement = (
+        select(Event.webhook_id, func.count())
+        .join(Webhook, Webhook.id == Event.webhook_id)
+        .where(Webhook.account_id == account_id)
+        .group_by(Event.webhook_id)
+    )
+    return dict(session.execute(statement).tuples().all())
+
+
+def deliveries(session: Session, webhook: Webhook, limit: int) -> list[WebhookAttempt]:
+    """The latest requests to the webhook, the newest first."""
+    statement = select(WebhookAttempt).where(WebhookAttempt.webhook_id == webhook.id)
+    return list(session.scalars(statement.order_by(WebhookAttempt.id.desc()).limit(limit)))
+
+
+def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | None:
+    statement = select(WebhookSecret).where(WebhookSecret.webhook_id == webhook.id, WebhookSecret.key_id == key_id)
+    return session.scalars(statement).first()
+
+
+def _opens_to(settings: Settings, stored: str, secret: str) -> bool:
+    """Whether the stored secret is this one; a secret stored under another SECRET_KEY is lost, so it is not."""
+    try:
+        return decrypt(settings.secret_key, stored) == secret
+    except SecretUnreadable:
+        return False
+
+
+def _check_secret(key_id: str, secret: str) -> None:
+    if not KEY_ID.fullmatch(key_id):
+        raise ServiceError("invalid_string", field="id", detail="an id is 1 to 64 visible ASCII characters")
+    if len(secret.encode()) < LEAST_SECRET_BYTES:
+        detail = f"a signing secret has {LEAST_SECRET_BYTES} bytes or more, from a random source"
+        raise ServiceError("too_short", field="secret", detail=detail)
