@@ -1,0 +1,160 @@
+"""Values of list fields: what each type accepts, for the API, the seed file and imports alike (decisions: 5 and 11).
+
+Pure. A value that is accepted is stored and shown as it was given, but for the empty address, which means none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.addresses import is_valid_email, is_valid_mobile
+from app.lists.fields import FieldSpec, ValueType
+
+LONGEST_STRING = 10_000
+
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+DATETIME = re.compile(DATE.pattern + r"T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""PostgreSQL has no null byte in text, and half a surrogate pair is no character."""
+NOT_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
+HOST = re.compile(r"[\w-]+(\.[\w-]+)*\.?|[0-9a-f:.]+")
+BIGGEST_INTEGER = 2**63 - 1
+
+
+class InvalidValue(ValueError):
+    """A value that its field does not accept: the code of the catalogue, and what would be accepted."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+def clean_value(field: FieldSpec, value: Any) -> Any:
+    """The value as it is stored: a string, a number or None. Raises `InvalidValue` (decisions: 5, values by type)."""
+    return None if value is None else CLEANERS[field.value_type](field, value)
+
+
+def _string(field: FieldSpec, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValue("invalid_string", f"{field.key} must be a string.")
+    if len(value) > LONGEST_STRING:
+        detail = f"{field.key} has {len(value)} characters; at most {LONGEST_STRING} are accepted."
+        raise InvalidValue("too_long", detail)
+    if UNSTORABLE.search(value):
+        raise InvalidValue("invalid_string", f"{field.key} holds U+0000 or half a surrogate pair.")
+    return value
+
+
+def _email(field: FieldSpec, value: Any) -> str | None:
+    if not isinstance(value, str):
+        raise InvalidValue("invalid_string", f"{field.key} must be a string.")
+    if value and not is_valid_email(value):
+        detail = f"{field.key} must be an email address of at most 254 characters, such as ann@example.com."
+        raise InvalidValue("invalid_email_address", detail)
+    return value or None
+
+
+def _mobile(field: FieldSpec, value: Any) -> str | None:
+    if not isinstance(value, str):
+        raise InvalidValue("invalid_string", f"{field.key} must be a string.")
+    if value and not is_valid_mobile(value):
+        detail = f"{field.key} must be 8 to 15 digits with the country code and no leading plus, such as 61411111111."
+        raise InvalidValue("invalid_mobile_address", detail)
+    return value or None
+
+
+def _url(field: FieldSpec, value: Any) -> str:
+    text = _string(field, value)
+    if not _is_url(text):
+        raise InvalidValue("invalid_url", f"{field.key} must be an absolute http or https URL.")
+    return text
+
+
+def _is_url(text: str) -> bool:
+    if NOT_IN_URLS.search(text):
+        return False
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and HOST.fullmatch(parts.hostname or "") is not None
+
+
+def _option(field: FieldSpec, value: Any) -> str:
+    text = _string(field, value)
+    _check_options(field, [text])
+    return text
+
+
+def _options(field: FieldSpec, value: Any) -> str:
+    text = _string(field, value)
+    # The empty string is a selection of nothing.
+    _check_options(field, text.split(",") if text else [])
+    return text
+
+
+def _check_options(field: FieldSpec, selected: list[str]) -> None:
+    if field.options and not set(selected) <= set(field.options):
+        detail = f"{field.key} must be one of the field's options: {', '.join(field.options)}."
+        raise InvalidValue("invalid_string", detail)
+
+
+def _date(field: FieldSpec, value: Any) -> str:
+    if not isinstance(value, str) or not DATE.fullmatch(value):
+        raise InvalidValue("invalid_iso_date", f"{field.key} must have the form YYYY-MM-DD.")
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        raise InvalidValue("invalid_date", f"{field.key}: there is no day {value}.") from None
+    return value
+
+
+def _date_or_datetime(field: FieldSpec, value: Any) -> str:
+    if not isinstance(value, str) or not (DATE.fullmatch(value) or DATETIME.fullmatch(value)):
+        detail = f"{field.key} must have the form YYYY-MM-DDTHH:MM:SS or YYYY-MM-DD."
+        raise InvalidValue("invalid_iso_date_time", detail)
+    if not _is_moment(value):
+        raise InvalidValue("invalid_date_time", f"{field.key}: there is no moment {value}.")
+    return value
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return text[11:13] != "24"  # newer Pythons take it for the next midnight
+
+
+def _number(field: FieldSpec, value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValue("invalid_number", f"{field.key} must be a number.")
+    if isinstance(value, int) and abs(value) <= BIGGEST_INTEGER:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidValue("invalid_number", f"{field.key} must be a number that fits into 64 bits.")
+    return number
+
+
+CLEANERS: dict[ValueType, Callable[[FieldSpec, Any], Any]] = {
+    ValueType.STRING: _string,
+    ValueType.EMAIL: _email,
+    ValueType.MOBILE: _mobile,
+    ValueType.URL: _url,
+    ValueType.OPTION: _option,
+    ValueType.OPTIONS: _options,
+    ValueType.DATE: _date,
+    ValueType.DATE_OR_DATETIME: _date_or_datetime,
+    ValueType.NUMBER: _number,
+}
