@@ -28,7 +28,7 @@ from app.query.fields import Kind
 Columns = Mapping[str, ColumnElement[Any]]
 """Filter name -> the SQL expression that it compares.
 
-- `Kind.EMAIL`: the address in lower case.
+- `Kind.EMAIL`: the form of the address that `app.addresses.email_key` gives.
 - `Kind.DATE` and `Kind.DATETIME`: the ISO text of the list field value.
 - `Kind.TIMESTAMP`: a `UtcDateTime`. List field values: typed, as by `values[key].as_string()`.
 """

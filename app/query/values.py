@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from app.addresses import email_key
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.fields import Filter, Kind
 from app.query.times import days, instants, local_times
@@ -90,7 +91,7 @@ def _one(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative,
     if wanted.kind is Kind.STRING or (wanted.kind is Kind.ENUM and text in wanted.options):
         return (Equals(text),) if _can_be_stored(text) else ()
     if wanted.kind is Kind.EMAIL:
-        return (Equals(text.lower()),) if _can_be_stored(text) else ()
+        return (Equals(email_key(text)),) if _can_be_stored(text) else ()
     raise ValueError("not a value of this kind")
 
 

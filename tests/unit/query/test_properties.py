@@ -1,0 +1,76 @@
+"""Whatever a client sends, it gets a query or one of the ten filter errors."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from app.errors import FILTER, ServiceError
+from app.query.conditions import Equals
+from app.query.grammar import parse_collection, parse_delete_ids, parse_instance, parse_write
+from app.query.links import envelope
+
+from .sample import FILTERS, RESOURCE, Pair, alternatives
+
+NAMES = [one.name for one in FILTERS]
+CONTROLS = ["limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"]
+anything = st.text(st.characters(exclude_categories=()))
+keys = st.one_of(
+    anything,
+    st.builds("{}{}".format, st.sampled_from(NAMES + CONTROLS), st.sampled_from(["", ":in", ":ne", ":", ":foo"])),
+)
+integers = st.integers().map(str)
+numbers = st.floats().map(str)
+moments = st.datetimes().map(lambda moment: moment.isoformat(timespec="seconds"))
+offsets = st.sampled_from(["", "Z", "+0000", "+10:00", " 1000", "-2359", "+2400", "+0099", "z"])
+timestamps = st.builds(str.__add__, moments, offsets)
+dates = st.dates().map(str)
+zones = st.sampled_from(["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Europe/Berlin", "Mars/Base"])
+words = st.sampled_from(["true", "false", "email", "sms", "id", "parts", "", "..", "\\", "%2C", "\0"])
+scalars = st.one_of(anything, integers, numbers, timestamps, dates, zones, words)
+ranges = st.builds("{}..{}".format, scalars, scalars)
+values = st.one_of(scalars, ranges, st.lists(st.one_of(scalars, ranges)).map(",".join))
+pairs_of_anything = st.lists(st.tuples(keys, values), max_size=6)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(pairs_of_anything)
+@example([("creation_time", "0001-01-01"), ("_tz", "Pacific/Kiritimati")])
+@example([("creation_time", "9999-12-31"), ("_tz", "Pacific/Pago_Pago")])
+@example([("id", "9" * 10_000), ("offset", "9" * 10_000), ("limit", "9" * 10_000)])
+def test_any_parameters_give_a_query_or_filter_errors(pairs: list[Pair]) -> None:
+    """Filter errors: the ten codes, and nothing else is ever raised."""
+    for parse in (
+        lambda: envelope("/v1/things", parse_collection(pairs, RESOURCE), size=0, has_next=True),
+        lambda: parse_instance(pairs, RESOURCE),
+        lambda: parse_write(pairs, {"remove_unsubscribers"}, RESOURCE),
+        lambda: parse_delete_ids(pairs, RESOURCE),
+    ):
+        try:
+            parse()
+        except ServiceError as refusal:
+            for error in refusal.errors:
+                assert error.code in FILTER
+                error.developer_message.encode()
+                (error.field or "").encode()
+
+
+texts = st.text(min_size=1).filter(
+    lambda text: "\0" not in text and not text.endswith("\\") and "%2c" not in text.lower()
+)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(texts, min_size=1, max_size=20))
+def test_escaped_commas_come_back(wanted: list[str]) -> None:
+    r"""Decisions 4: a comma in a value of :in is written `\,`."""
+    written = ",".join(text.replace(",", "\\,") for text in wanted)
+    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(texts.filter(lambda text: "\\," not in text), min_size=1, max_size=20))
+def test_twice_encoded_commas_come_back(wanted: list[str]) -> None:
+    """Decisions 4: or `%2C`, twice-encoded."""
+    written = ",".join(text.replace(",", "%2C") for text in wanted)
+    assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)

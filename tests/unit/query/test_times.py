@@ -1,0 +1,64 @@
+"""Zones: days that are not 24 hours long, hours that happen twice, and the ends of the calendar."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.query.conditions import After, Alternative, Before, Between, Equals
+
+from .sample import alternatives
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def day(first: str, next_first: str) -> Between:
+    """From the first instant to the last one before the next day."""
+    return Between(instant(first), instant(next_first) - MICROSECOND)
+
+
+CASES: list[tuple[str, str, str, Alternative]] = [
+    ("Australia/Brisbane", "", "2026-01-31T10:00:00", Equals(instant("2026-01-31T00:00:00Z"))),
+    ("Australia/Brisbane", "", "2026-01-31T10:00:00Z", Equals(instant("2026-01-31T10:00:00Z"))),
+    ("Australia/Brisbane", "", "2026-01-31T10:00:00+0200", Equals(instant("2026-01-31T08:00:00Z"))),
+    ("Australia/Brisbane", "", "2026-01-31", day("2026-01-30T14:00:00Z", "2026-01-31T14:00:00Z")),
+    ("Australia/Brisbane", ":in", "2026-01-01..2026-01-31", day("2025-12-31T14:00:00Z", "2026-01-31T14:00:00Z")),
+    ("Australia/Brisbane", ":in", "2026-01-31..", After(instant("2026-01-31T14:00:00Z") - MICROSECOND)),
+    ("Australia/Brisbane", ":in", "..2026-01-31", Before(instant("2026-01-30T14:00:00Z"))),
+    # Days of 23 and 25 hours.
+    ("Europe/Berlin", "", "2026-03-29", day("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z")),
+    ("Europe/Berlin", "", "2026-10-25", day("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")),
+    # Midnight does not exist: the day begins at one o'clock.
+    ("America/Sao_Paulo", "", "2018-11-04", day("2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z")),
+    # The last hour of the day happens twice: the day has both.
+    ("America/Sao_Paulo", "", "2018-02-17", day("2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z")),
+    # An hour that happens twice is its first occurrence.
+    ("Europe/Berlin", "", "2026-10-25T02:30:00", Equals(instant("2026-10-25T00:30:00Z"))),
+]
+
+
+@pytest.mark.parametrize(("zone", "operator", "text", "expected"), CASES)
+def test_value_in_a_zone(zone: str, operator: str, text: str, expected: Alternative) -> None:
+    """Decisions 4: naive values and dates are read in the zone of _tz, wherever it stands among the parameters."""
+    pair = (f"creation_time{operator}", text)
+    assert alternatives(("_tz", zone), pair) == (expected,)
+    assert alternatives(pair, ("_tz", zone)) == (expected,)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+@pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "0001-01-01T00:00:00", "9999-12-31T23:59:59"])
+def test_ends_of_the_calendar(zone: str, text: str) -> None:
+    """A zone that leads out of the calendar is no error."""
+    for key, value in [("creation_time", text), ("creation_time:in", f"{text}.."), ("creation_time:in", f"..{text}")]:
+        assert len(alternatives(("_tz", zone), (key, value))) == 1
+
+
+def test_dates_and_times_of_list_fields_are_never_shifted() -> None:
+    """Decisions 4: date and datetime list fields have no zone."""
+    for key, text in [("born", "1990-01-31"), ("visit", "2026-05-04"), ("visit", "2026-05-04T10:00:00")]:
+        assert alternatives((key, text), ("_tz", "Australia/Brisbane")) == alternatives((key, text))
