@@ -1,1 +1,34 @@
 """The service: a REST API that sends transactional email and SMS."""
+
+from __future__ import annotations
+
+from flask import Flask
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from app import cli, logs
+from app.http import api, errors, guards, openapi, plugins
+from app.http.context import EXTENSION
+from app.services import make_services
+from app.settings import Settings, from_environment
+
+
+def create_app(settings: Settings | None = None) -> Flask:
+    """The WSGI application of these settings, by default those of the environment."""
+    settings = settings or from_environment()
+    logs.configure(settings)
+    app = Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_request_bytes
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    if settings.trusted_proxies:
+        hops = settings.trusted_proxies
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops)  # type: ignore[method-assign]
+    app.extensions[EXTENSION] = make_services(settings)
+    smorest = openapi.make_api(app)
+    for blueprint in plugins.discover():
+        smorest.register_blueprint(blueprint)
+    errors.register(app)
+    guards.register(app)
+    cli.register(app)
+    api.check_declarations(app)
+    return app

@@ -15,7 +15,7 @@ class Transaction(Session):
     """A writing session. What is given to `after_commit` runs once the data is safe, and never otherwise."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.execution_options(**{WRITE: True}), expire_on_commit=False, autoflush=False)
+        super().__init__(engine, expire_on_commit=False, autoflush=False)
         self._after_commit: list[Callable[[], None]] = []
 
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -38,6 +38,7 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.engine = make_engine(url, pool_size=pool_size)
+        self._writing = self.engine.execution_options(**{WRITE: True})
 
     @property
     def is_postgresql(self) -> bool:
@@ -53,7 +54,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A session whose changes are committed at the end of the block, or not at all when it raises."""
-        with Transaction(self.engine) as transaction:
+        with Transaction(self._writing) as transaction:
             yield transaction
             transaction.commit()
         transaction.release()

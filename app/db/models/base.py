@@ -19,12 +19,16 @@ NAMING = {
 }
 
 
+AUTOINCREMENT = {"sqlite_autoincrement": True}
+"""An id is never used twice, also not on SQLite."""
+
+
 class Base(DeclarativeBase):
     """The declarative base of all models."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar = {datetime: UtcDateTime}
-    __table_args__: ClassVar[Any] = {"sqlite_autoincrement": True}
+    __table_args__: Any = AUTOINCREMENT
 
 
 Identity = Annotated[int, mapped_column(BigId, primary_key=True, autoincrement=True)]

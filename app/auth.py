@@ -1,0 +1,105 @@
+"""Keys and what they may do: tokens, their look-up by hash, access levels and scopes (decisions: 1.3 and 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import Account, ApiKey
+from app.errors import ServiceError
+
+TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
+HINT_LENGTH = 8
+
+REPORT = ("report.view",)
+LIMITED = (*REPORT, "message.view")
+STANDARD = (
+    *LIMITED,
+    "list.view",
+    "contact.view",
+    "contact.create",
+    "contact.update",
+    "contact.delete",
+    "send.email",
+    "send.sms",
+)
+SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD}
+"""Access level -> its scopes; each level includes the lower ones (decisions: 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who makes a request: a key and the account it belongs to."""
+
+    account_id: int
+    key_id: int
+    access_level: str
+    key_creation_time: datetime
+    allowed_networks: tuple[str, ...]
+    rate_limit: str | None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that follow from the key's level."""
+        return SCOPES[self.access_level]
+
+
+def new_token() -> str:
+    """A key as it is shown once: the prefix and 256 random bits."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def hash_token(token: str) -> str:
+    """What is stored of a token. A token has 256 random bits, so a fast hash without salt is enough."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def token_hint(token: str) -> str:
+    """The start of a token, by which a person can tell keys apart."""
+    return token[:HINT_LENGTH]
+
+
+def bearer_token(header: str | None) -> str:
+    """The token of an Authorization header. Raises `api_key_missing` or `api_key_invalid`."""
+    if header is None or not header.strip():
+        raise ServiceError("api_key_missing")
+    scheme, _, token = header.strip().partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise ServiceError("api_key_invalid")
+    return token.strip()
+
+
+def find_principal(session: Session, token: str) -> Principal:
+    """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date."""
+    statement = (
+        select(
+            ApiKey.account_id,
+            ApiKey.id,
+            ApiKey.access_level,
+            ApiKey.creation_time,
+            Account.allowed_networks,
+            Account.rate_limit,
+        )
+        .join(Account, Account.id == ApiKey.account_id)
+        .where(
+            ApiKey.token_hash == hash_token(token),
+            ApiKey.revoked_time.is_(None),
+            ApiKey.expiry_time.is_(None),
+        )
+    )
+    row = session.execute(statement).one_or_none()
+    if row is None:
+        raise ServiceError("api_key_invalid")
+    return Principal(
+        account_id=row.account_id,
+        key_id=row.id,
+        access_level=row.access_level,
+        key_creation_time=row.creation_time,
+        allowed_networks=tuple(row.allowed_networks),
+        rate_limit=row.rate_limit,
+    )

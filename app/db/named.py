@@ -1,0 +1,29 @@
+"""Finding a row of an account the way operators name it: by its name, else by its id."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import Group, List, Message
+from app.errors import ServiceError
+
+Named = TypeVar("Named", List, Message, Group)
+
+
+def first_named(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
+    """The account's row of exactly that name, the oldest where there are several."""
+    statement = select(model).where(model.account_id == account_id, model.name == name).order_by(model.id)
+    return session.scalars(statement.limit(1)).first()
+
+
+def find_named(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
+    """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`) naming the noun."""
+    found = first_named(session, model, account_id, wanted)
+    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        found = session.scalars(select(model).where(model.account_id == account_id, model.id == int(wanted))).first()
+    if found is None:
+        raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
+    return found

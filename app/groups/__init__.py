@@ -1,0 +1,1 @@
+"""Transactional groups, the reports of sends, and the sent contacts of a message."""

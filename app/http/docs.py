@@ -1,0 +1,62 @@
+"""OpenAPI descriptions of what every collection and every instance takes in its query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.query.fields import Filter, Kind, Resource
+
+SCHEMAS: dict[Kind, dict[str, Any]] = {
+    Kind.INTEGER: {"type": "integer"},
+    Kind.FLOAT: {"type": "number"},
+    Kind.STRING: {"type": "string"},
+    Kind.EMAIL: {"type": "string"},
+    Kind.ENUM: {"type": "string"},
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.TIMESTAMP: {"type": "string", "format": "date-time"},
+    Kind.DATE: {"type": "string", "format": "date"},
+    Kind.DATETIME: {"type": "string"},
+}
+
+
+def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"in": "query", "name": name, "description": description, "schema": schema}
+
+
+def _filters(one: Filter) -> list[dict[str, Any]]:
+    schema = dict(SCHEMAS[one.kind])
+    if one.options:
+        schema["enum"] = list(one.options)
+    text = {"type": "string"}
+    return [
+        _parameter(one.name, f"Items whose {one.name} is this value.", schema),
+        _parameter(f"{one.name}:ne", f"Items whose {one.name} is not this value.", schema),
+        _parameter(f"{one.name}:in", f"Items whose {one.name} is one of these values or in these ranges.", text),
+    ]
+
+
+def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
+    """`fields`, `expand` and `_tz`."""
+    text = {"type": "string"}
+    names = ", ".join(resource.fields)
+    found = [
+        _parameter("fields", f"Properties to return, separated by commas: {names}.", text),
+        _parameter("_tz", "IANA time zone of timestamps, such as Australia/Brisbane.", text),
+    ]
+    if resource.expands:
+        found.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", text))
+    return found
+
+
+def collection_parameters(resource: Resource) -> list[dict[str, Any]]:
+    """Paging, what an instance takes, and every filter with its operators."""
+    paging = [
+        _parameter(
+            "limit",
+            "Items on the page; 0 counts all matching items and returns none.",
+            {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
+        ),
+        _parameter("offset", "Items to skip.", {"type": "integer", "minimum": 0, "default": 0}),
+    ]
+    filters = [parameter for one in resource.filters.values() for parameter in _filters(one)]
+    return [*paging, *instance_parameters(resource), *filters]

@@ -1,0 +1,97 @@
+"""The one renderer of errors: every failure of a request becomes the specification's error body here."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from app.clock import this_second, timestamp
+from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
+from app.http.context import request_id
+from app.http.responses import json_response
+
+logger = logging.getLogger(__name__)
+
+RETRY_AFTER = 5
+"""Seconds that a client is asked to wait after an unforeseen failure."""
+
+
+def error_page_path(code: Code) -> str:
+    """The page that documents the error: one per type, with an anchor per code."""
+    return f"/docs/errors/{code.type}#{code.code}"
+
+
+def render(error: ServiceError) -> Response:
+    """The response for a `ServiceError` (specification: Error body; decisions: 2)."""
+    first = error.errors[0]
+    code = CATALOGUE[first.code]
+    body: dict[str, Any] = {
+        "id": request_id(),
+        "method": request.method,
+        "status": code.status,
+        "type": code.type,
+        "code": code.code,
+        "message": code.message,
+        "developer_message": first.developer_message,
+    }
+    body.update(_place(first))
+    body["timestamp"] = timestamp(this_second())
+    if error.taken:
+        body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
+    body["_links"] = {"self": {"href": request.path}, "error": {"href": error_page_path(code)}}
+    if len(error.errors) > 1:
+        body["_embedded"] = {"errors": [_listed(one) for one in error.errors[:MAX_LISTED_ERRORS]]}
+    return json_response(body, code.status, _headers(error, code))
+
+
+def _place(error: FieldError) -> dict[str, Any]:
+    place = {"field": error.field, "collection": error.collection, "index": error.index}
+    return {name: value for name, value in place.items() if value is not None}
+
+
+def _listed(error: FieldError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "message": CATALOGUE[error.code].message,
+        "developer_message": error.developer_message,
+        "field": error.field,
+        "collection": error.collection,
+        "index": error.index,
+    }
+
+
+def _headers(error: ServiceError, code: Code) -> dict[str, str]:
+    headers = dict(error.headers)
+    if error.retry_after is not None or code.status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER if error.retry_after is None else error.retry_after)
+    return headers
+
+
+def from_http_exception(error: HTTPException) -> ServiceError:
+    """The catalogue's error for one that Flask or Werkzeug raised."""
+    if isinstance(error, NotFound):
+        return ServiceError("not_found")
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted({*(error.valid_methods or ()), "OPTIONS"}))
+        return ServiceError("method_not_allowed", headers={"Allow": allowed})
+    if isinstance(error, RequestEntityTooLarge):
+        return ServiceError("invalid_request", detail="The request body is larger than this service accepts.")
+    if error.code is not None and error.code < 500:
+        return ServiceError("invalid_request")
+    return ServiceError("service_unavailable")
+
+
+def register(app: Flask) -> None:
+    """Makes this module answer every failure of the application."""
+    app.register_error_handler(ServiceError, render)
+    app.register_error_handler(HTTPException, lambda error: render(from_http_exception(error)))
+    app.register_error_handler(Exception, _unforeseen)
+
+
+def _unforeseen(error: Exception) -> Response:
+    """Logged with its traceback; the client learns nothing but the request id (decisions: 2)."""
+    logger.error("unforeseen failure", exc_info=error, extra={"method": request.method, "path": request.path})
+    return render(ServiceError("service_unavailable"))

@@ -1,0 +1,116 @@
+"""What is checked before a view runs, in the order of the decisions (decisions: 1, steps 1 to 7)."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+import time
+import uuid
+
+from flask import Flask, Response, current_app, g, request
+
+from app import logs
+from app.auth import Principal, bearer_token, find_principal
+from app.errors import ServiceError
+from app.http.api import PUBLIC, scopes_of
+from app.http.context import services
+from app.http.rate import Allowance, take
+from app.http.responses import JSON
+
+access = logging.getLogger("app.access")
+
+VERSION = re.compile(r"v\d[^/]*")
+API = "v1"
+
+
+def register(app: Flask) -> None:
+    """Puts the guards before every request and the common headers on every response."""
+    app.before_request(_guard)
+    app.after_request(_finish)
+
+
+def _guard() -> None:
+    g.request_id = uuid.uuid4().hex
+    g.started = time.perf_counter()
+    logs.request_id.set(g.request_id)
+    segment = request.path.lstrip("/").partition("/")[0]
+    if VERSION.fullmatch(segment):
+        _guard_api(segment)
+    elif request.routing_exception is not None:
+        raise request.routing_exception
+
+
+def _guard_api(version: str) -> None:
+    if services().settings.require_https and not request.is_secure:
+        raise ServiceError("ssl_required")
+    if version != API:
+        raise ServiceError("invalid_api_version")
+    if request.method != "OPTIONS":
+        _admit()
+    if request.routing_exception is not None:
+        raise request.routing_exception
+    if request.method != "OPTIONS":
+        _check_scope(g.principal)
+
+
+def _admit() -> None:
+    """Key, network and rate: steps 3 to 5."""
+    token = bearer_token(request.headers.get("Authorization"))
+    with services().database.read() as session:
+        principal = find_principal(session, token)
+    _check_network(principal)
+    g.principal = principal
+    g.allowance = take(services(), principal)
+    if g.allowance is not None and g.allowance.exceeded:
+        raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
+
+
+def _check_network(principal: Principal) -> None:
+    """The account's allow-list of networks; an empty one lets everybody in."""
+    if not principal.allowed_networks:
+        return
+    try:
+        address = ipaddress.ip_address((request.remote_addr or "").partition("%")[0])
+    except ValueError:
+        raise ServiceError("ip_restricted") from None
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    networks = (ipaddress.ip_network(text, strict=False) for text in principal.allowed_networks)
+    if not any(address in network for network in networks):
+        raise ServiceError("ip_restricted")
+
+
+def _check_scope(principal: Principal) -> None:
+    """Step 7. A route that takes one of several scopes checks the exact one itself."""
+    needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
+    if PUBLIC not in needed and not set(needed) & set(principal.scopes):
+        raise ServiceError("permission_denied")
+
+
+def _finish(response: Response) -> Response:
+    """The headers that every response carries."""
+    response.headers["X-Request-Id"] = g.request_id
+    if not response.content_length and "Content-Type" in response.headers:
+        response.headers["Content-Type"] = JSON
+    allowance: Allowance | None = g.get("allowance")
+    if allowance is not None:
+        response.headers["RateLimit-Limit"] = str(allowance.limit)
+        response.headers["RateLimit-Remaining"] = str(allowance.remaining)
+        response.headers["RateLimit-Reset"] = str(allowance.reset)
+    _log_access(response)
+    return response
+
+
+def _log_access(response: Response) -> None:
+    """One line per request; the path without its query, which may hold addresses."""
+    access.info(
+        "%s %s %s",
+        request.method,
+        request.path,
+        response.status_code,
+        extra={
+            "milliseconds": round((time.perf_counter() - g.started) * 1000, 1),
+            "account_id": g.principal.account_id if "principal" in g else None,
+        },
+    )

@@ -1,0 +1,126 @@
+"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6).
+
+A key is claimed in a transaction of its own, so that a second request sees it at once; the answer is stored in the
+transaction of the work itself, so that there is never the one without the other. Only answers that did something are
+remembered: after an error nothing was written, and the key is free again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+from flask import Response, request
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.bulk import is_postgresql
+from app.db.database import Transaction
+from app.db.models import IdempotencyRecord
+from app.errors import ServiceError
+from app.http.context import principal, services
+from app.http.responses import JSON
+
+HEADER = "Idempotency-Key"
+KEY = re.compile(r"[\x21-\x7e]{1,255}")
+ABANDONED_AFTER = timedelta(minutes=5)
+"""A claim this old without an answer belongs to a process that died; gunicorn ends a request long before."""
+
+
+def idempotent(work: Callable[[Transaction], Response]) -> Response:
+    """Runs `work` in one writing transaction, or repeats the answer that it gave before.
+
+    Raises `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose
+    first request is still in progress.
+    """
+    key = request.headers.get(HEADER)
+    if key is None:
+        with services().database.write() as transaction:
+            return work(transaction)
+    if not KEY.fullmatch(key):
+        raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
+    fingerprint = _fingerprint()
+    replay = _claim_or_replay(key, fingerprint)
+    if replay is not None:
+        return replay
+    try:
+        with services().database.write() as transaction:
+            response = work(transaction)
+            _remember(transaction, key, response)
+    except BaseException:
+        _forget(key)
+        raise
+    return response
+
+
+def _fingerprint() -> str:
+    """What must be the same in a repeated request: method, path with query, and body."""
+    head = f"{request.method} {request.full_path}\n".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(head + request.get_data(cache=True)).hexdigest()
+
+
+def _claim_or_replay(key: str, fingerprint: str) -> Response | None:
+    with services().database.read() as session:
+        row = _find(session, key)
+    if row is None or (row.status is None and row.creation_time < now() - ABANDONED_AFTER) or _is_old(row):
+        with services().database.write() as transaction:
+            if _claim(transaction, key, fingerprint, row):
+                return None
+            row = _find(transaction, key)
+    if row is None or row.fingerprint != fingerprint:
+        raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.")
+    if row.status is None:
+        raise ServiceError("conflict", detail=f"The first request with this {HEADER} is still in progress.")
+    return Response(row.body, row.status, {"Idempotent-Replayed": "true"}, content_type=JSON)
+
+
+def _is_old(row: IdempotencyRecord) -> bool:
+    return row.creation_time < now() - timedelta(hours=services().settings.idempotency_hours)
+
+
+def _find(session: Session, key: str) -> IdempotencyRecord | None:
+    statement = select(IdempotencyRecord).where(
+        IdempotencyRecord.account_id == principal().account_id, IdempotencyRecord.key == key
+    )
+    return session.execute(statement).scalar_one_or_none()
+
+
+def _claim(transaction: Transaction, key: str, fingerprint: str, abandoned: IdempotencyRecord | None) -> bool:
+    """True when this request now holds the key. An abandoned or expired record gives way, and only that very one."""
+    if abandoned is not None:
+        transaction.execute(
+            delete(IdempotencyRecord).where(
+                IdempotencyRecord.id == abandoned.id, IdempotencyRecord.creation_time == abandoned.creation_time
+            )
+        )
+    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
+    statement = (
+        insert(IdempotencyRecord)
+        .values(account_id=principal().account_id, key=key, fingerprint=fingerprint, creation_time=now())
+        .on_conflict_do_nothing(index_elements=["account_id", "key"])
+        .returning(IdempotencyRecord.id)
+    )
+    return transaction.execute(statement).scalar_one_or_none() is not None
+
+
+def _remember(transaction: Transaction, key: str, response: Response) -> None:
+    transaction.execute(
+        update(IdempotencyRecord)
+        .where(IdempotencyRecord.account_id == principal().account_id, IdempotencyRecord.key == key)
+        .values(status=response.status_code, body=response.get_data(as_text=True))
+    )
+
+
+def _forget(key: str) -> None:
+    with services().database.write() as transaction:
+        transaction.execute(
+            delete(IdempotencyRecord).where(
+                IdempotencyRecord.account_id == principal().account_id,
+                IdempotencyRecord.key == key,
+                IdempotencyRecord.status.is_(None),
+            )
+        )

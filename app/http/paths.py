@@ -1,0 +1,20 @@
+"""Ids in paths (decisions: 1.8)."""
+
+from __future__ import annotations
+
+import re
+
+from app.errors import ServiceError
+
+ID = re.compile(r"[0-9]{1,19}")
+BIGGEST = 2**63 - 1
+
+
+def path_id(text: str) -> int:
+    """The id that a path segment holds. Raises `not_found` for anything that cannot be one.
+
+    Routes take the segment as text, because an id is looked at after the permission.
+    """
+    if not ID.fullmatch(text) or int(text) > BIGGEST:
+        raise ServiceError("not_found")
+    return int(text)

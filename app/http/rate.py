@@ -1,0 +1,50 @@
+"""The rate limit: a counter per key and window in Redis, shared by all processes (decisions: 10)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from redis.exceptions import RedisError
+
+from app.auth import Principal
+from app.services import Services
+from app.settings import Rate, parse_rate
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left to a key in the present window; `reset` is in seconds."""
+
+    limit: int
+    remaining: int
+    reset: int
+    exceeded: bool
+
+
+def rate_of(services: Services, principal: Principal) -> Rate | None:
+    """The account's own rate, or the setting's."""
+    return parse_rate(principal.rate_limit) if principal.rate_limit else services.settings.rate_limit
+
+
+def take(services: Services, principal: Principal) -> Allowance | None:
+    """Counts one request. None when there is no limit, or when Redis cannot tell: the API goes on without it."""
+    rate = rate_of(services, principal)
+    if rate is None:
+        return None
+    now = time.time()
+    window = int(now // rate.seconds)
+    key = f"tms:rate:{principal.key_id}:{rate.seconds}:{window}"
+    try:
+        with services.redis.pipeline(transaction=False) as pipe:
+            pipe.incr(key)
+            pipe.expire(key, rate.seconds + 1)
+            used = int(pipe.execute()[0])
+    except RedisError as error:
+        logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
+        return None
+    reset = max(1, int((window + 1) * rate.seconds - now + 0.999))
+    return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)

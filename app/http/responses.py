@@ -1,0 +1,23 @@
+"""JSON responses (specification: General conventions, 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from flask import Response
+
+JSON = "application/json; charset=UTF-8"
+
+
+def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A response with a JSON object."""
+    return Response(orjson.dumps(body), status, headers, content_type=JSON)
+
+
+def no_content() -> Response:
+    """204, without a body."""
+    response = Response(status=204)
+    response.headers["Content-Type"] = JSON
+    return response

@@ -1,0 +1,133 @@
+"""Reading messages and their content (specification: Messages and message content)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from app.db.models import Message
+from app.errors import ServiceError
+from app.query.conditions import Query
+from app.query.fields import Filter, Kind, Resource
+from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page, renderer
+
+TYPES = ("email", "sms")
+KINDS = {
+    "id": Kind.INTEGER,
+    "type": Kind.ENUM,
+    "name": Kind.STRING,
+    "subject": Kind.STRING,
+    "from_name": Kind.STRING,
+    "from_address": Kind.STRING,
+    "reply_to": Kind.STRING,
+    "thumbnail_url": Kind.STRING,
+    "creation_time": Kind.TIMESTAMP,
+    "last_modified_time": Kind.TIMESTAMP,
+}
+PROPERTIES = {
+    "id": Property(Message.id),
+    "name": Property(Message.name),
+    "type": Property(Message.type),
+    "subject": Property(Message.subject),
+    "from_name": Property(Message.from_name),
+    "from_address": Property(Message.from_address),
+    "reply_to": Property(Message.reply_to),
+    "thumbnail_url": Property(Message.thumbnail_url),
+    "creation_time": Property(Message.creation_time, as_timestamp),
+    "last_modified_time": Property(Message.last_modified_time, as_timestamp),
+}
+CONTENT_PROPERTIES = {
+    "message_id": Property(Message.id),
+    "body_html": Property(Message.body_html),
+    "body_text": Property(Message.body_text),
+}
+NEWEST_FIRST = (Message.creation_time.desc(), Message.id.desc())
+
+
+def message_path(message_id: int) -> str:
+    """Where a message is."""
+    return f"/v1/messages/{message_id}"
+
+
+def _message_links(row: Row[Any]) -> dict[str, Any]:
+    path = message_path(row.id)
+    return {"self": {"href": path}, "content": {"href": f"{path}/content"}}
+
+
+def _content_links(row: Row[Any]) -> dict[str, Any]:
+    path = message_path(row.id)
+    return {"self": {"href": f"{path}/content"}, "message": {"href": path}}
+
+
+MESSAGES = Shape(
+    resource=Resource(
+        name="message",
+        collection="messages",
+        filters={name: Filter(name, kind, TYPES if name == "type" else ()) for name, kind in KINDS.items()},
+        fields=tuple(PROPERTIES),
+        expands=("content",),
+    ),
+    properties=PROPERTIES,
+    keys=(Message.id,),
+    links=_message_links,
+    order_by=NEWEST_FIRST,
+)
+CONTENT = Shape(
+    resource=Resource(
+        name="message content", collection="", filters={}, fields=tuple(CONTENT_PROPERTIES), expands=("message",)
+    ),
+    properties=CONTENT_PROPERTIES,
+    keys=(Message.id,),
+    links=_content_links,
+    order_by=NEWEST_FIRST,
+)
+
+
+def require_message(session: Session, account_id: int, message_id: int) -> None:
+    """Raises `not_found` unless the account has the message."""
+    found = session.execute(select(Message.id).where(Message.account_id == account_id, Message.id == message_id))
+    if found.one_or_none() is None:
+        raise ServiceError("not_found")
+
+
+def page_messages(session: Session, account_id: int, query: Query) -> Page:
+    """A page of the account's messages; with `expand=content` each has its own, in one further statement."""
+    page = read_page(session, MESSAGES, query, Message.account_id == account_id)
+    if "content" in query.expand:
+        contents = _contents(session, account_id, [row.id for row in page.rows])
+        for row, item in zip(page.rows, page.items, strict=True):
+            item["_embedded"] = {"content": contents[row.id]}
+    return page
+
+
+def _contents(session: Session, account_id: int, ids: list[int]) -> dict[int, dict[str, Any]]:
+    whole = Query()
+    columns = [one.column for one in CONTENT_PROPERTIES.values()]
+    statement = select(Message.id, *columns).where(Message.account_id == account_id, Message.id.in_(ids))
+    show = renderer(CONTENT, whole)
+    return {row.id: show(row) for row in session.execute(statement)}
+
+
+def get_message(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
+    """One message, with its content where `expand` asks."""
+    message = _one(session, MESSAGES, account_id, message_id, query)
+    if "content" in query.expand:
+        message["_embedded"] = {"content": _one(session, CONTENT, account_id, message_id, Query(zone=query.zone))}
+    return message
+
+
+def get_content(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
+    """A message's content, with the message where `expand` asks."""
+    content = _one(session, CONTENT, account_id, message_id, query)
+    if "message" in query.expand:
+        content["_embedded"] = {"message": _one(session, MESSAGES, account_id, message_id, Query(zone=query.zone))}
+    return content
+
+
+def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
+    found = read_one(session, shape, query, Message.account_id == account_id, Message.id == message_id)
+    if found is None:
+        raise ServiceError("not_found")
+    return found

@@ -1,0 +1,48 @@
+"""Pages about this API that need no key: its OpenAPI description and what each error means (decisions: 2)."""
+
+from __future__ import annotations
+
+from flask import Response, current_app, render_template
+from flask.views import MethodView
+
+from app.errors import CATALOGUE, ServiceError
+from app.http.api import PUBLIC, Blueprint
+from app.http.openapi import description
+from app.http.responses import json_response
+
+blp = Blueprint("docs", __name__, url_prefix="/docs", description="Documentation")
+
+TYPES = sorted({code.type for code in CATALOGUE.values()})
+
+
+@blp.route("/openapi.json")
+class OpenApi(MethodView):
+    """The description of this API for programs."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """An OpenAPI 3.1 document."""
+        return json_response(description(current_app))
+
+
+@blp.route("/errors")
+class ErrorTypes(MethodView):
+    """The families of errors."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> str:
+        """An HTML page that links to a page per type."""
+        return render_template("error_types.html", types=TYPES)
+
+
+@blp.route("/errors/<type_>")
+class ErrorType(MethodView):
+    """One family of errors."""
+
+    @blp.scope(PUBLIC)
+    def get(self, type_: str) -> str:
+        """An HTML page with an anchor per code."""
+        codes = [code for code in CATALOGUE.values() if code.type == type_]
+        if not codes:
+            raise ServiceError("not_found")
+        return render_template("error_type.html", type=type_, codes=codes)

@@ -1,0 +1,56 @@
+"""Health and metrics, for those who run the service; none of them needs a key (contract: Health)."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app import metrics
+from app.errors import ServiceError
+from app.health import check_parts
+from app.http.api import PUBLIC, Blueprint
+from app.http.context import services
+from app.http.responses import json_response
+
+blp = Blueprint("health", __name__, description="Health and metrics")
+
+
+@blp.route("/healthz")
+class Healthz(MethodView):
+    """Liveness."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """The process answers."""
+        return json_response({"status": "ok"})
+
+
+@blp.route("/readyz")
+class Readyz(MethodView):
+    """Readiness."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """Database and Redis answer; 503 names what does not."""
+        parts = check_parts(services())
+        failed = [name for name, state in parts.items() if state != "ok"]
+        status = "unavailable" if failed else "ok"
+        return json_response({"status": status, "failed": failed, **parts}, 503 if failed else 200)
+
+
+@blp.route("/metrics")
+class Metrics(MethodView):
+    """Prometheus."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """The counters of all processes; with METRICS_LOCAL_ONLY for the loopback address alone."""
+        if services().settings.metrics_local_only and not _is_local():
+            raise ServiceError("not_found")
+        return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def _is_local() -> bool:
+    return request.remote_addr is not None and ipaddress.ip_address(request.remote_addr).is_loopback

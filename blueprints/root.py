@@ -1,0 +1,29 @@
+"""`/v1/`: what a key may do, and where the resources are."""
+
+from __future__ import annotations
+
+from flask import Response
+from flask.views import MethodView
+
+from app.accounts.root import ROOT, show_root
+from app.http.api import Blueprint
+from app.http.collections import query_pairs
+from app.http.context import principal
+from app.http.docs import instance_parameters
+from app.http.responses import json_response
+from app.query.grammar import parse_instance
+from schemas.root import RootSchema
+
+blp = Blueprint("root", __name__, url_prefix="/v1", description="The API root")
+
+
+@blp.route("/")
+class Root(MethodView):
+    """The API root. A 200 means that the key is valid."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=RootSchema, query=instance_parameters(ROOT))
+    def get(self) -> Response:
+        """The scopes of the key and the links to the resources."""
+        query = parse_instance(query_pairs(), ROOT)
+        return json_response(show_root(principal(), query))

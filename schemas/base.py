@@ -1,0 +1,102 @@
+"""Schemas whose errors are codes of the catalogue, located and in document order.
+
+A marshmallow error message here is a `Problem`: a code and, where it helps, the exact text for the integrator.
+`load` turns what marshmallow gathered into one `ServiceError` (decisions: 1.10, 2 and 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from marshmallow import RAISE, Schema, ValidationError
+from marshmallow.exceptions import SCHEMA
+
+from app.errors import FieldError, ServiceError
+
+LAST = 1 << 60
+"""The place of what is missing from the document: after everything that is in it."""
+
+
+class Problem(str):
+    """What is wrong with one value: a code, and where it helps the exact text for the integrator."""
+
+    detail: str | None
+
+    def __new__(cls, code: str, detail: str | None = None) -> Problem:
+        """A string, because that is what marshmallow carries about."""
+        made = super().__new__(cls, code)
+        made.detail = detail
+        return made
+
+
+def problem(code: str, detail: str | None = None) -> ValidationError:
+    """The exception that a field raises."""
+    return ValidationError([Problem(code, detail)])
+
+
+class CodeSchema(Schema):
+    """An object of the API. Unknown attributes are errors, and the errors are codes."""
+
+    class Meta:
+        """Unknown attributes are `unexpected_field`."""
+
+        unknown = RAISE
+
+    error_messages = {  # noqa: RUF012 - marshmallow declares it as a plain class attribute
+        "type": Problem("invalid_object"),
+        "unknown": Problem("unexpected_field"),
+    }
+
+
+def load(schema: Schema, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The validated body. Raises `ServiceError` with every error of it."""
+    try:
+        loaded: dict[str, Any] = schema.load(body)
+    except ValidationError as error:
+        raise ServiceError.of(located(error.messages, body)) from None
+    return loaded
+
+
+def located(messages: Any, body: Any) -> list[FieldError]:
+    """marshmallow's nested messages as located errors, in the order in which the document has them."""
+    found = list(_walk(messages, body, (), ()))
+    found.sort(key=lambda item: item[0])
+    return [_field_error(path, one) for _, path, one in found]
+
+
+def _walk(
+    messages: Any, value: Any, order: tuple[int, ...], path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[str | int, ...], Problem]]:
+    """Yields (place in the document, path, problem). `value` is the part of the document that `messages` speaks of."""
+    if not isinstance(messages, Mapping):
+        for one in messages if isinstance(messages, list) else [messages]:
+            yield order, path, one if isinstance(one, Problem) else Problem(one)
+        return
+    places = {key: place for place, key in enumerate(value)} if isinstance(value, Mapping) else {}
+    for declared, (key, inner) in enumerate(messages.items()):
+        if key == SCHEMA:
+            yield from _walk(inner, value, order, path)
+        elif isinstance(key, int):
+            yield from _walk(inner, _at(value, key), (*order, key), (*path, key))
+        else:
+            place = places.get(key, LAST + declared)
+            yield from _walk(inner, _at(value, key), (*order, place), (*path, key))
+
+
+def _at(value: Any, key: str | int) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(key)
+    if isinstance(value, Sequence) and isinstance(key, int) and key < len(value):
+        return value[key]
+    return None
+
+
+def _field_error(path: Sequence[str | int], one: Problem) -> FieldError:
+    """`contacts, 3, subscribed, email` is the field `subscribed.email` of element 3 of `contacts`."""
+    if len(path) >= 2 and isinstance(path[1], int):
+        collection, index, rest = str(path[0]), path[1], path[2:]
+    else:
+        collection, index, rest = None, None, path
+    field = ".".join(map(str, rest)) or None
+    return FieldError(str(one), field, collection, index, one.detail)

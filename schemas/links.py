@@ -1,0 +1,33 @@
+"""Links and envelopes, as the OpenAPI description shows them (specification: General conventions, 5)."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields
+
+
+class LinkSchema(Schema):
+    """Where a resource is."""
+
+    href = fields.String(required=True)
+
+
+class SelfLinksSchema(Schema):
+    """The links of a resource that only points to itself."""
+
+    self = fields.Nested(LinkSchema, required=True)
+
+
+class PageLinksSchema(SelfLinksSchema):
+    """The links of a page; `next` and `prev` where such a page exists."""
+
+    next = fields.Nested(LinkSchema)
+    prev = fields.Nested(LinkSchema)
+
+
+class EnvelopeSchema(Schema):
+    """What every collection has; each adds its own `_embedded`."""
+
+    offset = fields.Integer(required=True)
+    limit = fields.Integer(required=True)
+    size = fields.Integer(required=True)
+    _links = fields.Nested(PageLinksSchema, required=True)

@@ -1,0 +1,56 @@
+"""Messages as clients see them (specification: Message, Message content)."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+
+
+class MessageLinksSchema(SelfLinksSchema):
+    """The links of a message."""
+
+    content = fields.Nested(LinkSchema, required=True)
+
+
+class MessageSchema(Schema):
+    """A stored message."""
+
+    id = fields.Integer()
+    name = fields.String()
+    type = fields.String(validate=validate.OneOf(["email", "sms"]))
+    subject = fields.String(allow_none=True)
+    from_name = fields.String(allow_none=True)
+    from_address = fields.String(allow_none=True)
+    reply_to = fields.String(allow_none=True)
+    thumbnail_url = fields.String(allow_none=True)
+    creation_time = fields.String()
+    last_modified_time = fields.String()
+    _links = fields.Nested(MessageLinksSchema, required=True)
+
+
+class MessageContentLinksSchema(SelfLinksSchema):
+    """The links of a message's content."""
+
+    message = fields.Nested(LinkSchema, required=True)
+
+
+class MessageContentSchema(Schema):
+    """What a message says."""
+
+    message_id = fields.Integer()
+    body_html = fields.String(allow_none=True)
+    body_text = fields.String(allow_none=True)
+    _links = fields.Nested(MessageContentLinksSchema, required=True)
+
+
+class MessagesSchema(Schema):
+    """The items of a page of messages."""
+
+    messages = fields.List(fields.Nested(MessageSchema), required=True)
+
+
+class MessageCollectionSchema(EnvelopeSchema):
+    """A page of messages."""
+
+    _embedded = fields.Nested(MessagesSchema, required=True)

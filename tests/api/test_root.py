@@ -1,0 +1,42 @@
+"""The API root (specification: API root)."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.auth import SCOPES
+from tests.support.client import Client, bad_query
+from tests.support.tenants import Tenant
+
+
+@pytest.mark.parametrize("level", sorted(SCOPES))
+def test_every_valid_key_gets_the_scopes_of_its_level(tenant: Tenant, level: str) -> None:
+    response = tenant.client(level).get("/v1/")
+    assert response.status_code == 200
+    assert response.get_json()["access_token_scope"] == ",".join(SCOPES[level])
+
+
+def test_expiry_is_always_null(api: Client) -> None:
+    assert api.get("/v1/").get_json()["access_token_expiry_time"] is None
+
+
+def test_links_lead_to_the_resources(api: Client) -> None:
+    links = api.get("/v1/").get_json()["_links"]
+    assert {name: link["href"] for name, link in links.items()} == {
+        "self": "/v1/",
+        "lists": "/v1/lists",
+        "messages": "/v1/messages",
+        "transactional_groups": "/v1/transactional-groups",
+    }
+    for name in ("self", "lists", "messages", "transactional_groups"):
+        assert api.get(links[name]["href"]).status_code == 200
+
+
+def test_fields_and_time_zone_work_on_the_root(api: Client) -> None:
+    body = api.get("/v1/", {"fields": "access_token_creation_time", "_tz": "Australia/Brisbane"}).get_json()
+    assert set(body) == {"access_token_creation_time", "_links"}
+    assert body["access_token_creation_time"].endswith("+1000")
+
+
+def test_a_filter_is_not_supported(api: Client) -> None:
+    bad_query(api.get("/v1/", {"id": 1}), "parameter_not_supported")

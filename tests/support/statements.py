@@ -1,0 +1,30 @@
+"""Counts SQL statements, for the rule that a request issues a fixed number of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+
+class StatementCounter:
+    """Counts what is sent to an engine inside a `with` block; a statement for many rows counts once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.statements: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """How many statements there were."""
+        return len(self.statements)
+
+    def __enter__(self) -> StatementCounter:
+        event.listen(self._engine, "before_cursor_execute", self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        event.remove(self._engine, "before_cursor_execute", self._note)
+
+    def _note(self, connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        self.statements.append(statement)

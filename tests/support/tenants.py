@@ -1,0 +1,174 @@
+"""Accounts for tests: each test gets new ones, so that tests share a database without seeing each other."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import insert
+
+from app.auth import SCOPES, hash_token, new_token, token_hint
+from app.clock import this_second
+from app.db.bulk import draw_ids
+from app.db.models import Account, ApiKey, Base, Domain, List, ListField, Message, SmsSender
+from app.http.context import EXTENSION
+from app.lists.fields import field_key
+from app.services import Services
+from tests.support.client import Client
+
+RUN = uuid.uuid4().hex[:8]
+COUNTER = itertools.count(1)
+
+PLAIN_FIELDS = (("Email", "Email"), ("Mobile", "Mobile Phone"), ("First Name", "First Name"))
+FULL_FIELDS: tuple[tuple[Any, ...], ...] = (
+    *PLAIN_FIELDS,
+    ("Last Name", "Last Name"),
+    ("Plan", "Dropdown", ["free", "gold"]),
+    ("Interests", "Checkbox", ["tea", "coffee", "cake"]),
+    ("Spend", "Currency"),
+    ("Score", "Number"),
+    ("Born", "Date of Birth"),
+    ("Visit", "Date Picker"),
+    ("Reply-To", "Text Field"),
+)
+
+
+def unique(prefix: str = "u") -> str:
+    """A text that no other test uses."""
+    return f"{prefix}-{RUN}-{next(COUNTER)}"
+
+
+def new_email(prefix: str = "person") -> str:
+    """An address that no other test uses."""
+    return f"{unique(prefix)}@example.com"
+
+
+def new_mobile() -> str:
+    """An Australian mobile number that no other test uses."""
+    return f"614{10_000_000 + int(RUN, 16) % 80_000_000 + next(COUNTER):08d}"
+
+
+@dataclass
+class Tenant:
+    """An account with a key of each level, one sending domain and what a test adds."""
+
+    app: Flask
+    id: int
+    name: str
+    domain: str
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def services(self) -> Services:
+        """The parts of the application's process."""
+        found: Services = self.app.extensions[EXTENSION]
+        return found
+
+    @property
+    def api(self) -> Client:
+        """A client with the standard key."""
+        return Client(self.app, self.tokens["standard"])
+
+    def client(self, level: str) -> Client:
+        """A client with the key of a level."""
+        return Client(self.app, self.tokens[level])
+
+    def add(self, model: type[Base], **values: Any) -> int:
+        """Inserts one row of the account and returns its id."""
+        with self.services.database.write() as transaction:
+            (row_id,) = draw_ids(transaction, model, 1)
+            transaction.execute(insert(model).values(id=row_id, account_id=self.id, **values))
+        return row_id
+
+    def add_list(
+        self, name: str | None = None, fields: tuple[tuple[Any, ...], ...] = PLAIN_FIELDS, **values: Any
+    ) -> int:
+        """A list with these (name, type[, options]) fields; stop words STOP and OPTOUT."""
+        moment = this_second()
+        values = {"system": False, "allow_duplicates": False, "stop_words": ["STOP", "OPTOUT"], **values}
+        values = {"creation_time": moment, "last_modified_time": moment, **values}
+        list_id = self.add(List, name=name or unique("list"), **values)
+        for position, (field_name, type_, *options) in enumerate(fields):
+            self.add(
+                ListField,
+                list_id=list_id,
+                position=position,
+                name=field_name,
+                key=field_key(field_name),
+                type=type_,
+                options=options[0] if options else [],
+            )
+        return list_id
+
+    def add_message(self, **values: Any) -> int:
+        """An email message with all fields; keyword arguments replace them."""
+        moment = this_second()
+        defaults = {
+            "name": unique("message"),
+            "type": "email",
+            "subject": "Hi %%first_name**there%%",
+            "from_name": "Acme",
+            "from_address": f"hello@{self.domain}",
+            "body_html": "<p>Welcome %%first_name**friend%%</p>",
+            "body_text": "Welcome %%first_name**friend%%",
+            "creation_time": moment,
+            "last_modified_time": moment,
+        }
+        return self.add(Message, **{**defaults, **values})
+
+    def add_sender(self, address: str, kind: str = "virtual_number", list_id: int | None = None) -> int:
+        """An approved sms sender."""
+        return self.add(SmsSender, address=address, kind=kind, list_id=list_id, creation_time=this_second())
+
+    def new_contact(self, list_id: int, **attributes: Any) -> dict[str, Any]:
+        """Creates a contact through the API."""
+        response = self.api.post(f"/v1/lists/{list_id}/contacts", attributes)
+        assert response.status_code == 201, response.text
+        found: dict[str, Any] = response.get_json()
+        return found
+
+
+def new_tenant(app: Flask, **values: Any) -> Tenant:
+    """A new account; keyword arguments replace columns of the account."""
+    services: Services = app.extensions[EXTENSION]
+    moment = this_second()
+    name = unique("account")
+    domain = f"{name}.example"
+    columns = {
+        "name": name,
+        "owner_email": f"owner@{domain}",
+        "owner_confirmed": True,
+        "allowed_networks": [],
+        "default_from_name": "Acme Default",
+        "default_from_address": f"default@{domain}",
+        "creation_time": moment,
+        "last_modified_time": moment,
+        **values,
+    }
+    with services.database.write() as transaction:
+        (account_id,) = draw_ids(transaction, Account, 1)
+        transaction.execute(insert(Account).values(id=account_id, **columns))
+    tenant = Tenant(app, account_id, name, domain)
+    tenant.add(Domain, name=domain, creation_time=moment, verified_time=moment)
+    for level in SCOPES:
+        add_key(tenant, level)
+    return tenant
+
+
+def add_key(tenant: Tenant, level: str, **values: Any) -> str:
+    """A key of a level, remembered under it in `tokens`."""
+    token = new_token()
+    tenant.add(
+        ApiKey,
+        name=unique(level),
+        token_hash=hash_token(token),
+        token_hint=token_hint(token),
+        access_level=level,
+        creation_time=this_second(),
+        **values,
+    )
+    tenant.tokens.setdefault(level, token)
+    return token
