@@ -63,8 +63,8 @@ def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> li
     each(pairs, take)
     if not lists:
         return None
-    first, *others = lists
-    return [wanted for wanted in dict.fromkeys(first) if all(wanted in other for other in others)]
+    common = set.intersection(*map(set, lists))
+    return [wanted for wanted in dict.fromkeys(lists[0]) if wanted in common]
 
 
 def _ids(parameter: Parameter) -> list[int]:
