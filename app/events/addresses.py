@@ -17,7 +17,8 @@ import idna
 from app.settings import Settings
 
 LONGEST_URL = 2000
-LOOKUP_TIMEOUT = 5.0
+LOOKUP_TIMEOUT = 3.0
+"""At registration; a connection has its own."""
 
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """All that is routed in IPv6. Outside lie link-local, site-local, unique local, multicast and embedded IPv4."""

@@ -1,0 +1,129 @@
+"""Dispatch: takes the batches that are due, signs and posts them, several webhooks at once.
+
+The work is in the database (`batches`); a process may die at any line and another takes over when the lease ends.
+Each request has a thread, so that a slow receiver holds up nobody but itself. The threads are daemons: a process that
+is told to end does not wait for somebody else's server.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import cache
+
+from app.clock import now
+from app.events import batches
+from app.events.batches import Batch, has_due
+from app.events.http_client import Answer, WebhookClient
+from app.events.signing import signature_header
+from app.secrets import SecretUnreadable, decrypt
+from app.services import Services
+
+__all__ = ["Dispatcher", "dispatch_due", "has_due"]
+
+USER_AGENT = "transactional-messaging-service"
+AT_ONCE = 8
+SLICE = 30.0
+"""Seconds after which the worker gets a chance to do its other jobs; what is in flight goes on meanwhile."""
+LOOK_EVERY = 0.25
+GRACE = 2.0
+"""Seconds that requests in flight have to end by themselves when the process stops."""
+STOP_WITHIN = 6.0
+
+logger = logging.getLogger(__name__)
+
+
+def dispatch_due(services: Services) -> None:
+    """Sends what is due until nothing is, `services.stopping` is set, or the time slice ends."""
+    _dispatcher().run(services)
+
+
+@cache
+def _dispatcher() -> Dispatcher:
+    """One per process: its connections stay warm, and its limit counts all requests in flight."""
+    return Dispatcher(WebhookClient())
+
+
+class Dispatcher:
+    """Runs the requests of a process. `run` is called by one thread at a time."""
+
+    def __init__(self, client: WebhookClient) -> None:
+        self._client = client
+        self._in_flight: set[str] = set()
+        self._landed = threading.Event()
+
+    def run(self, services: Services) -> None:
+        """See `dispatch_due`."""
+        end = time.monotonic() + SLICE
+        while not services.stopping.is_set() and time.monotonic() < end:
+            self._landed.clear()
+            self._start_due(services)
+            if not self._in_flight:
+                return
+            self._landed.wait(LOOK_EVERY)
+        if services.stopping.is_set():
+            self._stop()
+
+    def _start_due(self, services: Services) -> None:
+        while len(self._in_flight) < AT_ONCE:
+            # Looking costs no write lock; most of the time there is nothing to claim.
+            with services.database.read() as session:
+                due = has_due(session)
+            batch = batches.claim(services) if due else None
+            if batch is None:
+                return
+            self._in_flight.add(batch.claim)
+            thread = threading.Thread(target=self._deliver, args=(services, batch), daemon=True, name="webhook")
+            thread.start()
+
+    def _deliver(self, services: Services, batch: Batch) -> None:
+        try:
+            _settle(services, batch, self._post(services, batch))
+        except Exception:
+            # The lease ends by itself, and the batch is sent again under the same id.
+            logger.exception("webhook %s: the outcome of a request could not be recorded", batch.webhook_id)
+        finally:
+            self._in_flight.discard(batch.claim)
+            self._landed.set()
+
+    def _post(self, services: Services, batch: Batch) -> Answer:
+        settings = services.settings
+        body = b'{"events":[' + ",".join(batch.payloads).encode() + b"]}"
+        try:
+            signers = [(key_id, decrypt(settings.secret_key, stored)) for key_id, stored in batch.stored_secrets]
+        except SecretUnreadable as error:
+            return Answer(None, str(error), now())
+        signature = signature_header(
+            signers,
+            issuer=settings.public_url,
+            webhook_id=batch.webhook_id,
+            batch_id=batch.batch_id,
+            body=body,
+            now=now(),
+        )
+        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, "Service-Signature": signature}
+        allow_private = settings.webhook_allow_private
+        return self._client.post(batch.webhook_id, batch.url, body, headers, allow_private=allow_private)
+
+    def _stop(self) -> None:
+        """Lets the requests in flight end; cuts those that take too long, which gives their webhooks back."""
+        began = time.monotonic()
+        cut = False
+        while self._in_flight and time.monotonic() - began < STOP_WITHIN:
+            if not cut and time.monotonic() - began >= GRACE:
+                self._client.abort()
+                cut = True
+            self._landed.clear()
+            self._landed.wait(LOOK_EVERY)
+
+
+def _settle(services: Services, batch: Batch, answer: Answer) -> None:
+    if answer.status is None and services.stopping.is_set():
+        batches.release(services, batch)
+    elif answer.status == 410:
+        batches.gone(services, batch)
+    elif answer.status is not None and 200 <= answer.status < 300:
+        batches.delivered(services, batch, answer)
+    else:
+        batches.failed(services, batch, answer)

@@ -1,0 +1,31 @@
+"""The `Service-Signature` header (specification: Events, Delivery, 3; decisions: 9).
+
+Pure: one JWT per secret, comma-separated, so that a receiver that knows any of them can verify.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import jwt
+
+LIFETIME = timedelta(minutes=5)
+
+
+def signature_header(
+    secrets: Sequence[tuple[str, str]], *, issuer: str, webhook_id: int, batch_id: str, body: bytes, now: datetime
+) -> str:
+    """The header's value for exactly this body. `secrets` are pairs of key id and secret."""
+    claims = {
+        "iss": issuer,
+        "sub": str(webhook_id),
+        "iat": now,
+        "exp": now + LIFETIME,
+        "jti": batch_id,
+        "body_sha256": hashlib.sha256(body).hexdigest(),
+    }
+    return ",".join(
+        jwt.encode(claims, secret, algorithm="HS256", headers={"kid": key_id}) for key_id, secret in secrets
+    )
