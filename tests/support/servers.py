@@ -17,7 +17,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import create_engine, make_url, text
 
-from app.embedded_redis import find_server
+from app.embedded_redis import find_program
 from app.settings import parse_database_url
 
 
@@ -74,7 +74,7 @@ def redis_server() -> Iterator[str]:
     with short_folder() as folder:
         url = f"unix://{folder}/redis.sock"
         command = [
-            str(find_server()),
+            find_program(),
             "--port",
             "0",
             "--unixsocket",
