@@ -1,0 +1,88 @@
+"""Accounts: the tenants of the service."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.addresses import is_valid_email
+from app.clock import this_second
+from app.db.changes import bring
+from app.db.models import Account
+from app.errors import ServiceError
+from app.names import check_name
+from app.settings import parse_rate
+
+ADDRESSES = ("owner_email", "default_from_address")
+
+
+def account_named(session: Session, name: str) -> Account | None:
+    """The account of exactly that name."""
+    return session.scalars(select(Account).where(Account.name == name)).first()
+
+
+def create_account(session: Session, attributes: Mapping[str, Any]) -> Account:
+    """A new account. `attributes` are columns of `Account`; `name` is required.
+
+    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_account`.
+    """
+    if "name" not in attributes:
+        raise ServiceError("required", field="name")
+    checked = _checked(attributes)
+    _check_free(session, checked["name"])
+    moment = this_second()
+    account = Account(**checked, creation_time=moment, last_modified_time=moment)
+    session.add(account)
+    session.flush()
+    return account
+
+
+def update_account(session: Session, account: Account, attributes: Mapping[str, Any]) -> bool:
+    """Changes the given attributes; tells whether anything differed.
+
+    Raises `ServiceError`: `conflict` for a taken name, `invalid_email_address` for an address that is none, `not_empty`
+    or `too_long` for the name, `invalid_string` for a network or a rate limit that cannot be read.
+    """
+    checked = _checked(attributes)
+    if checked.get("name", account.name) != account.name:
+        _check_free(session, checked["name"])
+    return bring(account, checked)
+
+
+def _check_free(session: Session, name: str) -> None:
+    if account_named(session, name) is not None:
+        raise ServiceError("conflict", field="name", detail=f"there is an account {name!r} already")
+
+
+def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    checked = dict(attributes)
+    if "name" in checked:
+        check_name(checked["name"])
+    for attribute in ADDRESSES:
+        address = checked.get(attribute)
+        if address is not None and not is_valid_email(address):
+            raise ServiceError("invalid_email_address", field=attribute, detail=f"{address!r} is not an email address")
+    if "allowed_networks" in checked:
+        checked["allowed_networks"] = [_network(text, i) for i, text in enumerate(checked["allowed_networks"])]
+    if checked.get("rate_limit") is not None:
+        _check_rate(checked["rate_limit"])
+    return checked
+
+
+def _network(text: str, index: int) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        detail = f"{error}; write a network such as 192.0.2.0/24 or 2001:db8::/32"
+        raise ServiceError("invalid_string", field=f"allowed_networks.{index}", detail=detail) from None
+
+
+def _check_rate(text: str) -> None:
+    try:
+        parse_rate(text)
+    except ValueError as error:
+        raise ServiceError("invalid_string", field="rate_limit", detail=f"{text!r} {error}") from None

@@ -1,0 +1,80 @@
+"""Sending domains: an email may only be sent from a domain that counts as configured."""
+
+from __future__ import annotations
+
+import re
+
+import idna
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.clock import this_second
+from app.db.models import Domain
+from app.errors import ServiceError
+
+LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
+LONGEST_NAME = 253
+
+
+def domain_key(name: str) -> str:
+    """The form in which domains are stored and compared: lower-case ASCII, international labels encoded.
+
+    Raises `ValueError` when the name is no domain with a dot.
+    """
+    try:
+        ascii_name = idna.encode(name.strip().rstrip("."), uts46=True).decode("ascii").lower()
+    except idna.IDNAError:
+        ascii_name = name.strip().rstrip(".").lower()
+    labels = ascii_name.split(".")
+    if len(labels) < 2 or len(ascii_name) > LONGEST_NAME or not all(LABEL.fullmatch(one) for one in labels):
+        raise ValueError(f"{name!r} is not a domain name such as mail.example.com")
+    return ascii_name
+
+
+def list_domains(session: Session, account_id: int) -> list[Domain]:
+    """The domains of the account, by name."""
+    return list(session.scalars(select(Domain).where(Domain.account_id == account_id).order_by(Domain.name)))
+
+
+def find_domain(session: Session, account_id: int, name: str) -> Domain:
+    """The account's domain of that name. Raises `ServiceError` (`invalid_id`)."""
+    found = _domain(session, account_id, _checked(name))
+    if found is None:
+        raise ServiceError("invalid_id", field="domain", detail=f"the account has no domain {name!r}")
+    return found
+
+
+def add_domain(session: Session, account_id: int, name: str, *, trusted: bool) -> bool:
+    """Adds the domain, or brings it to the wanted state; tells whether anything changed.
+
+    A trusted domain counts as configured at once, whatever its DNS records say (specification: Other behaviours, 2).
+    Trust is never taken back here.
+    """
+    key = _checked(name)
+    found = _domain(session, account_id, key)
+    moment = this_second()
+    if found is None:
+        verified = moment if trusted else None
+        session.add(Domain(account_id=account_id, name=key, creation_time=moment, verified_time=verified))
+        session.flush()
+        return True
+    if not trusted or found.verified_time:
+        return False
+    found.verified_time = moment
+    return True
+
+
+def delete_domain(session: Session, account_id: int, name: str) -> None:
+    """Removes the domain: sends from it are refused from now on. Raises `ServiceError` (`invalid_id`)."""
+    session.delete(find_domain(session, account_id, name))
+
+
+def _checked(name: str) -> str:
+    try:
+        return domain_key(name)
+    except ValueError as error:
+        raise ServiceError("invalid_string", field="domain", detail=str(error)) from None
+
+
+def _domain(session: Session, account_id: int, key: str) -> Domain | None:
+    return session.scalars(select(Domain).where(Domain.account_id == account_id, Domain.name == key)).first()

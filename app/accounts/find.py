@@ -1,0 +1,42 @@
+"""Finding accounts the way operators name them."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import Account
+from app.errors import ServiceError
+
+MOST_NAMED = 10
+"""Accounts that an error line lists by name."""
+
+
+def all_accounts(session: Session) -> list[Account]:
+    """Every account, by name."""
+    return list(session.scalars(select(Account).order_by(Account.name)))
+
+
+def find_account(session: Session, wanted: str | None) -> Account:
+    """The account with that name, else with that id; the only one there is when none is named.
+
+    Raises `ServiceError` (`invalid_id`) when it does not exist or has to be named.
+    """
+    if wanted is None:
+        return _the_only_one(session)
+    found = session.scalars(select(Account).where(Account.name == wanted)).first()
+    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        found = session.get(Account, int(wanted))
+    if found is None:
+        raise ServiceError("invalid_id", field="account", detail=f"there is no account {wanted!r}")
+    return found
+
+
+def _the_only_one(session: Session) -> Account:
+    found = session.scalars(select(Account).order_by(Account.name).limit(MOST_NAMED + 1)).all()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ServiceError("invalid_id", field="account", detail="there is no account yet")
+    names = ", ".join(one.name for one in found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")
+    raise ServiceError("invalid_id", field="account", detail=f"there are several accounts, name one of them: {names}")

@@ -1,0 +1,108 @@
+"""`flask accounts`: the tenants of the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from app.accounts.accounts import create_account, update_account
+from app.accounts.find import all_accounts, find_account
+from app.cli.base import Group, Row, given, json_option, print_row, print_rows
+from app.db.models import Account
+from app.http.context import services
+
+group = Group("accounts", help="Accounts: each has its own keys, lists, messages and reports.")
+
+
+def attribute_options(command: Any) -> Any:
+    """The options of `create` and `update`."""
+    for option in (
+        click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text for the setting's."),
+        click.option("--any-network", is_flag=True, help="Let clients come from anywhere."),
+        click.option("--allow-network", metavar="CIDR", multiple=True, help="Only from here; may be repeated."),
+        click.option("--default-from-address", metavar="EMAIL", help="Sender of mail that names none."),
+        click.option("--default-from-name", metavar="NAME"),
+        click.option("--owner-confirmed/--owner-unconfirmed", default=None, help="Sends need a confirmed owner."),
+        click.option("--owner-email", metavar="EMAIL"),
+    ):
+        command = option(command)
+    return command
+
+
+def _attributes(allow_network: tuple[str, ...], any_network: bool, **options: Any) -> dict[str, Any]:
+    attributes = given(**options)
+    if allow_network or any_network:
+        attributes["allowed_networks"] = list(allow_network)
+    return attributes
+
+
+def _row(account: Account) -> Row:
+    return {
+        "id": account.id,
+        "name": account.name,
+        "owner_email": account.owner_email,
+        "owner_confirmed": account.owner_confirmed,
+        "allowed_networks": account.allowed_networks,
+        "default_from_name": account.default_from_name,
+        "default_from_address": account.default_from_address,
+        "rate_limit": account.rate_limit,
+        "creation_time": account.creation_time,
+        "last_modified_time": account.last_modified_time,
+    }
+
+
+@group.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """Show all accounts."""
+    with services().database.read() as session:
+        rows = [_row(account) for account in all_accounts(session)]
+    shown = ("id", "name", "owner_email", "owner_confirmed", "creation_time")
+    print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
+
+
+@group.command("show")
+@click.argument("account")
+@json_option
+def show(account: str, as_json: bool) -> None:
+    """Show an account."""
+    with services().database.read() as session:
+        row = _row(find_account(session, account))
+    print_row(row, as_json)
+
+
+@group.command("create")
+@click.argument("name")
+@attribute_options
+@json_option
+def create(name: str, as_json: bool, **options: Any) -> None:
+    """Create an account."""
+    with services().database.write() as transaction:
+        row = _row(create_account(transaction, {"name": name, **_attributes(**options)}))
+    print_row(row, as_json)
+
+
+@group.command("update")
+@click.argument("account")
+@click.option("--name", help="The new name.")
+@attribute_options
+@json_option
+def update(account: str, name: str | None, as_json: bool, **options: Any) -> None:
+    """Change an account; an empty text clears an attribute."""
+    attributes = _attributes(**options) | ({} if name is None else {"name": name})
+    with services().database.write() as transaction:
+        found = find_account(transaction, account)
+        update_account(transaction, found, attributes)
+    print_row(_row(found), as_json)
+
+
+@group.command("delete")
+@click.argument("account")
+@click.confirmation_option(prompt="Delete the account with all its contacts, messages and reports?")
+def delete(account: str) -> None:
+    """Delete an account with everything in it."""
+    with services().database.write() as transaction:
+        found = find_account(transaction, account)
+        transaction.delete(found)
+    click.echo(f"deleted account {found.name}")

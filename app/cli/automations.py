@@ -1,0 +1,38 @@
+"""`flask automations`: triggers that have fired."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from app.accounts.find import find_account
+from app.automations.triggers import names
+from app.cli.base import Group, Row, account_option, json_option, limit_option, print_rows
+from app.db.models import TriggerFiring
+from app.http.context import services
+
+group = Group("automations", help="Automations: their triggers fire when contacts are created or updated.")
+
+
+def _row(firing: TriggerFiring) -> Row:
+    triggers = names("created" if firing.action == "created" else "updated")
+    return {
+        "time": firing.time,
+        "list_id": firing.list_id,
+        "contact_id": firing.contact_id,
+        "standard_trigger": triggers["standard"],
+        "advanced_trigger": triggers["advanced"],
+    }
+
+
+@group.command("firings")
+@limit_option
+@account_option
+@json_option
+def firings(limit: int, account: str | None, as_json: bool) -> None:
+    """Show the latest firings of triggers, under the name that each kind of automation knows."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        statement = select(TriggerFiring).where(TriggerFiring.account_id == account_id)
+        found = session.scalars(statement.order_by(TriggerFiring.id.desc()).limit(limit))
+        rows = [_row(firing) for firing in found]
+    print_rows(rows, as_json)

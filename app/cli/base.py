@@ -1,0 +1,139 @@
+"""What all commands share: how they name an account, how they print, and how they fail.
+
+A command is a door like a view: it parses, calls one use case and prints. A wrong value is one clear line on standard
+error and exit code 2 (contract: Command line).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+import orjson
+from flask.cli import AppGroup
+from sqlalchemy.exc import DBAPIError
+
+from app.clock import timestamp
+from app.errors import ServiceError
+
+View = TypeVar("View", bound=Callable[..., Any])
+Row = Mapping[str, Any]
+
+
+class WrongValue(click.ClickException):
+    """A value that cannot be used, told without the usage text."""
+
+    exit_code = 2
+
+
+class OutOfOrder(click.ClickException):
+    """Something that the command needs does not work."""
+
+    exit_code = 1
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Turns what a command may fail with into lines on standard error."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise WrongValue(error.format_message()) from None
+    except ServiceError as error:
+        raise WrongValue("\n       ".join(one.developer_message for one in error.errors)) from None
+    except DBAPIError as error:
+        reason = str(error.orig).strip().partition("\n")[0]
+        raise OutOfOrder(f"the database cannot be used: {reason}") from None
+
+
+class Command(click.Command):
+    """A command whose failures are one line."""
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Parses the arguments."""
+        with one_line():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command."""
+        with one_line():
+            return super().invoke(ctx)
+
+
+class Group(AppGroup):
+    """A group of commands, one noun each, whose failures are one line."""
+
+    command_class = Command
+
+    def resolve_command(self, *args: Any, **options: Any) -> Any:
+        """Finds the command that is meant."""
+        with one_line():
+            return super().resolve_command(*args, **options)
+
+
+account_option = click.option("--account", metavar="NAME|ID", help="The account; not needed when there is only one.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
+)
+
+
+def given(**attributes: Any) -> dict[str, Any]:
+    """The attributes that options gave: absent ones are left out, an empty text clears."""
+    return {name: None if value == "" else value for name, value in attributes.items() if value is not None}
+
+
+def print_rows(rows: Sequence[Row], as_json: bool) -> None:
+    """Rows with the same keys: JSON, or an aligned table with the keys as its head."""
+    if as_json:
+        print_json(list(rows))
+    elif not rows:
+        click.echo("none")
+    else:
+        cells = [[str(key).replace("_", " ").upper() for key in rows[0]]]
+        cells += [[_plain(value) for value in row.values()] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_row(row: Row, as_json: bool) -> None:
+    """One row: JSON, or a line for each key. Texts of several lines stand below their key."""
+    if as_json:
+        print_json(row)
+        return
+    width = max(map(len, row)) + 2
+    for key, value in row.items():
+        shown = _plain(value)
+        gap = "\n" if "\n" in shown else ""
+        click.echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
+
+
+def print_json(value: Any) -> None:
+    """JSON as programs like it, indented for people; times have the form of the API."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
+    click.echo(orjson.dumps(value, default=_json, option=options).decode())
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return timestamp(value)
+    raise TypeError(type(value))
+
+
+def _plain(value: Any) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return timestamp(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)

@@ -1,0 +1,46 @@
+"""`flask groups`: transactional groups, the reports of sends."""
+
+from __future__ import annotations
+
+import click
+from sqlalchemy import select
+
+from app.accounts.find import find_account
+from app.cli.base import Group as Commands
+from app.cli.base import Row, account_option, json_option, limit_option, print_row, print_rows
+from app.db.models import Group
+from app.db.named import find_named
+from app.http.context import services
+
+group = Commands("groups", help="Transactional groups: what became of the messages sent in their name.")
+
+COUNTERS = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+SHOWN = ("id", "type", "name", *COUNTERS, "creation_time", "last_sent_time")
+
+
+def _row(row: Group) -> Row:
+    return {name: getattr(row, name) for name in SHOWN}
+
+
+@group.command("list")
+@limit_option
+@account_option
+@json_option
+def list_(limit: int, account: str | None, as_json: bool) -> None:
+    """Show the groups of an account, the newest first."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        statement = select(Group).where(Group.account_id == account_id).order_by(Group.creation_time.desc())
+        rows = [_row(row) for row in session.scalars(statement.order_by(Group.id.desc()).limit(limit))]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("group_", metavar="GROUP")
+@account_option
+@json_option
+def show(group_: str, account: str | None, as_json: bool) -> None:
+    """Show a group, named by its name or id."""
+    with services().database.read() as session:
+        row = _row(find_named(session, Group, find_account(session, account).id, group_, "group"))
+    print_row(row, as_json)

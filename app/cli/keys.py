@@ -1,0 +1,71 @@
+"""`flask keys`: API keys, which are shown once."""
+
+from __future__ import annotations
+
+import click
+
+from app.accounts.find import find_account
+from app.accounts.keys import find_key, issue_key, list_keys, revoke_key
+from app.auth import SCOPES
+from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.db.models import ApiKey
+from app.http.context import services
+
+group = Group("keys", help="API keys: a key is shown once, when it is created.")
+
+
+def _row(key: ApiKey) -> Row:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "access_level": key.access_level,
+        "begins_with": key.token_hint,
+        "creation_time": key.creation_time,
+        "expiry_time": key.expiry_time,
+        "revoked_time": key.revoked_time,
+    }
+
+
+@group.command("list")
+@account_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show the keys of an account."""
+    with services().database.read() as session:
+        rows = [_row(key) for key in list_keys(session, find_account(session, account).id)]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("name")
+@account_option
+@json_option
+def show(name: str, account: str | None, as_json: bool) -> None:
+    """Show a key, without its token."""
+    with services().database.read() as session:
+        key = find_key(session, find_account(session, account).id, name)
+        row = {**_row(key), "scopes": list(SCOPES[key.access_level])}
+    print_row(row, as_json)
+
+
+@group.command("create")
+@click.argument("name")
+@click.option("--level", "access_level", type=click.Choice(list(SCOPES)), required=True, help="What the key may do.")
+@account_option
+@json_option
+def create(name: str, access_level: str, account: str | None, as_json: bool) -> None:
+    """Issue a key and show its token, this once."""
+    with services().database.write() as transaction:
+        key, token = issue_key(transaction, find_account(transaction, account).id, name, access_level)
+    print_row({"id": key.id, "name": key.name, "access_level": key.access_level, "token": token}, as_json)
+
+
+@group.command("revoke")
+@click.argument("name")
+@account_option
+def revoke(name: str, account: str | None) -> None:
+    """End a key; it stops working at once."""
+    with services().database.write() as transaction:
+        key = find_key(transaction, find_account(transaction, account).id, name)
+        ended = revoke_key(key)
+    click.echo(f"revoked key {name}" if ended else f"key {name} was revoked already")

@@ -1,0 +1,150 @@
+"""`flask lists`: lists of contacts and their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.accounts.find import find_account
+from app.cli.base import Group, Row, account_option, given, json_option, print_row, print_rows
+from app.db.models import Contact, List
+from app.db.named import find_named
+from app.http.context import services
+from app.lists.define import add_field, create_list, fields_of, update_list
+
+group = Group("lists", help="Lists of contacts and their fields.")
+
+
+def attribute_options(command: Any) -> Any:
+    """The options of `create` and `update`."""
+    for option in (
+        click.option("--stop-word", multiple=True, help="A reply that unsubscribes; may be repeated, replaces all."),
+        click.option("--allow-duplicates/--no-duplicates", default=None, help="Whether addresses may repeat."),
+        click.option("--system/--no-system", default=None, help="The API cannot change contacts of a system list."),
+    ):
+        command = option(command)
+    return command
+
+
+def _attributes(stop_word: tuple[str, ...], **options: Any) -> dict[str, Any]:
+    return given(**options) | ({"stop_words": list(stop_word)} if stop_word else {})
+
+
+def _row(row: List) -> Row:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "system": row.system,
+        "allow_duplicates": row.allow_duplicates,
+        "stop_words": row.stop_words,
+        "creation_time": row.creation_time,
+        "last_modified_time": row.last_modified_time,
+    }
+
+
+def _full(session: Session, row: List) -> Row:
+    fields = [
+        {"name": field.name, "key": field.key, "type": field.type, "options": field.options}
+        for field in fields_of(session, row)
+    ]
+    contacts = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == row.id))
+    return {**_row(row), "contacts": contacts, "fields": fields}
+
+
+def _print_full(row: Row, as_json: bool) -> None:
+    if as_json:
+        print_row(row, as_json)
+        return
+    print_row({key: value for key, value in row.items() if key != "fields"}, as_json)
+    click.echo("fields:")
+    print_rows(row["fields"], as_json)
+
+
+@group.command("list")
+@account_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show the lists of an account."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        found = session.scalars(select(List).where(List.account_id == account_id).order_by(List.name, List.id))
+        rows = [_row(row) for row in found]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("list_", metavar="LIST")
+@account_option
+@json_option
+def show(list_: str, account: str | None, as_json: bool) -> None:
+    """Show a list with its fields."""
+    with services().database.read() as session:
+        row = _full(session, find_named(session, List, find_account(session, account).id, list_, "list"))
+    _print_full(row, as_json)
+
+
+@group.command("create")
+@click.argument("name")
+@click.option("--field", "fields", metavar="NAME:TYPE", multiple=True, help="A field without options; may be repeated.")
+@attribute_options
+@account_option
+@json_option
+def create(name: str, fields: tuple[str, ...], account: str | None, as_json: bool, **options: Any) -> None:
+    """Create a list; fields with options are added by add-field."""
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        made = create_list(transaction, account_id, {"name": name, **_attributes(**options)})
+        for field in fields:
+            field_name, _, type_ = field.rpartition(":")
+            add_field(transaction, made, field_name or type_, type_)
+        row = _full(transaction, made)
+    _print_full(row, as_json)
+
+
+@group.command("update")
+@click.argument("list_", metavar="LIST")
+@click.option("--name", help="The new name.")
+@attribute_options
+@account_option
+@json_option
+def update(list_: str, name: str | None, account: str | None, as_json: bool, **options: Any) -> None:
+    """Change a list."""
+    attributes = _attributes(**options) | ({} if name is None else {"name": name})
+    with services().database.write() as transaction:
+        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
+        update_list(transaction, found, attributes)
+        row = _full(transaction, found)
+    _print_full(row, as_json)
+
+
+@group.command("delete")
+@click.argument("list_", metavar="LIST")
+@click.confirmation_option(prompt="Delete the list with all its contacts?")
+@account_option
+def delete(list_: str, account: str | None) -> None:
+    """Delete a list with its contacts."""
+    with services().database.write() as transaction:
+        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
+        transaction.delete(found)
+    click.echo(f"deleted list {found.name}")
+
+
+@group.command("add-field")
+@click.argument("list_", metavar="LIST")
+@click.argument("name")
+@click.argument("type_", metavar="TYPE")
+@click.option("--option", "options", multiple=True, help="A choice of a Dropdown, Radio Buttons or Checkbox field.")
+@account_option
+@json_option
+def add_field_(
+    *, list_: str, name: str, type_: str, options: tuple[str, ...], account: str | None, as_json: bool
+) -> None:
+    """Add a field of one of the types that the documentation lists, such as "Text Field"."""
+    with services().database.write() as transaction:
+        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
+        add_field(transaction, found, name, type_, options)
+        row = _full(transaction, found)
+    _print_full(row, as_json)

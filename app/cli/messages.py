@@ -1,0 +1,125 @@
+"""`flask messages`: stored messages, made from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import select
+
+from app.accounts.find import find_account
+from app.cli.base import Group, Row, WrongValue, account_option, given, json_option, print_row, print_rows
+from app.db.models import Message
+from app.db.named import find_named
+from app.http.context import services
+from app.messages.define import TYPES, create_message, update_message
+
+group = Group("messages", help="Stored messages that sends may refer to.")
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+SHOWN = ("id", "name", "type", "subject", "from_name", "from_address", "reply_to", "thumbnail_url")
+TIMES = ("creation_time", "last_modified_time")
+BODIES = ("body_html", "body_text")
+
+
+def attribute_options(command: Any) -> Any:
+    """The options of `create` and `update`."""
+    for option in (
+        click.option("--text", type=FILE, help="File with the text body."),
+        click.option("--html", type=FILE, help="File with the HTML body."),
+        click.option("--thumbnail-url", metavar="URL"),
+        click.option("--reply-to", metavar="EMAIL"),
+        click.option("--from-address", metavar="EMAIL|NUMBER"),
+        click.option("--from-name", metavar="NAME"),
+        click.option("--subject"),
+    ):
+        command = option(command)
+    return command
+
+
+def _attributes(html: Path | None, text: Path | None, **options: Any) -> dict[str, Any]:
+    return given(**options, body_html=_content(html, "--html"), body_text=_content(text, "--text"))
+
+
+def _content(file: Path | None, option: str) -> str | None:
+    if file is None:
+        return None
+    try:
+        content = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongValue(f"{option} {file}: cannot be read as UTF-8: {error}") from None
+    if "\0" in content:
+        raise WrongValue(f"{option} {file}: holds a character that cannot be stored")
+    return content
+
+
+def _row(message: Message, *names: str) -> Row:
+    return {name: getattr(message, name) for name in names}
+
+
+@group.command("list")
+@account_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show the messages of an account, without their bodies."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        found = session.scalars(select(Message).where(Message.account_id == account_id).order_by(Message.name))
+        names = (*SHOWN, *TIMES) if as_json else SHOWN[:6]
+        rows = [_row(message, *names) for message in found]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("message")
+@account_option
+@json_option
+def show(message: str, account: str | None, as_json: bool) -> None:
+    """Show a message with its bodies."""
+    with services().database.read() as session:
+        found = find_named(session, Message, find_account(session, account).id, message, "message")
+        row = _row(found, *SHOWN, *TIMES, *BODIES)
+    print_row(row, as_json)
+
+
+@group.command("create")
+@click.argument("name")
+@click.option("--type", "type_", type=click.Choice(TYPES), default="email", show_default=True)
+@attribute_options
+@account_option
+@json_option
+def create(name: str, type_: str, account: str | None, as_json: bool, **options: Any) -> None:
+    """Create a message from files."""
+    attributes = {"name": name, "type": type_, **_attributes(**options)}
+    with services().database.write() as transaction:
+        made = create_message(transaction, find_account(transaction, account).id, attributes)
+        row = _row(made, *SHOWN, *TIMES)
+    print_row(row, as_json)
+
+
+@group.command("update")
+@click.argument("message")
+@click.option("--name", help="The new name.")
+@attribute_options
+@account_option
+@json_option
+def update(message: str, name: str | None, account: str | None, as_json: bool, **options: Any) -> None:
+    """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
+    attributes = _attributes(**options) | ({} if name is None else {"name": name})
+    with services().database.write() as transaction:
+        found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
+        update_message(transaction, found, attributes)
+        row = _row(found, *SHOWN, *TIMES)
+    print_row(row, as_json)
+
+
+@group.command("delete")
+@click.argument("message")
+@account_option
+def delete(message: str, account: str | None) -> None:
+    """Delete a message. Reports of its sends stay."""
+    with services().database.write() as transaction:
+        found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
+        transaction.delete(found)
+    click.echo(f"deleted message {found.name}")

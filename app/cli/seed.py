@@ -1,0 +1,31 @@
+"""`flask seed FILE`: brings the database to the state that a file describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from flask.cli import with_appcontext
+
+from app.cli.base import Command, WrongValue, json_option, print_json
+from app.http.context import services
+from app.seed import SeedError, load_seed
+
+
+@click.command("seed", cls=Command)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+@with_appcontext
+def command(file: Path, as_json: bool) -> None:
+    """Bring accounts, lists, messages and the rest to the state that FILE (YAML or JSON) describes.
+
+    A file with a mistake changes nothing; running the same file again changes nothing either.
+    """
+    try:
+        report = load_seed(services(), file)
+    except SeedError as error:
+        raise WrongValue(str(error)) from None
+    if as_json:
+        print_json(report.as_json())
+    else:
+        click.echo("\n".join(report.as_lines()) or "nothing described")

@@ -1,0 +1,97 @@
+"""`flask senders`: approved senders of text messages."""
+
+from __future__ import annotations
+
+import click
+from sqlalchemy.orm import Session
+
+from app.accounts.find import find_account
+from app.accounts.senders import KINDS, create_sender, find_sender, list_senders, update_sender
+from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.db.models import List, SmsSender
+from app.db.named import find_named
+from app.http.context import services
+
+group = Group("senders", help="Senders that the account may send text messages from.")
+
+kind_choice = click.Choice(KINDS)
+
+
+def _row(session: Session, sender: SmsSender) -> Row:
+    assigned = session.get(List, sender.list_id) if sender.list_id else None
+    return {
+        "id": sender.id,
+        "address": sender.address,
+        "kind": sender.kind,
+        "list_id": sender.list_id,
+        "list": assigned.name if assigned else None,
+        "creation_time": sender.creation_time,
+    }
+
+
+def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
+    return find_named(session, List, account_id, name, "list").id if name else None
+
+
+@group.command("list")
+@account_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show the senders of an account."""
+    with services().database.read() as session:
+        rows = [_row(session, sender) for sender in list_senders(session, find_account(session, account).id)]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("address")
+@account_option
+@json_option
+def show(address: str, account: str | None, as_json: bool) -> None:
+    """Show a sender."""
+    with services().database.read() as session:
+        row = _row(session, find_sender(session, find_account(session, account).id, address))
+    print_row(row, as_json)
+
+
+@group.command("create")
+@click.argument("address")
+@click.option("--kind", type=kind_choice, required=True)
+@click.option("--list", "list_", metavar="NAME|ID", help="The only list that it may be used for.")
+@account_option
+@json_option
+def create(address: str, kind: str, list_: str | None, account: str | None, as_json: bool) -> None:
+    """Approve a sender: a number in international format, or up to 11 letters and digits."""
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        sender = create_sender(transaction, account_id, address, kind, _list_id(transaction, account_id, list_))
+        row = _row(transaction, sender)
+    print_row(row, as_json)
+
+
+@group.command("update")
+@click.argument("address")
+@click.option("--kind", type=kind_choice)
+@click.option("--list", "list_", metavar="NAME|ID", help="The only list that it may be used for; empty: any.")
+@account_option
+@json_option
+def update(address: str, kind: str | None, list_: str | None, account: str | None, as_json: bool) -> None:
+    """Change kind or list of a sender."""
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        sender = find_sender(transaction, account_id, address)
+        list_id = sender.list_id if list_ is None else _list_id(transaction, account_id, list_)
+        update_sender(sender, kind=kind or sender.kind, list_id=list_id)
+        transaction.flush()
+        row = _row(transaction, sender)
+    print_row(row, as_json)
+
+
+@group.command("delete")
+@click.argument("address")
+@account_option
+def delete(address: str, account: str | None) -> None:
+    """Take back the approval of a sender."""
+    with services().database.write() as transaction:
+        transaction.delete(find_sender(transaction, find_account(transaction, account).id, address))
+    click.echo(f"deleted sender {address}")

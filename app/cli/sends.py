@@ -1,0 +1,73 @@
+"""`flask sends`: what became of each recipient, and another try."""
+
+from __future__ import annotations
+
+import click
+from sqlalchemy import select
+
+from app.accounts.find import find_account
+from app.cli.base import Group, Row, account_option, json_option, limit_option, print_row, print_rows
+from app.db.models import Group as TransactionalGroup
+from app.db.models import Recipient
+from app.db.named import find_named
+from app.http.context import services
+from app.queueing import SENDS
+from app.sends.requeue import find_recipient, requeue, timeline
+
+group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
+
+STATES = ("queued", "sending", "sent", "delivered", "bounced", "failed")
+SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
+
+
+def _row(recipient: Recipient) -> Row:
+    return {name: getattr(recipient, name) for name in SHOWN}
+
+
+@group.command("list")
+@click.option("--state", type=click.Choice(STATES), help="Only recipients in this state.")
+@click.option("--group", "group_", metavar="NAME|ID", help="Only recipients of this group.")
+@limit_option
+@account_option
+@json_option
+def list_(state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool) -> None:
+    """Show the recipients of an account's sends, the newest first."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        statement = select(Recipient).where(Recipient.account_id == account_id)
+        if state:
+            statement = statement.where(Recipient.state == state)
+        if group_:
+            found = find_named(session, TransactionalGroup, account_id, group_, "group")
+            statement = statement.where(Recipient.group_id == found.id)
+        rows = [_row(one) for one in session.scalars(statement.order_by(Recipient.id.desc()).limit(limit))]
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("uuid")
+@json_option
+def show(uuid: str, as_json: bool) -> None:
+    """Show a recipient and its timeline."""
+    with services().database.read() as session:
+        recipient = find_recipient(session, uuid)
+        steps = [{"time": one.time, "step": one.step, "detail": one.detail} for one in timeline(session, recipient)]
+        row = _row(recipient)
+    if as_json:
+        print_row({**row, "timeline": steps}, as_json)
+        return
+    print_row(row, as_json)
+    click.echo("timeline:")
+    print_rows(steps, as_json)
+
+
+@group.command("retry")
+@click.argument("uuid")
+@json_option
+def retry(uuid: str, as_json: bool) -> None:
+    """Send once more to a recipient that has bounced or failed."""
+    parts = services()
+    with parts.database.write() as transaction:
+        row = _row(requeue(transaction, uuid))
+        transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))
+    print_row(row, as_json)

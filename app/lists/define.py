@@ -1,0 +1,185 @@
+"""Creating and changing lists and their fields: never over HTTP (specification: What the service does)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import func, null, select, update
+from sqlalchemy.orm import Session
+
+from app.clock import this_second
+from app.db.changes import bring
+from app.db.models import Contact, List, ListField
+from app.db.named import first_named
+from app.errors import ServiceError
+from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
+from app.names import check_name
+
+EMAIL, MOBILE = "Email", "Mobile Phone"
+CHOICES = ("Dropdown", "Radio Buttons", "Checkbox")
+LONGEST_STOP_WORD = 50
+LONGEST_OPTION = 1000
+
+
+def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]) -> List:
+    """A new list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`.
+
+    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_list`.
+    """
+    if attributes.get("name") is None:
+        raise ServiceError("required", field="name")
+    _check_free(session, account_id, attributes["name"])
+    _check(attributes)
+    moment = this_second()
+    made = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
+    session.add(made)
+    session.flush()
+    return made
+
+
+def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> bool:
+    """Changes the given attributes; tells whether anything differed.
+
+    Raises `ServiceError`: `conflict` for a taken name, or when duplicates are forbidden while there are some;
+    `not_empty`, `too_long` or `invalid_string` for the name or a stop word.
+    """
+    if attributes.get("name", row.name) != row.name:
+        _check_free(session, row.account_id, attributes["name"])
+    _check(attributes)
+    uniqueness = row.allow_duplicates
+    if not bring(row, attributes):
+        return False
+    session.flush()
+    if row.allow_duplicates != uniqueness:
+        _refresh_identifiers(session, row)
+    return True
+
+
+def fields_of(session: Session, row: List) -> list[ListField]:
+    """The fields of the list in their order."""
+    statement = select(ListField).where(ListField.list_id == row.id).order_by(ListField.position, ListField.id)
+    return list(session.scalars(statement))
+
+
+def add_field(session: Session, row: List, name: str, type_: str, options: Sequence[str] = ()) -> ListField:
+    """A new field at the end of the list.
+
+    Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, `invalid_string` for
+    an unknown type, a name without letters and digits, or wrong options (decisions: 5).
+    """
+    key = _key(name, type_)
+    check_options(type_, options)
+    present = fields_of(session, row)
+    _check_room(present, key, type_)
+    made = ListField(
+        account_id=row.account_id,
+        list_id=row.id,
+        position=max((one.position for one in present), default=-1) + 1,
+        name=name,
+        key=key,
+        type=type_,
+        options=list(options),
+    )
+    session.add(made)
+    row.last_modified_time = this_second()
+    session.flush()
+    if type_ in ADDRESS_KEYS:
+        _refresh_identifiers(session, row)
+    return made
+
+
+def update_field(session: Session, row: List, field: ListField, type_: str, options: Sequence[str]) -> bool:
+    """Changes type and options; tells whether anything differed.
+
+    A type can change only while the list has no contacts, whose values would otherwise be of the wrong kind.
+    Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change any more.
+    """
+    key = _key(field.name, type_)
+    check_options(type_, options)
+    if type_ != field.type:
+        _check_type_may_change(session, row, field)
+        _check_room([one for one in fields_of(session, row) if one is not field], key, type_)
+    if not bring(field, {"type": type_, "key": key, "options": list(options)}):
+        return False
+    row.last_modified_time = this_second()
+    session.flush()
+    return True
+
+
+def check_options(type_: str, options: Sequence[str]) -> None:
+    """Raises `ServiceError` unless the options can be those of a field of this type."""
+    if options and type_ not in CHOICES:
+        raise ServiceError("unexpected_field", field="options", detail=f"a field of the type {type_} has no options")
+    for index, option in enumerate(options):
+        field = f"options.{index}"
+        if not option.strip() or len(option) > LONGEST_OPTION:
+            raise ServiceError("invalid_string", field=field, detail=f"must have 1 to {LONGEST_OPTION} characters")
+        if option in options[:index]:
+            raise ServiceError("conflict", field=field, detail=f"{option!r} is named twice")
+        if type_ == "Checkbox" and "," in option:
+            detail = "an option of a Checkbox has no comma, because selected options are joined by commas"
+            raise ServiceError("invalid_string", field=field, detail=detail)
+
+
+def _check_free(session: Session, account_id: int, name: str) -> None:
+    if first_named(session, List, account_id, name) is not None:
+        raise ServiceError("conflict", field="name", detail=f"the account has a list {name!r} already")
+
+
+def _check(attributes: Mapping[str, Any]) -> None:
+    if "name" in attributes:
+        check_name(attributes["name"])
+    for index, word in enumerate(attributes.get("stop_words", ())):
+        if not word.strip() or not word.isprintable() or len(word) > LONGEST_STOP_WORD:
+            detail = f"a stop word has 1 to {LONGEST_STOP_WORD} printable characters"
+            raise ServiceError("invalid_string", field=f"stop_words.{index}", detail=detail)
+
+
+def _key(name: str, type_: str) -> str:
+    check_name(name)
+    if type_ not in FIELD_TYPES:
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(FIELD_TYPES)}")
+    key = field_key(name) or ADDRESS_KEYS.get(type_)
+    if not key:
+        raise ServiceError("invalid_string", field="name", detail=f"{name!r} has no letter or digit to make a key of")
+    return key
+
+
+def _check_room(present: Sequence[ListField], key: str, type_: str) -> None:
+    for other in present:
+        if type_ in ADDRESS_KEYS and other.type == type_:
+            detail = f"a list has one field of the type {type_}, and {other.name!r} is it"
+            raise ServiceError("conflict", field="type", detail=detail)
+        if other.key == key:
+            detail = f"has the key {key}, which is that of the field {other.name!r} too"
+            raise ServiceError("conflict", field="name", detail=detail)
+
+
+def _check_type_may_change(session: Session, row: List, field: ListField) -> None:
+    if session.scalar(select(Contact.id).where(Contact.list_id == row.id).limit(1)) is not None:
+        detail = f"is {field.type} and cannot change while the list has contacts"
+        raise ServiceError("conflict", field="type", detail=detail)
+
+
+def _refresh_identifiers(session: Session, row: List) -> None:
+    """Gives every contact the identifier that the list now asks for (decisions: 5)."""
+    types = {one.type for one in fields_of(session, row)}
+    address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
+    if not row.allow_duplicates:
+        _check_no_duplicates(session, row, address)
+    identifier = null() if row.allow_duplicates else address
+    session.execute(update(Contact).where(Contact.list_id == row.id).values(identifier=identifier))
+
+
+def _check_no_duplicates(session: Session, row: List, address: Any) -> None:
+    statement = (
+        select(address)
+        .where(Contact.list_id == row.id, address.is_not(None))
+        .group_by(address)
+        .having(func.count() > 1)
+        .limit(1)
+    )
+    twice = session.execute(statement).scalar()
+    if twice is not None:
+        raise ServiceError("conflict", field="allow_duplicates", detail=f"the list holds {twice} more than once")

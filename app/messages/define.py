@@ -1,0 +1,102 @@
+"""Creating and changing stored messages: never over HTTP (specification: What the service does)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy.orm import Session
+
+from app.addresses import is_valid_email
+from app.clock import this_second
+from app.db.changes import bring
+from app.db.models import Message
+from app.db.named import first_named
+from app.errors import ServiceError
+from app.names import check_name
+
+TYPES = ("email", "sms")
+LONGEST_SUBJECT = 998
+LONGEST_NAME = 255
+LONGEST_URL = 2000
+LONGEST_BODY = 1024 * 1024
+"""Bytes of UTF-8, like a body in a request (decisions: 6, lengths)."""
+
+
+def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
+    """A new message. `attributes` are columns of `Message`; `name` and `type` are required.
+
+    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_message`.
+    """
+    for required in ("name", "type"):
+        if attributes.get(required) is None:
+            raise ServiceError("required", field=required)
+    if attributes["type"] not in TYPES:
+        raise ServiceError("invalid_string", field="type", detail=f"{attributes['type']!r} is none of email, sms")
+    _check_free(session, account_id, attributes["name"])
+    _check(attributes, attributes["type"])
+    moment = this_second()
+    message = Message(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
+    session.add(message)
+    session.flush()
+    return message
+
+
+def update_message(session: Session, message: Message, attributes: Mapping[str, Any]) -> bool:
+    """Changes the given attributes; tells whether anything differed. What has been sent keeps its old content.
+
+    Raises `ServiceError`: `conflict` for a taken name or another type, and the code of a value that is wrong.
+    """
+    if attributes.get("type", message.type) != message.type:
+        raise ServiceError("conflict", field="type", detail=f"is {message.type} and cannot change")
+    if attributes.get("name", message.name) != message.name:
+        _check_free(session, message.account_id, attributes["name"])
+    _check(attributes, message.type)
+    return bring(message, attributes)
+
+
+def _check_free(session: Session, account_id: int, name: str) -> None:
+    if first_named(session, Message, account_id, name) is not None:
+        raise ServiceError("conflict", field="name", detail=f"the account has a message {name!r} already")
+
+
+def _check(attributes: Mapping[str, Any], type_: str) -> None:
+    if "name" in attributes:
+        check_name(attributes["name"])
+    if type_ == "sms" and attributes.get("body_html") is not None:
+        raise ServiceError("unexpected_field", field="body_html", detail="an sms has no HTML body")
+    _check_lengths(attributes)
+    _check_addresses(attributes, type_)
+    _check_thumbnail(attributes.get("thumbnail_url"))
+
+
+def _check_lengths(attributes: Mapping[str, Any]) -> None:
+    for attribute, most in (("subject", LONGEST_SUBJECT), ("from_name", LONGEST_NAME)):
+        if len(attributes.get(attribute) or "") > most:
+            raise ServiceError("too_long", field=attribute, detail=f"has more than {most} characters")
+    for attribute in ("body_html", "body_text"):
+        if len((attributes.get(attribute) or "").encode()) > LONGEST_BODY:
+            raise ServiceError("too_long", field=attribute, detail=f"has more than {LONGEST_BODY} bytes")
+
+
+def _check_addresses(attributes: Mapping[str, Any], type_: str) -> None:
+    # The sender of an sms is checked when it is sent: it must be an approved one then.
+    for attribute in ("from_address", "reply_to") if type_ == "email" else ():
+        address = attributes.get(attribute)
+        if address is not None and not is_valid_email(address):
+            detail = f"{address!r} is not an email address"
+            raise ServiceError("invalid_email_address", field=attribute, detail=detail)
+
+
+def _check_thumbnail(url: str | None) -> None:
+    if url is not None and not _is_url(url):
+        raise ServiceError("invalid_url", field="thumbnail_url", detail=f"{url!r} is not an http or https URL")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST_URL and " " not in text

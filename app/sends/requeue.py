@@ -1,0 +1,73 @@
+"""Sending once more to a recipient whose message did not arrive: an operator's decision, after the cause is gone.
+
+Only a final failure can be retried: `bounced` and `failed`. What is queued or being sent is tried by itself, and what
+was sent would arrive twice.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from app.addresses import email_key
+from app.clock import now
+from app.db.database import Transaction
+from app.db.models import BlockedAddress, Group, Recipient, RecipientStep
+from app.errors import ServiceError
+
+COUNTERS = {"bounced": Group.bounced, "failed": Group.failed_contacts}
+"""State that can be retried -> the group's counter that told of it."""
+
+HOPELESS = ("invalid_contact_id", "contact_deleted")
+"""Reasons that no retry can change: nobody is there to be sent to."""
+
+
+def find_recipient(session: Session, uuid: str) -> Recipient:
+    """The recipient with that uuid, of whatever account. Raises `ServiceError` (`invalid_id`)."""
+    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).first()
+    if found is None:
+        raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient {uuid!r}")
+    return found
+
+
+def timeline(session: Session, recipient: Recipient) -> list[RecipientStep]:
+    """What happened to the recipient, in order."""
+    statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id).order_by(RecipientStep.id)
+    return list(session.scalars(statement))
+
+
+def requeue(transaction: Transaction, uuid: str) -> Recipient:
+    """Puts a bounced or failed recipient back into the queue, due now; its failure no longer counts in the group.
+
+    Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
+    """
+    statement = select(Recipient).where(Recipient.uuid == uuid).with_for_update()
+    recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
+    _check(transaction, recipient)
+    counter = COUNTERS[recipient.state]
+    transaction.execute(update(Group).where(Group.id == recipient.group_id, counter > 0).values({counter: counter - 1}))
+    moment = now()
+    detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
+    transaction.add(
+        RecipientStep(
+            account_id=recipient.account_id, recipient_id=recipient.id, time=moment, step="requeued", detail=detail
+        )
+    )
+    # The count of tries goes on: verdicts in journals are told apart by it.
+    recipient.state, recipient.reason, recipient.due_time, recipient.sent_time = "queued", None, moment, None
+    transaction.flush()
+    return recipient
+
+
+def _check(transaction: Transaction, recipient: Recipient) -> None:
+    if recipient.state not in COUNTERS:
+        detail = f"is {recipient.state}; only a bounced or failed recipient can be retried"
+        raise ServiceError("conflict", field="uuid", detail=detail)
+    if recipient.reason in HOPELESS:
+        raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")
+    address = email_key(recipient.email) if recipient.email else recipient.mobile
+    blocked = select(BlockedAddress.id).where(
+        BlockedAddress.account_id == recipient.account_id, BlockedAddress.address == address
+    )
+    if transaction.scalar(blocked) is not None:
+        raise ServiceError("conflict", field="uuid", detail=f"{address} is blocked; unblock it first")
