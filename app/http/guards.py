@@ -10,7 +10,7 @@ import uuid
 
 from flask import Flask, Response, current_app, g, request
 
-from app import logs
+from app import logs, metrics
 from app.auth import Principal, bearer_token, find_principal
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
@@ -98,11 +98,15 @@ def _finish(response: Response) -> Response:
         response.headers["RateLimit-Limit"] = str(allowance.limit)
         response.headers["RateLimit-Remaining"] = str(allowance.remaining)
         response.headers["RateLimit-Reset"] = str(allowance.reset)
-    _log_access(response)
+    seconds = time.perf_counter() - g.started
+    if "principal" in g:
+        metrics.REQUESTS.labels(request.method, response.status_code).inc()
+        metrics.REQUEST_SECONDS.observe(seconds)
+    _log_access(response, seconds)
     return response
 
 
-def _log_access(response: Response) -> None:
+def _log_access(response: Response, seconds: float) -> None:
     """One line per request; the path without its query, which may hold addresses."""
     access.info(
         "%s %s %s",
@@ -110,7 +114,7 @@ def _log_access(response: Response) -> None:
         request.path,
         response.status_code,
         extra={
-            "milliseconds": round((time.perf_counter() - g.started) * 1000, 1),
+            "milliseconds": round(seconds * 1000, 1),
             "account_id": g.principal.account_id if "principal" in g else None,
         },
     )
