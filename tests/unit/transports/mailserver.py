@@ -1,0 +1,217 @@
+"""Real servers on the loopback address for the tests of this room: one that speaks SMTP well, one that speaks lines."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+DROP = "drop"
+WAIT = 10
+
+
+@dataclass(frozen=True)
+class Received:
+    """One mail as the server took it over."""
+
+    sender: str
+    recipients: list[str]
+    content: bytes
+    options: list[str]
+    encrypted: bool
+    user: str | None
+
+
+class MailServer:
+    """Keeps every mail. `script[step]` holds replies to give instead of yes, one for each time the step is reached.
+
+    Steps are `MAIL`, `RSET`, `DATA` (before the message), `.` (after it) and the address of a recipient. The reply
+    `DROP` cuts the connection; one that begins with 421 closes it afterwards, as RFC 5321 has it.
+    """
+
+    def __init__(
+        self, *, tls: ssl.SSLContext | None = None, users: dict[str, str] | None = None, **options: Any
+    ) -> None:
+        self.mails: list[Received] = []
+        self.commands: list[str] = []
+        self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
+        self.sessions = 0
+        self.closed = threading.Semaphore(0)
+        self.hold = 0.0
+        self.users = users or {}
+        if self.users:
+            options |= {"authenticator": self._authenticate, "auth_require_tls": "tls_context" in options}
+        self.port = 0
+        self._controller = _Controller(self, "127.0.0.1", 0, ssl_context=tls, ready_timeout=WAIT, **options)
+
+    def __enter__(self) -> Self:
+        self._controller.start()
+        assert self.closed.acquire(timeout=WAIT)  # aiosmtpd's own first call
+        self.sessions = 0
+        self.port = self._controller.port
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._controller.stop()
+
+    def url(self, options: str = "", *, scheme: str = "smtp", credentials: str = "", host: str = "127.0.0.1") -> str:
+        return f"{scheme}://{credentials}{host}:{self.port}{options}"
+
+    def reply(self, step: str, *replies: str) -> None:
+        self.script[step].extend(replies)
+
+    def scripted(self, step: str) -> str | None:
+        return self.script[step].popleft() if self.script[step] else None
+
+    def _authenticate(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: LoginPassword
+    ) -> AuthResult:
+        right = self.users.get(data.login.decode()) == data.password.decode()
+        return AuthResult(success=right, handled=False, auth_data=data.login.decode())
+
+    async def handle_MAIL(
+        self, server: ScriptedSmtp, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        reply = await server.answer("MAIL") or "250 2.1.0 ok"
+        if reply.startswith("2"):
+            envelope.mail_from = address
+            envelope.mail_options.extend(options)
+        return reply
+
+    async def handle_RCPT(
+        self, server: ScriptedSmtp, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        reply = await server.answer(address) or "250 2.1.5 ok"
+        if reply.startswith("2"):
+            envelope.rcpt_tos.append(address)
+        return reply
+
+    async def handle_DATA(self, server: ScriptedSmtp, session: Session, envelope: Envelope) -> str:
+        await asyncio.sleep(self.hold)
+        reply = await server.answer(".") or "250 2.0.0 queued"
+        if reply.startswith("2"):
+            self.mails.append(
+                Received(
+                    envelope.mail_from or "",
+                    list(envelope.rcpt_tos),
+                    envelope.original_content or b"",
+                    list(envelope.mail_options),
+                    session.ssl is not None or self._controller.ssl_context is not None,
+                    session.auth_data,
+                )
+            )
+        return reply
+
+
+class _Controller(Controller):
+    def factory(self) -> SMTP:
+        return ScriptedSmtp(self.handler, **self.SMTP_kwargs)
+
+    def _trigger_server(self) -> None:
+        """The port is known only once the socket is bound; aiosmtpd would call port 0."""
+        assert isinstance(self.server, asyncio.Server)
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()  # type: ignore[no-untyped-call]  # aiosmtpd's
+
+
+class ScriptedSmtp(SMTP):
+    event_handler: MailServer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._original_transport is None:
+            self.event_handler.sessions += 1
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.event_handler.closed.release()
+
+    async def answer(self, step: str) -> str | None:
+        reply = self.event_handler.scripted(step)
+        assert isinstance(self.transport, asyncio.Transport)
+        if reply == DROP:
+            self.transport.abort()
+            raise ConnectionResetError
+        if reply and reply.startswith("421"):
+            await self.push(reply)
+            self.transport.close()
+            raise ConnectionResetError
+        return reply
+
+    async def smtp_DATA(self, arg: str) -> None:
+        reply = await self.answer("DATA")
+        if reply:
+            await self.push(reply)
+        else:
+            await super().smtp_DATA(arg)
+
+    async def smtp_RSET(self, arg: str) -> None:
+        self.event_handler.commands.append("RSET")
+        reply = await self.answer("RSET")
+        if reply:
+            await self.push(reply)
+        else:
+            await super().smtp_RSET(arg)
+
+    async def smtp_QUIT(self, arg: str) -> None:
+        self.event_handler.commands.append("QUIT")
+        await super().smtp_QUIT(arg)
+
+
+class LineServer:
+    """Plays one list of replies per connection: the first on connecting, the next ones after each line received.
+
+    After a reply that begins with 354 it reads up to the end of the message. At the end of the list it hangs up.
+    """
+
+    def __init__(self, *conversations: Sequence[str]) -> None:
+        self._conversations = conversations
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.lines: list[bytes] = []
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a connection
+        self._listener.close()
+        self._thread.join(WAIT)
+
+    def _serve(self) -> None:
+        for replies in self._conversations:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as lines:
+                self._play(connection, lines, replies)
+
+    def _play(self, connection: socket.socket, lines: Any, replies: Sequence[str]) -> None:
+        with contextlib.suppress(OSError):
+            for number, reply in enumerate(replies):
+                if number:
+                    line = lines.readline()
+                    while replies[number - 1].startswith("354") and line not in (b".\r\n", b""):
+                        line = lines.readline()
+                    self.lines.append(line)
+                connection.sendall(reply.encode() + b"\r\n")
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,334 @@
+"""Mail over SMTP: which reply means what, and what becomes of the session (docs/transports.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome
+from app.transports.email import email_transport
+from app.transports.email.smtp_transaction import UNANSWERED
+from tests.unit.transports.mailserver import DROP, WAIT, LineServer, MailServer
+
+MakeMail = Callable[..., OutboundEmail]
+
+GREETING = ["220 relay ready", "250 relay"]
+
+
+def send(url: str, *mails: OutboundEmail) -> list[DeliveryResult]:
+    connection = email_transport(url).connect()
+    results = [connection.send(mail) for mail in mails]
+    connection.close()
+    return results
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        DeliveryResult.refused("550 5.1.1 no such user here", "5.1.1"),
+        DeliveryResult.refused("552 5.2.2 mailbox full", "5.2.2"),
+        DeliveryResult.refused("554 go away", "5.0.0"),
+        DeliveryResult.deferred("451 4.3.0 try again later", "4.3.0"),
+        DeliveryResult.deferred("450 greylisted", "4.0.0"),
+        DeliveryResult.deferred("421 4.3.2 shutting down", "4.3.2"),
+        DeliveryResult.deferred("530 5.7.0 authenticate first", "4.7.0"),
+        DeliveryResult.deferred("535 5.7.8 wrong credentials", "4.7.8"),
+    ],
+    ids=lambda expected: expected.reply[:3],
+)
+@pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA", "."])
+def test_a_reply_decides_at_every_step(server: MailServer, mail: MakeMail, step: str, expected: DeliveryResult) -> None:
+    server.reply(step, expected.reply)
+    first, second = send(server.url(), mail(), mail())
+    assert first == expected
+    assert second.outcome is Outcome.ACCEPTED
+    assert len(server.mails) == 1
+
+
+def test_an_accepted_mail_has_the_servers_words(server: MailServer, mail: MakeMail) -> None:
+    server.reply(".", "250 2.6.0 queued as 4711")
+    assert send(server.url(), mail()) == [DeliveryResult(Outcome.ACCEPTED, "250 2.6.0 queued as 4711", "2.6.0")]
+
+
+def test_a_forwarding_recipient_is_accepted(server: MailServer, mail: MakeMail) -> None:
+    server.reply("ann@example.com", "251 2.1.5 will forward")
+    assert send(server.url(), mail())[0].outcome is Outcome.ACCEPTED
+
+
+def test_the_size_is_announced_where_the_server_asks_for_it(server: MailServer, mail: MakeMail) -> None:
+    send(server.url(), mail(content=b"Subject: x\r\n\r\nx\r\n"))
+    assert server.mails[0].options == ["SIZE=17"]
+
+
+def test_a_mail_beyond_the_servers_size_is_refused(mail: MakeMail) -> None:
+    with MailServer(data_size_limit=100) as server:
+        (result,) = send(server.url(), mail(content=b"Subject: x\r\n\r\n" + b"x\r\n" * 100))
+    assert (result.outcome, result.reply[:3]) == (Outcome.REFUSED, "552")
+
+
+def test_the_null_sender_is_allowed(server: MailServer, mail: MakeMail) -> None:
+    assert send(server.url(), mail(envelope_from=""))[0].outcome is Outcome.ACCEPTED
+    assert server.mails[0].sender == "<>"
+
+
+def test_a_bare_line_end_cannot_end_the_message(server: MailServer, mail: MakeMail) -> None:
+    content = b"Subject: x\r\n\r\na\n.\nMAIL FROM:<evil@example.com>\r.\rb"
+    assert send(server.url(), mail(content=content))[0].outcome is Outcome.ACCEPTED
+    assert [kept.content for kept in server.mails] == [
+        b"Subject: x\r\n\r\na\r\n.\r\nMAIL FROM:<evil@example.com>\r\n.\r\nb\r\n"
+    ]
+
+
+# ---------------------------------------------------------------------------------------------- the blind copy
+
+
+def test_the_copy_is_a_second_recipient_of_the_same_transaction(server: MailServer, mail: MakeMail) -> None:
+    send(server.url(), mail(bcc="archive@main.example"))
+    assert [kept.recipients for kept in server.mails] == [["ann@example.com", "archive@main.example"]]
+
+
+def test_a_refused_recipient_gets_no_copy_either(server: MailServer, mail: MakeMail) -> None:
+    server.reply("ann@example.com", "550 5.1.1 no such user here")
+    (result,) = send(server.url(), mail(bcc="archive@main.example"))
+    assert (result.outcome, result.reply) == (Outcome.REFUSED, "550 5.1.1 no such user here")
+    assert server.mails == []
+    assert "RSET" in server.commands
+
+
+@pytest.mark.parametrize("reply", ["550 5.1.1 no archive", "451 4.3.0 later"])
+def test_a_refused_copy_is_only_mentioned(server: MailServer, mail: MakeMail, reply: str) -> None:
+    server.reply("archive@main.example", reply)
+    assert send(server.url(), mail(bcc="archive@main.example")) == [
+        DeliveryResult(Outcome.ACCEPTED, f"250 2.0.0 queued; no copy to archive@main.example: {reply}", "2.0.0")
+    ]
+    assert [kept.recipients for kept in server.mails] == [["ann@example.com"]]
+
+
+# ---------------------------------------------------------------------------------------------- the session
+
+
+def test_mails_share_a_session_and_it_ends_with_quit(server: MailServer, mail: MakeMail) -> None:
+    send(server.url(), mail(), mail(), mail())
+    assert server.sessions == 1
+    assert server.commands == ["QUIT"]
+
+
+def test_a_session_carries_so_many_mails_and_no_more(server: MailServer, mail: MakeMail) -> None:
+    send(server.url("?messages=2"), *[mail() for _ in range(5)])
+    assert server.sessions == 3
+    assert server.commands == ["QUIT"] * 3
+    assert len(server.mails) == 5
+
+
+def test_nothing_is_opened_before_the_first_mail(server: MailServer) -> None:
+    email_transport(server.url()).connect().close()
+    assert server.sessions == 0
+
+
+def test_a_session_that_the_server_closed_when_idle_is_renewed(mail: MakeMail) -> None:
+    with MailServer(timeout=0.2) as server:
+        connection = email_transport(server.url()).connect()
+        assert connection.send(mail()).outcome is Outcome.ACCEPTED
+        assert server.closed.acquire(timeout=WAIT)
+        assert connection.send(mail()).outcome is Outcome.ACCEPTED
+        connection.close()
+        assert server.sessions == 2
+        assert len(server.mails) == 2
+
+
+@pytest.mark.parametrize("fault", [DROP, "421 4.4.2 timeout exceeded"])
+@pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA"])
+def test_a_kept_session_lost_before_the_end_of_the_message_is_renewed_once(
+    server: MailServer, mail: MakeMail, step: str, fault: str
+) -> None:
+    connection = email_transport(server.url()).connect()
+    connection.send(mail())
+    server.reply(step, fault)
+    assert connection.send(mail()).outcome is Outcome.ACCEPTED
+    connection.close()
+    assert server.sessions == 2
+    assert len(server.mails) == 2
+
+
+@pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA"])
+def test_a_second_loss_is_a_deferral(server: MailServer, mail: MakeMail, step: str) -> None:
+    connection = email_transport(server.url()).connect()
+    connection.send(mail())
+    server.reply(step, DROP, DROP)
+    result = connection.send(mail())
+    connection.close()
+    assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
+    assert server.sessions == 2
+
+
+@pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA"])
+def test_a_fresh_session_that_is_lost_is_a_deferral(server: MailServer, mail: MakeMail, step: str) -> None:
+    server.reply(step, DROP)
+    (result,) = send(server.url(), mail())
+    assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
+    assert server.sessions == 1
+
+
+def test_a_mail_without_an_answer_is_never_sent_again_at_once(server: MailServer, mail: MakeMail) -> None:
+    connection = email_transport(server.url()).connect()
+    connection.send(mail())
+    server.reply(".", DROP)
+    result = connection.send(mail())
+    assert result == DeliveryResult(Outcome.DEFERRED, UNANSWERED, "4.4.2")
+    assert server.sessions == 1
+    assert connection.send(mail()).outcome is Outcome.ACCEPTED
+    connection.close()
+    assert server.sessions == 2
+
+
+def test_a_session_that_cannot_be_cleared_is_given_up(server: MailServer, mail: MakeMail) -> None:
+    server.reply("ann@example.com", "550 5.1.1 no such user here")
+    server.reply("RSET", "500 what?")
+    first, second = send(server.url(), mail(), mail())
+    assert (first.outcome, first.status) == (Outcome.REFUSED, "5.1.1")
+    assert second.outcome is Outcome.ACCEPTED
+    assert server.sessions == 2
+
+
+def test_a_refusal_stands_when_the_session_is_lost_right_after_it(server: MailServer, mail: MakeMail) -> None:
+    server.reply("ann@example.com", "550 5.1.1 no such user here")
+    server.reply("RSET", DROP)
+    (result,) = send(server.url(), mail())
+    assert result == DeliveryResult(Outcome.REFUSED, "550 5.1.1 no such user here", "5.1.1")
+
+
+# ---------------------------------------------------------------------------------------------- time-outs
+
+
+def test_a_silent_server_is_a_deferral(mail: MakeMail) -> None:
+    with LineServer(["220 relay ready"]) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}?timeout=0.2", mail())
+    assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
+
+
+def test_the_answer_to_a_whole_message_is_awaited_longer(server: MailServer, mail: MakeMail) -> None:
+    server.hold = 0.6
+    first, second = send(server.url("?timeout=0.4"), mail(), mail())
+    assert (first.outcome, second.outcome) == (Outcome.ACCEPTED, Outcome.ACCEPTED)
+    assert server.sessions == 1
+
+
+def test_but_not_for_ever(server: MailServer, mail: MakeMail) -> None:
+    server.hold = 0.9
+    assert send(server.url("?timeout=0.1"), mail()) == [DeliveryResult(Outcome.DEFERRED, UNANSWERED, "4.4.2")]
+
+
+# ---------------------------------------------------------------------------------------------- odd servers
+
+
+@pytest.mark.parametrize(
+    ("conversation", "reply", "status"),
+    [
+        (["554 5.3.2 not today"], "554 5.3.2 not today", "4.3.2"),
+        (["421 4.7.0 too many connections"], "421 4.7.0 too many connections", "4.7.0"),
+        (["220 relay ready", "550 no", "550 5.7.1 who are you?"], "550 5.7.1 who are you?", "4.7.1"),
+    ],
+)
+def test_a_refusal_before_there_is_a_recipient_is_a_deferral(
+    mail: MakeMail, conversation: list[str], reply: str, status: str
+) -> None:
+    with LineServer(conversation) as relay:
+        assert send(f"smtp://127.0.0.1:{relay.port}", mail()) == [DeliveryResult(Outcome.DEFERRED, reply, status)]
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        ["SSH-2.0-OpenSSH_9.2"],
+        [*GREETING, "hello"],
+        [*GREETING, "250 ok", "199 hm"],
+        [*GREETING, "250 ok", "250 ok", "25O ok"],
+        [*GREETING, "250 ok", "250 ok", "250 yes please", "250 cleared"],
+        [*GREETING, "250 ok", "250 ok", "354 go ahead", "gone"],
+        [*GREETING, "250 ok", "250 ok", "354 go ahead", "354 go on"],
+        [*GREETING, "250 " + "x" * 9000],
+    ],
+)
+def test_a_server_that_speaks_no_smtp_is_a_deferral(mail: MakeMail, conversation: list[str]) -> None:
+    with LineServer(conversation) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
+    assert result.outcome is Outcome.DEFERRED
+    assert result.status is not None
+    assert result.status.startswith("4.")
+
+
+def test_a_server_without_ehlo_is_good_enough(mail: MakeMail) -> None:
+    conversation = ["220 relay", "502 what?", "250 hello", "250 ok", "250 ok", "354 go ahead", "250 taken", "221 bye"]
+    with LineServer(conversation) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
+    assert result == DeliveryResult(Outcome.ACCEPTED, "250 taken", "2.0.0")
+    assert b"MAIL FROM:<shop@main.example>\r\n" in relay.lines
+
+
+def test_a_host_without_address_is_a_deferral(mail: MakeMail) -> None:
+    (result,) = send("smtp://no-such-host.invalid", mail())
+    assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.1")
+
+
+# ---------------------------------------------------------------------------------------------- addresses
+
+
+def test_an_international_domain_goes_in_its_ascii_form(server: MailServer, mail: MakeMail) -> None:
+    send(server.url(), mail(to="ann@bücher.example", envelope_from="shop@münchen.example"))
+    (kept,) = server.mails
+    assert (kept.sender, kept.recipients) == ("shop@xn--mnchen-3ya.example", ["ann@xn--bcher-kva.example"])
+    assert "SMTPUTF8" not in kept.options
+
+
+def test_an_international_local_part_needs_smtputf8(server: MailServer, mail: MakeMail) -> None:
+    assert send(server.url(), mail(to="zoë@bücher.example"))[0].outcome is Outcome.ACCEPTED
+    (kept,) = server.mails
+    assert kept.recipients == ["zoë@xn--bcher-kva.example"]
+    assert "SMTPUTF8" in kept.options
+
+
+def test_utf8_in_the_message_is_announced(server: MailServer, mail: MakeMail) -> None:
+    content = "Reply-To: zoë@main.example\r\n\r\nx\r\n".encode()
+    assert send(server.url(), mail(content=content))[0].outcome is Outcome.ACCEPTED
+    assert {"SMTPUTF8", "BODY=8BITMIME"} <= set(server.mails[0].options)
+    assert server.mails[0].content == content
+
+
+def test_without_smtputf8_an_international_local_part_is_refused(mail: MakeMail) -> None:
+    with MailServer(enable_SMTPUTF8=False) as server:
+        first, second = send(server.url(), mail(to="zoë@example.com"), mail(to="ann@bücher.example"))
+        assert (first.outcome, first.status) == (Outcome.REFUSED, "5.6.7")
+        assert second.outcome is Outcome.ACCEPTED
+        assert len(server.mails) == 1
+
+
+def test_without_smtputf8_an_international_sender_does_not_count_against_the_recipient(mail: MakeMail) -> None:
+    with MailServer(enable_SMTPUTF8=False) as server:
+        results = send(
+            server.url(), mail(envelope_from="zoë@main.example"), mail(content="Reply-To: ä@b.example\r\n\r\n".encode())
+        )
+    assert [(result.outcome, result.status) for result in results] == [(Outcome.DEFERRED, "4.6.7")] * 2
+
+
+def test_without_smtputf8_an_international_copy_is_only_mentioned(mail: MakeMail) -> None:
+    with MailServer(enable_SMTPUTF8=False) as server:
+        (result,) = send(server.url(), mail(bcc="zoë@main.example"))
+        assert result.outcome is Outcome.ACCEPTED
+        assert result.reply.endswith("; no copy to zoë@main.example: the relay has no SMTPUTF8")
+        assert [kept.recipients for kept in server.mails] == [["ann@example.com"]]
+
+
+@pytest.mark.parametrize("address", ["", "a@b.example>\r\nRCPT TO:<c@d.example", "a b@c.example", "a\udc80@b.example"])
+def test_an_address_cannot_smuggle_a_command(server: MailServer, mail: MakeMail, address: str) -> None:
+    (result,) = send(server.url(), mail(to=address))
+    assert (result.outcome, result.status) == (Outcome.REFUSED, "5.1.3")
+    assert server.mails == []
+
+
+def test_nor_can_a_senders_or_a_copys(server: MailServer, mail: MakeMail) -> None:
+    evil = "a@b.example>\r\nRCPT TO:<c@d.example"
+    first, second = send(server.url(), mail(envelope_from=evil), mail(bcc=evil))
+    assert (first.outcome, first.status) == (Outcome.DEFERRED, "4.1.7")
+    assert second.outcome is Outcome.ACCEPTED
+    assert [kept.recipients for kept in server.mails] == [["ann@example.com"]]
