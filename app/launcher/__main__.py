@@ -1,0 +1,180 @@
+"""`python -m app.launcher`: prepares, starts everything, prints the screen, watches, and ends everything."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app import embedded_redis, logs
+from app.embedded_redis import EmbeddedRedisError
+from app.launcher import demo as demos
+from app.launcher import prepare
+from app.launcher.children import Child
+from app.launcher.demo import Demo
+from app.launcher.prepare import StartError
+from app.launcher.screen import screen
+from app.launcher.supervisor import Supervisor
+from app.services import Services, make_services
+from app.settings import Settings, SettingsError, from_environment, own_redis_socket
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+"""Where an address that means all of this machine's can be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the steps of a start share."""
+
+    settings: Settings
+    supervisor: Supervisor
+    environment: dict[str, str]
+
+    def python(self, name: str, *module: str) -> Child:
+        """A process of this Python."""
+        return Child(name, [sys.executable, "-m", *module], self.environment)
+
+
+def main() -> int:
+    """The exit status: 0 when it was asked to stop, 2 for a wrong setting, else 1."""
+    supervisor = Supervisor()
+    supervisor.catch_signals()
+    try:
+        settings = from_environment()
+        prepare.check_settings(settings)
+        lock = prepare.lock_data_dir(settings.data_dir)
+        prepare.check_port(settings.host, settings.port)
+    except (SettingsError, StartError) as error:
+        return _refuse(error)
+    logs.configure(settings)
+    status = _serve(Start(settings, supervisor, dict(os.environ)))
+    os.close(lock)
+    return status
+
+
+def _refuse(error: Exception) -> int:
+    print(f"cannot start: {error}", file=sys.stderr)
+    return error.status if isinstance(error, StartError) else 2 if isinstance(error, SettingsError) else 1
+
+
+def _serve(start: Start) -> int:
+    """From the first process to the last."""
+    try:
+        _start_redis(start)
+        demo = _prepare_database(start)
+        if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):
+            # The demo's receiver is on this machine and speaks plain http.
+            start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
+        _start_api(start)
+        if not start.supervisor.stop_requested:
+            _start_workers(start)
+            _start_receiver(start, demo)
+            _print_screen(start, demo)
+        return start.supervisor.watch()
+    except (StartError, EmbeddedRedisError) as error:
+        return _refuse(error)
+    finally:
+        start.supervisor.stop()
+
+
+def _start_redis(start: Start) -> None:
+    """Our own, unless REDIS_URL names another."""
+    data_dir = start.settings.data_dir
+    if start.settings.redis_url != f"unix://{own_redis_socket(data_dir)}":
+        return
+    redis = Child("redis", embedded_redis.command(data_dir), start.environment)
+    start.supervisor.start(redis, first=True)
+    embedded_redis.wait_until_ready(data_dir, lambda: redis.alive)
+
+
+def _prepare_database(start: Start) -> Demo | None:
+    """Migrated, and seeded on the first start. Gives the demo when the database holds it."""
+    prepare.migrate_database(start.settings)
+    demo = demos.read(start.settings)
+    services = make_services(start.settings)
+    try:
+        if prepare.is_first_start(services):
+            _seed(services, demo)
+        return demo if demos.is_loaded(services, demo) else None
+    finally:
+        _close(services)
+
+
+def _seed(services: Services, demo: Demo) -> None:
+    if services.settings.seed:
+        prepare.seed(services, Path(services.settings.seed), {})
+        return
+    with_receiver = replace(services, settings=replace(services.settings, webhook_allow_private=True))
+    prepare.seed(with_receiver, demos.SEED, demo.substitutions)
+
+
+def _close(services: Services) -> None:
+    """No connection may be open when a process is started from this one."""
+    services.database.close()
+    services.redis.close()
+
+
+def _start_api(start: Start) -> None:
+    """Returns when it answers, so that the workers' start does not delay the first answer."""
+    api = start.python("api", "gunicorn", "wsgi:application")
+    api.essential = True
+    start.supervisor.start(api)
+    while not (start.supervisor.stop_requested or _answers(start.settings)):
+        if not api.alive:
+            raise StartError("the API server has ended; its last lines say why")
+        start.supervisor.wait(POLL_SECONDS)
+
+
+def _answers(settings: Settings) -> bool:
+    connection = http.client.HTTPConnection(ANYWHERE.get(settings.host, settings.host), settings.port, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _start_workers(start: Start) -> None:
+    """Sends have processes of their own: a slow webhook receiver must not delay a message."""
+    for number in range(1, start.settings.send_workers + 1):
+        start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
+    start.supervisor.start(start.python("webhooks", "jobs.worker", "webhooks", "maintenance"))
+    start.supervisor.start(start.python("schedule", "jobs.schedule"))
+
+
+def _start_receiver(start: Start, demo: Demo | None) -> None:
+    """Prints the demo's events. Nothing depends on it, so a taken port is no reason not to start."""
+    if not demo:
+        return
+    try:
+        prepare.check_port("127.0.0.1", demo.receiver_port)
+    except StartError as error:
+        logger.warning("no receiver for the demo's events, which wait meanwhile: %s", error)
+        return
+    receiver = start.python("receiver", "app.demo.receiver")
+    receiver.environment = {
+        **start.environment,
+        "RECEIVER_PORT": str(demo.receiver_port),
+        "RECEIVER_SECRET": demo.receiver_secret,
+    }
+    start.supervisor.start(receiver)
+
+
+def _print_screen(start: Start, demo: Demo | None) -> None:
+    services = make_services(start.settings)
+    try:
+        print(screen(services, demo), flush=True)
+    finally:
+        _close(services)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""One process of the service: how it is started, watched and ended."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+PR_SET_PDEATHSIG = 1
+SHORTEST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+STEADY_SECONDS = 60.0
+"""A process that ran for this long starts again at once when it dies."""
+
+
+@dataclass(slots=True)
+class Child:
+    """A command that is kept running. When an `essential` one ends by itself, the service ends."""
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+    essential: bool = False
+    pause: float = 0.0
+    """Seconds until the next start after an end; grows while it keeps ending."""
+    restart_time: float | None = None
+    """When to start it again, by the monotonic clock; None while it runs."""
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _started: float = 0.0
+
+    def start(self) -> None:
+        """In a session of its own: Ctrl-C reaches only the launcher, which ends the processes in order."""
+        self.restart_time = None
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
+            self.command,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_follower_of(os.getpid()),  # noqa: PLW1509 - the launcher has no threads
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """How it ended: the exit status, or minus the signal; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def plan_restart(self) -> None:
+        """Sets `restart_time`: soon at first, then later and later."""
+        steady = time.monotonic() - self._started > STEADY_SECONDS
+        self.pause = SHORTEST_PAUSE if steady or not self.pause else min(self.pause * 2, LONGEST_PAUSE)
+        self.restart_time = time.monotonic() + self.pause
+
+    def ask_to_end(self) -> None:
+        """SIGTERM to the process alone; it ends those that it started itself."""
+        if self._process is not None and self.alive:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL to it and to whatever it left behind."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def _follower_of(launcher: int) -> Callable[[], None] | None:
+    """What a new process does first: ask the kernel to end it when the launcher dies without a word (Linux)."""
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+
+    def follow() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != launcher:
+            os._exit(1)
+
+    return follow

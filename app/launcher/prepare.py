@@ -1,0 +1,94 @@
+"""What must be right before anything is started. Everything wrong is one line: `StartError`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.db import migrate
+from app.db.models import Account
+from app.seed.load import load_seed
+from app.seed.shape import SeedError
+from app.services import Services
+from app.settings import Settings
+from app.transports.base import TransportUrlError
+from app.transports.email import email_transport
+from app.transports.sms import sms_transport
+
+
+class StartError(Exception):
+    """The service cannot start; the text is one line for the operator. `status` is the exit status."""
+
+    def __init__(self, line: str, status: int = 1) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+def check_settings(settings: Settings) -> None:
+    """Finds wrong values that only show when they are used."""
+    try:
+        email_transport(settings.email_transport_url)
+        sms_transport(settings.sms_transport_url)
+    except TransportUrlError as error:
+        raise StartError(str(error), status=2) from None
+    if settings.seed and not Path(settings.seed).is_file():
+        raise StartError(f"SEED={settings.seed}: no such file", status=2)
+
+
+def lock_data_dir(data_dir: Path) -> int:
+    """Makes sure that one launcher works in the folder, until the returned file is closed or the process ends."""
+    file = os.open(data_dir / "launcher.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(file, 20).decode("ascii", "replace").strip() or "unknown"
+        os.close(file)
+        raise StartError(f"the service already runs in DATA_DIR={data_dir} (process {owner})") from None
+    os.ftruncate(file, 0)
+    os.write(file, f"{os.getpid()}\n".encode())
+    return file
+
+
+def check_port(host: str, port: int) -> None:
+    """Says so when nobody can listen there."""
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(f"port {port} on {host} is taken: stop what listens there, or set PORT") from None
+        raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+
+
+def migrate_database(settings: Settings) -> None:
+    """Creates the database or brings it to the newest revision."""
+    try:
+        if not migrate.is_current(settings.database_url):
+            migrate.upgrade(settings.database_url)
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StartError(f"the database cannot be used: {reason}") from None
+
+
+def is_first_start(services: Services) -> bool:
+    """No account exists. A seed is one transaction, so a start that was cut off is still to come."""
+    with services.database.read() as session:
+        return session.scalar(select(Account.id).limit(1)) is None
+
+
+def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
+    """Loads a seed file."""
+    try:
+        load_seed(services, path, substitutions)
+    except SeedError as error:
+        raise StartError(f"{path}: {error}", status=2) from None

@@ -1,0 +1,74 @@
+"""The one screen that a newcomer reads: where the service is, how to send a message, where it arrives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from urllib.parse import urlsplit
+
+from sqlalchemy import select
+
+from app.auth import hash_token
+from app.db.models import ApiKey, List, ListField, Message
+from app.launcher.demo import Demo
+from app.services import Services
+from app.settings import Settings
+
+
+def screen(services: Services, demo: Demo | None) -> str:
+    """The text; with the demo it holds its key and a `curl` line that works as it stands."""
+    settings = services.settings
+    rows = [
+        ("API", f"{settings.public_url}/v1/"),
+        ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
+        ("Mail goes to", _place(settings.email_transport_url)),
+        ("Texts go to", _place(settings.sms_transport_url)),
+        ("Data", str(settings.data_dir)),
+    ]
+    if demo:
+        rows.insert(4, ("Events go to", f"http://127.0.0.1:{demo.receiver_port}/ (the demo's receiver, printed here)"))
+    lines = ["", "  The service is running. Ctrl-C stops it.", ""]
+    lines += [f"  {name:<14}{value}" for name, value in rows]
+    if demo and (example := _example(services, demo)):
+        lines += ["", "  Send a message:", "", _curl(settings, demo.token, example)]
+    return "\n".join([*lines, ""])
+
+
+def _place(url: str) -> str:
+    """The folder of a `file://` URL; other URLs without their user and password."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return parts.path
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}"
+
+
+def _example(services: Services, demo: Demo) -> dict[str, object] | None:
+    """A send of the demo account's first email message to somebody in its first list; None when it has none left."""
+    account = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(demo.token)).scalar_subquery()
+    message = select(Message.id).where(Message.account_id == account, Message.type == "email")
+    addressable = select(ListField.list_id).where(ListField.type == "Email")
+    first_list = select(List.id).where(List.account_id == account, List.system.is_(False), List.id.in_(addressable))
+    with services.database.read() as session:
+        message_id = session.scalar(message.order_by(Message.id).limit(1))
+        list_id = session.scalar(first_list.order_by(List.id).limit(1))
+    if message_id is None or list_id is None:
+        return None
+    return {
+        "type": "email",
+        "list_id": list_id,
+        "message_id": message_id,
+        "group_name": "First steps",
+        "recipients": [{"email": "you@example.com", "first_name": "You"}],
+    }
+
+
+def _curl(settings: Settings, token: str, body: dict[str, object]) -> str:
+    return " \\\n".join(
+        [
+            f"  curl {settings.public_url}/v1/transactional-sends",
+            f"    -H 'Authorization: Bearer {token}'",
+            "    -H 'Content-Type: application/json'",
+            f"    -d {shlex.quote(json.dumps(body))}",
+        ]
+    )

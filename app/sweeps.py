@@ -1,0 +1,76 @@
+"""Sweeps: what is found by looking, because nobody may be relied on to tell.
+
+A wake-up can be lost with Redis, and nobody sends one for a row that becomes due by time or whose worker died. The
+scheduler (jobs/schedule.py) asks the questions here twice a second, so each is one statement that an index answers,
+however many rows there are. The slower half deletes what has been kept long enough.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import CursorResult, and_, delete, exists, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from app.clock import now
+from app.db.models import Account, Base, IdempotencyRecord, Recipient, TriggerFiring, WebhookAttempt
+from app.services import Services
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 1000
+"""Rows deleted in one transaction: a writer waits for that, not for the whole of a large table."""
+
+# Written out, not bound: with a parameter in its place neither database would use the partial index.
+QUEUED = text("recipients.state = 'queued'")
+SENDING = text("recipients.state = 'sending'")
+
+
+def sends_waiting(session: Session, moment: datetime) -> bool:
+    """Whether a worker would find something to send: a recipient that is due, or one whose lease has run out."""
+    return bool(session.scalar(select(_recipient_due(moment)))) or bool(session.scalar(select(_lease_expired(moment))))
+
+
+def _recipient_due(moment: datetime) -> Any:
+    # One index seek per account: a backlog of recipients who wait for a later try costs nothing.
+    due = and_(QUEUED, Recipient.account_id == Account.id, Recipient.due_time <= moment)
+    return exists(select(Account.id).where(exists(select(Recipient.id).where(due))))
+
+
+def _lease_expired(moment: datetime) -> Any:
+    return exists(select(Recipient.id).where(SENDING, Recipient.lease_time < moment))
+
+
+def clean(services: Services) -> None:
+    """Deletes idempotency records, webhook attempts and trigger firings that are older than their settings say."""
+    settings = services.settings
+    idempotency = now() - timedelta(hours=settings.idempotency_hours)
+    retention = now() - timedelta(days=settings.retention_days)
+    _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
+    _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
+    _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
+
+
+def _delete_older(
+    services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
+) -> None:
+    total = 0
+    while not services.stopping.is_set():
+        deleted = _delete_chunk(services, model, time, moment)
+        total += deleted
+        if deleted < CHUNK:
+            break
+    if total:
+        logger.info("cleaned %s", model.__tablename__, extra={"rows": total})
+
+
+def _delete_chunk(
+    services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
+) -> int:
+    key = model.__table__.c.id
+    oldest = select(key).where(time < moment).order_by(time).limit(CHUNK)
+    with services.database.write() as transaction:
+        result: CursorResult[Any] = transaction.connection().execute(delete(model).where(key.in_(oldest)))
+        return result.rowcount

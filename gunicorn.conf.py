@@ -1,0 +1,45 @@
+"""gunicorn, set up from the settings of the service; gunicorn reads this file by itself."""
+
+from __future__ import annotations
+
+import logging
+
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+
+from app import logs
+from app.settings import SettingsError, from_environment
+
+try:
+    settings = from_environment()
+except SettingsError as error:
+    raise SystemExit(str(error)) from None
+
+
+class ServiceLogger(Logger):
+    """Sends gunicorn's records the way of all others. The application logs the requests itself."""
+
+    def setup(self, cfg: Config) -> None:
+        """Called at the start of the master process."""
+        self.cfg = cfg
+        logs.configure(settings)
+        for logger in (self.error_log, self.access_log):
+            logger.handlers = []
+            logger.propagate = True
+        self.error_log.setLevel(logging.INFO)
+
+
+bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
+workers = settings.web_workers
+worker_class = "gthread"
+threads = settings.web_threads
+# Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
+preload_app = True
+# A request in hand gets this long at the end; the launcher waits for 7 seconds.
+graceful_timeout = 5
+timeout = 60
+keepalive = 65
+logger_class = ServiceLogger
+accesslog = None
+# The control socket has one path per user, so two services side by side would fight for it.
+control_socket_disable = True

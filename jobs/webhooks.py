@@ -1,0 +1,11 @@
+"""The door of the queue `webhooks`."""
+
+from __future__ import annotations
+
+from app.events.dispatch import dispatch_due
+from jobs.runtime import services
+
+
+def dispatch() -> None:
+    """Delivers the events of every webhook that is due."""
+    dispatch_due(services())

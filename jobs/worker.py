@@ -1,0 +1,153 @@
+"""The worker process: waits for wake-ups and calls the job doors, one at a time, in its own process.
+
+    python -m jobs.worker sends                  # one of SEND_WORKERS
+    python -m jobs.worker webhooks maintenance   # one per installation
+
+Life: it does not fork per job, so database, Redis and mail connections stay warm. It outlives Redis: when that goes
+away it tries again, more and more slowly, up to every two seconds. On SIGTERM or SIGINT it sets `services.stopping`,
+at which a job ends after the message in its hands, and then leaves.
+
+Queues that must not wait for each other belong to different processes: a webhook receiver may take 30 seconds to
+answer, and a password reset must not stand behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+from rq import Queue, SimpleWorker
+from rq.exceptions import StopRequested
+from rq.job import Job
+from rq.serializers import JSONSerializer
+from rq.timeouts import TimerDeathPenalty
+
+from app.queueing import JOBS
+from app.services import Services, connect_redis
+from jobs.runtime import services
+
+logger = logging.getLogger(__name__)
+
+WORKER_TTL = 45
+"""RQ waits 15 seconds less than this for a job, and takes 10 seconds more than that of silence for a dead server."""
+LONGEST_PAUSE = 2.0
+
+
+class Stop:
+    """The wish to end, as a signal brings it."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self.requested = False
+        self._stopping = stopping
+        self._waiting = False
+
+    def catch_signals(self) -> None:
+        """Once for the process; a second signal changes nothing, the end is already under way."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    @contextmanager
+    def may_interrupt(self) -> Iterator[None]:
+        """A block without work in hand: a signal leaves it at once, by `StopRequested`."""
+        self._waiting = True
+        try:
+            if self.requested:
+                raise StopRequested
+            yield
+        finally:
+            self._waiting = False
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        # The event's lock may be held by the very code that this signal interrupts: another thread waits for it.
+        threading.Thread(target=self._stopping.set, daemon=True).start()
+        if self._waiting:
+            raise StopRequested
+
+
+class Worker(SimpleWorker):
+    """RQ's worker without forks, time limits, pickles and remote commands, which stops between two messages."""
+
+    death_penalty_class = TimerDeathPenalty  # knows "no time limit"; the other one sets an alarm
+    max_connection_wait_time = LONGEST_PAUSE
+
+    def __init__(self, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
+        self._stop = stop
+        super().__init__(
+            [Queue(name, connection=connection, serializer=JSONSerializer) for name in queues],
+            connection=connection,
+            serializer=JSONSerializer,
+            worker_ttl=WORKER_TTL,
+            log_job_description=False,
+        )
+
+    def dequeue_job_and_maintain_ttl(
+        self, timeout: int | None, max_idle_time: int | None = None
+    ) -> tuple[Job, Queue] | None:
+        """Waits for a wake-up; one that is taken and lost here is made up for by the next sweep."""
+        with self._stop.may_interrupt():
+            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+
+    def _install_signal_handlers(self) -> None:
+        """Ours are installed: RQ's would talk to Redis in the middle of a send."""
+
+    def subscribe(self) -> None:
+        """No remote commands: nobody sends them, and listening costs a thread."""
+
+    def unsubscribe(self) -> None:
+        """The counterpart."""
+
+
+def run(parts: Services, queues: Sequence[str]) -> None:
+    """Works until the process is asked to end."""
+    stop = Stop(parts.stopping)
+    stop.catch_signals()
+    connection = connect_redis(parts.settings.redis_url)
+    pause = 0.1
+    while not stop.requested:
+        began = time.monotonic()
+        try:
+            _work(queues, connection, stop)
+        except RedisError as error:
+            logger.warning("Redis does not answer, trying again: %s", error)
+        # RQ leaves its loop at many kinds of trouble; one that worked for a while starts over at once.
+        pause = 0.1 if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
+        _pause(stop, pause)
+
+
+def _work(queues: Sequence[str], connection: Redis, stop: Stop) -> None:
+    worker: Any = Worker(queues, connection, stop)
+    worker.work(logging_level=None)
+
+
+def _pause(stop: Stop, seconds: float) -> None:
+    try:
+        with stop.may_interrupt():
+            time.sleep(seconds)
+    except StopRequested:
+        pass
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The queues to serve are the arguments; without any it serves all."""
+    unknown = [name for name in arguments if name not in JOBS]
+    if unknown:
+        raise SystemExit(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}")
+    parts = services()
+    logger.info("worker started", extra={"queues": list(arguments) or list(JOBS)})
+    run(parts, list(arguments) or list(JOBS))
+    parts.database.close()
+    logger.info("worker stopped")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,5 @@
+"""The WSGI application, for gunicorn and for `flask --app wsgi`."""
+
+from app import create_app
+
+application = create_app()
