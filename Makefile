@@ -1,0 +1,76 @@
+# The commands of the project: `make help` lists them.
+
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+CODE := app blueprints schemas jobs tests wsgi.py gunicorn.conf.py
+COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+# Set-up costs one comparison of two files unless the lock has changed.
+# $(call install,LOCK): the stamp is a copy of the lock, written when all of it is installed.
+define install
+	@cmp -s $(1) $(VENV)/.installed-$(1) || { set -e; $(find-python); \
+		$(PYTHON) -m pip --version >/dev/null 2>&1 || { echo "making $(VENV) with $$python"; $$python -m venv $(VENV); }; \
+		echo "installing $(1)"; \
+		$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); \
+		cp $(1) $(VENV)/.installed-$(1); }
+endef
+
+# A name on the PATH may be a wrapper that finds nothing behind it, so each is asked.
+define find-python
+	python=; for name in python3.11 python3.12 python3; do \
+		if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then echo "Python 3.11 or newer is needed: install it as python3.11, python3.12 or python3" >&2; exit 1; fi; \
+	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then echo "$$python cannot make virtual environments: install its venv package (such as python3-venv)" >&2; exit 1; fi
+endef
+
+.PHONY: help
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: setup ## run the whole service in the foreground (docs/settings.md lists its settings)
+	@exec $(PYTHON) -m app.launcher
+
+.PHONY: test
+test: setup-dev ## run all tests, on SQLite and on PostgreSQL (ARGS="-k name" for some)
+	@$(PYTHON) -m pytest -n 2 $(ARGS)
+
+.PHONY: lint
+lint: setup-dev ## check format, style and types
+	@$(VENV)/bin/ruff format --quiet --check $(CODE)
+	@$(VENV)/bin/ruff check --quiet $(CODE)
+	@$(VENV)/bin/mypy --no-error-summary
+
+.PHONY: format
+format: setup-dev ## bring the code into its form
+	@$(VENV)/bin/ruff format --quiet $(CODE)
+	@$(VENV)/bin/ruff check --quiet --fix $(CODE)
+
+.PHONY: docs
+docs: setup ## write the pages that are made from the code
+	@$(PYTHON) -m app.settings_page > docs/settings.md.new
+	@mv docs/settings.md.new docs/settings.md
+
+.PHONY: migration
+migration: setup-dev ## write a migration for changed models: make migration m="add a column"
+	@test -n "$(m)" || { echo 'say what it does: make migration m="add a column"' >&2; exit 2; }
+	@$(VENV)/bin/flask --app wsgi db generate "$(m)"
+	@$(VENV)/bin/ruff check --quiet --fix app/db/migrations || true
+	@$(VENV)/bin/ruff format --quiet app/db/migrations
+
+.PHONY: upgrade
+upgrade: setup-dev ## lock the newest versions of all dependencies
+	@$(COMPILE) -o requirements.lock
+	@$(COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
+
+.PHONY: setup
+setup:
+	$(call install,requirements.lock)
+
+.PHONY: setup-dev
+setup-dev: setup
+	$(call install,requirements-dev.lock)
