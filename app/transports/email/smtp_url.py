@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import ipaddress
-import math
 from dataclasses import dataclass, field
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote
 
 from app.transports import urls
@@ -13,6 +13,8 @@ from app.transports.base import TransportUrlError
 
 LONGEST_TIMEOUT = 600.0
 MOST_MESSAGES = 1_000_000
+
+Number = TypeVar("Number", int, float)
 
 
 class Tls(enum.Enum):
@@ -67,8 +69,8 @@ def parse_smtp_url(url: str) -> SmtpSettings:
         user=user,
         password=password,
         tls=_tls(parts, options.get("tls")),
-        timeout=_number(parts, "timeout", options.get("timeout", "30"), 0.1, LONGEST_TIMEOUT),
-        messages=int(_number(parts, "messages", options.get("messages", "100"), 1, MOST_MESSAGES)),
+        timeout=_number(parts, "timeout", options.get("timeout", "30"), (0.1, LONGEST_TIMEOUT)),
+        messages=_number(parts, "messages", options.get("messages", "100"), (1, MOST_MESSAGES)),
     )
 
 
@@ -123,13 +125,16 @@ def _tls(parts: SplitResult, wish: str | None) -> Tls:
     return Tls(wish) if wish else Tls.OFFERED
 
 
-def _number(parts: SplitResult, name: str, text: str, least: float, most: float) -> float:
+def _number(parts: SplitResult, name: str, text: str, within: tuple[Number, Number]) -> Number:
+    """A number of the kind of its limits."""
+    least, most = within
     try:
-        number = float(text)
+        number = type(least)(text)
     except ValueError:
-        number = math.nan
-    if not least <= number <= most:
-        raise TransportUrlError(f"{urls.shown(parts)}: {name} is a number from {least:g} to {most:g}")
+        number = None
+    if number is None or not least <= number <= most:
+        whole = "whole " if isinstance(least, int) else ""
+        raise TransportUrlError(f"{urls.shown(parts)}: {name} is a {whole}number from {least} to {most}")
     return number
 
 

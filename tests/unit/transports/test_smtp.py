@@ -170,6 +170,22 @@ def test_a_fresh_session_that_is_lost_is_a_deferral(server: MailServer, mail: Ma
     assert server.sessions == 1
 
 
+def test_a_kept_session_lost_within_the_message_is_renewed_once(mail: MakeMail) -> None:
+    taken = ["250 ok", "250 ok", "354 go ahead", "250 taken"]
+    big = mail(content=b"Subject: big\r\n\r\n" + b"x" * 76 * 100_000 + b"\r\n")  # more than the kernel holds
+    with LineServer([*GREETING, *taken, *taken[:3]], [*GREETING, *taken, "221 bye"]) as relay:
+        results = send(f"smtp://127.0.0.1:{relay.port}", mail(), big)
+    assert results == [DeliveryResult.accepted("250 taken", "2.0.0")] * 2
+
+
+def test_an_answer_to_a_whole_message_is_final_for_this_try(server: MailServer, mail: MakeMail) -> None:
+    connection = email_transport(server.url()).connect()
+    connection.send(mail())
+    server.reply(".", "421 4.3.2 shutting down")
+    assert connection.send(mail()) == DeliveryResult.deferred("421 4.3.2 shutting down", "4.3.2")
+    assert server.sessions == 1
+
+
 def test_a_mail_without_an_answer_is_never_sent_again_at_once(server: MailServer, mail: MakeMail) -> None:
     connection = email_transport(server.url()).connect()
     connection.send(mail())
