@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
@@ -252,9 +252,9 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
     changes: dict[str, Any] = {
         "data_dir": data_dir,
         "database_url": settings.database_url or f"sqlite:///{data_dir / 'tms.sqlite3'}",
-        "redis_url": settings.redis_url or f"unix://{own_redis_socket(data_dir)}",
-        "email_transport_url": settings.email_transport_url or f"file://{data_dir / 'mail'}",
-        "sms_transport_url": settings.sms_transport_url or f"file://{data_dir / 'sms'}",
+        "redis_url": settings.redis_url or f"unix://{quote(str(own_redis_socket(data_dir)))}",
+        "email_transport_url": settings.email_transport_url or (data_dir / "mail").as_uri(),
+        "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
         "public_url": public_url,
         "require_https": given.get("require_https", not _is_loopback_http(public_url)),
         "secret_key": settings.secret_key or _generated_secret(data_dir),
@@ -267,6 +267,8 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _make_folder(folder: Path) -> None:
+    if "?" in str(folder):
+        raise SettingsError(f"DATA_DIR={folder}: a question mark cannot stand in the URL of a database file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
