@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import insert, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.db.models import Base
@@ -39,3 +40,11 @@ def insert_rows(session: Session, model: type[Base], rows: Sequence[Mapping[str,
     """Inserts rows that all have the same keys, in one statement; does nothing for none."""
     if rows:
         session.connection().execute(insert(model.__table__), list(rows))  # type: ignore[arg-type]
+
+
+def insert_new_rows(session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+    """The same, leaving out rows that a unique index refuses because they are there already."""
+    if rows:
+        dialect_insert = postgresql.insert if is_postgresql(session) else sqlite.insert
+        statement = dialect_insert(model.__table__).on_conflict_do_nothing()  # type: ignore[arg-type]
+        session.connection().execute(statement, list(rows))

@@ -1,0 +1,29 @@
+"""Events of contacts, written in the transaction of the change (specification: Contact events; decisions: 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from app.db.database import Transaction
+from app.events.outbox import record
+from app.events.payloads import contact_event
+
+ContactKey = tuple[int, int]
+"""List id and contact id."""
+
+
+def announce(
+    transaction: Transaction,
+    account_id: int,
+    event: Literal["created", "updated", "deleted"],
+    contacts: Iterable[ContactKey],
+    moment: datetime,
+) -> None:
+    """Records one event per contact, in their order, each contact once."""
+    payloads = [
+        contact_event(event, contact_id=contact_id, list_id=list_id, moment=moment)
+        for list_id, contact_id in dict.fromkeys(contacts)
+    ]
+    record(transaction, account_id, payloads)

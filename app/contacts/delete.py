@@ -1,0 +1,36 @@
+"""Deleting contacts (specification: Contacts). What the unsubscribers list says of their addresses stays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import delete
+
+from app.clock import this_second
+from app.contacts.announce import announce
+from app.contacts.rules import raise_in_order, system_errors
+from app.db.database import Transaction
+from app.db.models import Contact
+from app.errors import FieldError
+from app.lists.fields import ListSpec
+
+
+def delete_contacts(
+    transaction: Transaction, lst: ListSpec, ids: Collection[int] | None, *, allow_system: bool = False
+) -> int:
+    """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
+
+    Raises `list_not_mutable` for a system list and `filter_id_required` when no ids were named (None)
+    (specification: Contacts, rules 4 and 5).
+    """
+    errors = system_errors(lst, allow_system)
+    if ids is None:
+        errors.append(FieldError("filter_id_required", "id"))
+    raise_in_order(errors)
+    if not ids:
+        return 0
+    statement = delete(Contact).where(Contact.list_id == lst.id, Contact.id.in_(ids)).returning(Contact.id)
+    rows = transaction.execute(statement, execution_options={"synchronize_session": False})
+    deleted = sorted(rows.scalars())
+    announce(transaction, lst.account_id, "deleted", [(lst.id, contact_id) for contact_id in deleted], this_second())
+    return len(deleted)

@@ -1,0 +1,45 @@
+"""Rules that a write of contacts must meet besides its schema (specification: Contact endpoint errors)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from app.errors import CATALOGUE, FieldError, ServiceError
+from app.lists.fields import ListSpec
+
+RANK = {code: rank for rank, code in enumerate(CATALOGUE)}
+
+
+class Place(TypedDict, total=False):
+    """Where in a bulk request an element stands."""
+
+    collection: str
+    index: int
+
+
+def place(index: int, bulk: bool) -> Place:
+    """The place of an element, empty in the single form (specification: Contacts, rule 8)."""
+    return {"collection": "contacts", "index": index} if bulk else {}
+
+
+def raise_in_order(errors: Sequence[FieldError]) -> None:
+    """Raises all errors; the first is the one that stands first in the specification's tables (decisions: 11)."""
+    if errors:
+        raise ServiceError.of(sorted(errors, key=lambda error: RANK[error.code]))
+
+
+def system_errors(lst: ListSpec, allow_system: bool) -> list[FieldError]:
+    """A system list cannot be changed (specification: Contacts, rule 5); seeding may."""
+    return [FieldError("list_not_mutable")] if lst.system and not allow_system else []
+
+
+def address_errors(lst: ListSpec, drafts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
+    """Addresses of a kind that the list has no field for (specification: Contacts, rule 6). Null writes nothing."""
+    missing = [kind for kind, has in (("email", lst.has_email), ("mobile", lst.has_mobile)) if not has]
+    return [
+        FieldError(f"field_{kind}_not_in_list", kind, **place(index, bulk))
+        for index, draft in enumerate(drafts)
+        for kind in missing
+        if draft.get(kind) is not None
+    ]
