@@ -74,7 +74,7 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
     if query.counts_only:
         total = session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
         return Page([], total, has_next=False, rows=[])
-    statement = compiled.page(_columns(shape, query).where(*conditions), query, shape.order_by)
+    statement = compiled.page(columns(shape, query).where(*conditions), query, shape.order_by)
     rows, has_next = compiled.cut(session.execute(statement).all(), query)
     show = renderer(shape, query)
     return Page([show(row) for row in rows], len(rows), has_next, rows)
@@ -82,13 +82,20 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
 
 def read_one(session: Session, shape: Shape, query: Query, *scope: ColumnElement[bool]) -> dict[str, Any] | None:
     """The one item within `scope`, or None."""
-    row = session.execute(_columns(shape, query).where(*scope)).one_or_none()
+    row = session.execute(columns(shape, query).where(*scope)).one_or_none()
     return None if row is None else renderer(shape, query)(row)
 
 
-def _columns(shape: Shape, query: Query) -> Select[Any]:
-    shown = [shape.properties[name].column.label(f"p_{name}") for name in _names(shape, query)]
+def columns(shape: Shape, query: Query) -> Select[Any]:
+    """The select, without conditions, whose rows `renderer` understands."""
+    shown = [column.label(f"p_{place}") for place, column in enumerate(_distinct(shape, query))]
     return select(*shape.keys, *shown)
+
+
+def _distinct(shape: Shape, query: Query) -> list[Any]:
+    """The columns of what the query shows; one that several properties come from is selected once."""
+    shown = [shape.properties[name].column for name in _names(shape, query)]
+    return list({id(column): column for column in shown}.values())
 
 
 def _names(shape: Shape, query: Query) -> Sequence[str]:
@@ -100,10 +107,9 @@ def _names(shape: Shape, query: Query) -> Sequence[str]:
 
 def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]:
     """The function that makes an object of a row; rows come from the columns of the same query."""
-    first = len(shape.keys)
-    plan = [
-        (place, name, shape.properties[name].convert) for place, name in enumerate(_names(shape, query), start=first)
-    ]
+    places = {id(column): place for place, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
+    shown = [(name, shape.properties[name]) for name in _names(shape, query)]
+    plan = [(places[id(one.column)], name, one.convert) for name, one in shown]
     zone, links = query.zone, shape.links
 
     def show(row: Row[Any]) -> dict[str, Any]:
