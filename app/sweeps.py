@@ -11,11 +11,13 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, and_, delete, exists, select, text
+from sqlalchemy import CursorResult, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
-from app.db.models import Account, Base, IdempotencyRecord, Recipient, TriggerFiring, WebhookAttempt
+from app.db.models import Base, IdempotencyRecord, TriggerFiring, WebhookAttempt
+from app.events import batches
+from app.sends import claim
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -23,24 +25,15 @@ logger = logging.getLogger(__name__)
 CHUNK = 1000
 """Rows deleted in one transaction: a writer waits for that, not for the whole of a large table."""
 
-# Written out, not bound: with a parameter in its place neither database would use the partial index.
-QUEUED = text("recipients.state = 'queued'")
-SENDING = text("recipients.state = 'sending'")
 
-
-def sends_waiting(session: Session, moment: datetime) -> bool:
+def sends_waiting(session: Session) -> bool:
     """Whether a worker would find something to send: a recipient that is due, or one whose lease has run out."""
-    return bool(session.scalar(select(_recipient_due(moment)))) or bool(session.scalar(select(_lease_expired(moment))))
+    return claim.has_due(session) or claim.has_expired_leases(session)
 
 
-def _recipient_due(moment: datetime) -> Any:
-    # One index seek per account: a backlog of recipients who wait for a later try costs nothing.
-    due = and_(QUEUED, Recipient.account_id == Account.id, Recipient.due_time <= moment)
-    return exists(select(Account.id).where(exists(select(Recipient.id).where(due))))
-
-
-def _lease_expired(moment: datetime) -> Any:
-    return exists(select(Recipient.id).where(SENDING, Recipient.lease_time < moment))
+def events_waiting(session: Session) -> bool:
+    """Whether a webhook is due and has events."""
+    return batches.has_due(session)
 
 
 def clean(services: Services) -> None:

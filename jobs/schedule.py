@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import sweeps
-from app.clock import now
-from app.events import dispatch
 from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.services import Services
 from jobs.runtime import services
@@ -56,8 +54,8 @@ def tick(parts: Services, table: list[Periodic]) -> None:
 
 def _wake_for_work(parts: Services) -> None:
     with parts.database.read() as session:
-        sends = sweeps.sends_waiting(session, now())
-        events = dispatch.has_due(session)
+        sends = sweeps.sends_waiting(session)
+        events = sweeps.events_waiting(session)
     if sends:
         parts.wake_ups.wake(SENDS)
     if events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import logging
 import os
+import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,9 +54,17 @@ def main() -> int:
     except (SettingsError, StartError) as error:
         return _refuse(error)
     logs.configure(settings)
-    status = _serve(Start(settings, supervisor, dict(os.environ)))
+    environment = {"PROMETHEUS_MULTIPROC_DIR": _new_folder(settings.data_dir / "metrics"), **os.environ}
+    status = _serve(Start(settings, supervisor, environment))
     os.close(lock)
     return status
+
+
+def _new_folder(folder: Path) -> str:
+    """Empty: each process counts in files of its own, and those of processes that are gone count no more."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return str(folder)
 
 
 def _refuse(error: Exception) -> int:

@@ -1,0 +1,50 @@
+"""Writes docs/settings.md from the settings: `python -m app.settings_page`, called by `make docs`."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from typing import Any
+
+from app.settings import Settings
+
+HEAD = """\
+# Settings
+
+Environment variables. `make run`, the processes of the `Procfile` and `flask --app wsgi …` all read the same ones.
+An empty variable counts as not set; a value that cannot be used is told in one line, with exit status 2.
+Switches take `1 0 on off true false yes no`.
+
+This page is made from `app/settings.py` by `make docs`.
+
+| variable | default | meaning |
+| --- | --- | --- |
+"""
+
+OTHERS = """
+Only `make run` reads `RECEIVER_PORT`: the port of the demo's webhook receiver, kept in `DATA_DIR/receiver_port` from
+the first start on (default: the one after `PORT`, or any that is free).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join(_row(one) for one in fields(Settings)) + OTHERS
+
+
+def _row(one: Field[Any]) -> str:
+    return (
+        f"| `{one.metadata['variable']}` | {_default(one)} | {one.metadata['meaning'].replace('|', chr(92) + '|')} |\n"
+    )
+
+
+def _default(one: Field[Any]) -> str:
+    """As the documentation says it, else the value as it would be written into the variable."""
+    if one.metadata["shown"]:
+        return str(one.metadata["shown"])
+    if isinstance(one.default, bool):
+        return "`on`" if one.default else "`off`"
+    return f"`{one.default:g}`" if isinstance(one.default, float) else f"`{one.default}`"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

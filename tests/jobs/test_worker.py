@@ -1,0 +1,140 @@
+"""The worker process: no fork, no end without a signal, and no end in the middle of a message."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.queueing import SENDS, WakeUps
+from app.services import connect_redis
+from tests.support.redis_process import RedisProcess
+from tests.support.servers import short_folder, wait_until
+
+
+@dataclass
+class Bench:
+    """A Redis, a worker process, and what its jobs have noted."""
+
+    folder: Path
+    redis: RedisProcess
+    process: subprocess.Popen[bytes]
+
+    def wake(self) -> None:
+        with connect_redis(self.redis.url) as client:
+            WakeUps(client).wake(SENDS)
+
+    def notes(self) -> list[str]:
+        path = self.folder / "notes"
+        return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def wait_for_notes(self, *expected: str) -> None:
+        wait_until(lambda: self.notes() == list(expected), f"the notes are {expected}")
+
+    def end(self, *signals: signal.Signals) -> float:
+        """Sends signals; the seconds until the process has ended well."""
+        began = time.monotonic()
+        for number in signals:
+            self.process.send_signal(number)
+        assert self.process.wait(10) == 0
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with short_folder() as folder:
+        redis = RedisProcess(folder)
+        redis.start()
+        command = [sys.executable, "-m", "tests.jobs.worker_process", str(folder), redis.url]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            made = Bench(folder, redis, process)
+            yield made
+            process.kill()
+        redis.stop()
+
+
+def test_a_wake_up_is_worked_in_the_workers_own_process(bench: Bench) -> None:
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    assert (bench.folder / "notes").read_text().split()[1] == str(bench.process.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_worker_ends_at_once(bench: Bench, number: signal.Signals) -> None:
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    assert bench.end(number) < 2
+
+
+@pytest.mark.parametrize("again", [(), (signal.SIGTERM,), (signal.SIGINT,)])
+def test_a_busy_worker_finishes_what_it_has_in_hand(bench: Bench, again: tuple[signal.Signals, ...]) -> None:
+    """Also when the signal comes twice, as it does when it goes to a process group and to the launcher."""
+    (bench.folder / "hold").touch()
+    bench.wake()
+    bench.wait_for_notes("began")
+    assert bench.end(signal.SIGTERM, *again) < 2
+    assert bench.notes() == ["began", "ended"]
+
+
+def test_work_that_comes_while_a_job_ends_is_worked(bench: Bench) -> None:
+    """A wake-up that was taken no longer counts, so the next one is added and not swallowed."""
+    (bench.folder / "hold").touch()
+    bench.wake()
+    bench.wait_for_notes("began")
+    bench.wake()
+    (bench.folder / "hold").unlink()
+    bench.wait_for_notes("began", "ended", "began", "ended")
+
+
+def test_a_job_that_raises_does_not_end_the_worker(bench: Bench) -> None:
+    (bench.folder / "fail").touch()
+    bench.wake()
+    bench.wait_for_notes("began")
+    (bench.folder / "fail").unlink()
+    bench.wake()
+    bench.wait_for_notes("began", "began", "ended")
+
+
+def test_an_idle_worker_outlives_redis(bench: Bench) -> None:
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    bench.redis.kill()
+    bench.redis.start()
+    bench.wake()
+    bench.wait_for_notes("began", "ended", "began", "ended")
+
+
+def test_an_emptied_redis_is_no_trouble(bench: Bench) -> None:
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    with connect_redis(bench.redis.url) as client:
+        client.flushall()
+    bench.wake()
+    bench.wait_for_notes("began", "ended", "began", "ended")
+
+
+def test_a_busy_worker_outlives_redis(bench: Bench) -> None:
+    """The job is finished without Redis, and the worker comes back with it."""
+    (bench.folder / "hold").touch()
+    bench.wake()
+    bench.wait_for_notes("began")
+    bench.redis.kill()
+    (bench.folder / "hold").unlink()
+    bench.wait_for_notes("began", "ended")
+    bench.redis.start()
+    bench.wake()
+    bench.wait_for_notes("began", "ended", "began", "ended")
+
+
+def test_a_worker_without_redis_ends_at_once(bench: Bench) -> None:
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    bench.redis.kill()
+    assert bench.end(signal.SIGTERM) < 3
+    bench.redis.start()

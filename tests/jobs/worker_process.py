@@ -1,0 +1,43 @@
+"""A real worker process whose job tells a file what it does: `python -m tests.jobs.worker_process FOLDER REDIS_URL`.
+
+While the folder holds a file named `hold`, a job stays at work until it is asked to stop; with `fail` it raises.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from pathlib import Path
+
+from app import logs
+from app.services import make_services
+from app.settings import from_environment
+from jobs import worker
+
+
+def main(folder: Path, redis_url: str) -> None:
+    settings = from_environment({"DATA_DIR": str(folder), "REDIS_URL": redis_url, "LOG_FORMAT": "json"})
+    logs.configure(settings)
+    parts = make_services(settings)
+
+    def note(what: str) -> None:
+        with (folder / "notes").open("a") as notes:
+            notes.write(f"{what} {os.getpid()}\n")
+
+    def drain() -> None:
+        note("began")
+        while (folder / "hold").exists() and not parts.stopping.wait(0.01):
+            pass
+        if (folder / "fail").exists():
+            raise ValueError("as the test wished")
+        note("ended")
+
+    door = types.ModuleType("jobs.sends")
+    door.drain = drain  # type: ignore[attr-defined]
+    sys.modules["jobs.sends"] = door
+    worker.run(parts, ["sends"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

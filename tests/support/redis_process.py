@@ -1,0 +1,36 @@
+"""A Redis that a test may stop, kill and start again; it runs as `make run` runs its own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from app import embedded_redis
+from app.settings import own_redis_socket
+
+
+class RedisProcess:
+    """The own Redis of a data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.url = f"unix://{own_redis_socket(data_dir)}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        process = subprocess.Popen(embedded_redis.command(self.data_dir), stdin=subprocess.DEVNULL)
+        self._process = process
+        embedded_redis.wait_until_ready(self.data_dir, lambda: process.poll() is None)
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(10)
+
+    def kill(self) -> None:
+        """SIGKILL: the socket stays behind."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(10)

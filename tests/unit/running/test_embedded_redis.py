@@ -1,0 +1,80 @@
+"""The own Redis: found, on a socket only, with its data on disk, and not disturbed by what a killed one left."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from app import embedded_redis
+from app.embedded_redis import EmbeddedRedisError
+from app.settings import own_redis_socket
+from tests.support.redis_process import RedisProcess
+from tests.support.servers import short_folder
+
+
+@pytest.fixture
+def server() -> Iterator[RedisProcess]:
+    with short_folder() as folder:
+        process = RedisProcess(folder)
+        process.start()
+        yield process
+        process.stop()
+
+
+def test_it_listens_on_its_socket_only(server: RedisProcess) -> None:
+    with Redis.from_url(server.url) as client:
+        assert client.config_get("port") == {"port": "0"}
+        assert client.config_get("unixsocketperm") == {"unixsocketperm": "700"}
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_its_data_survives(server: RedisProcess, end: str) -> None:
+    with Redis.from_url(server.url) as client:
+        client.config_set("appendfsync", "always")
+        client.set("kept", "1")
+    getattr(server, end)()
+    server.start()
+    with Redis.from_url(server.url) as client:
+        assert client.get("kept") == b"1"
+
+
+def test_an_orphan_is_ended_before_a_new_one_starts(server: RedisProcess) -> None:
+    orphan = server._process
+    assert orphan is not None
+    server.start()
+    assert orphan.wait(5) == 0
+    assert embedded_redis.answers(server.data_dir)
+
+
+def test_one_that_cannot_start_is_told_with_its_last_words() -> None:
+    with short_folder() as folder:
+        line = embedded_redis.command(folder)
+        (folder / "redis" / "appendonly.aof").write_text("no such command\r\n")
+        (folder / "redis" / "appendonlydir").write_text("not a folder")
+        process = subprocess.Popen(line)
+        with pytest.raises(EmbeddedRedisError, match=r"the own Redis does not start: .+"):
+            embedded_redis.wait_until_ready(folder, lambda: process.poll() is None)
+        process.wait(10)
+
+
+def test_a_program_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "valkey-server"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert embedded_redis.find_program() == str(program)
+
+
+def test_without_any_program_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(EmbeddedRedisError, match=r"install redis-server or valkey-server .* or set REDIS_URL"):
+        embedded_redis.find_program()
+
+
+def test_a_long_data_folder_gets_a_socket_elsewhere() -> None:
+    assert len(str(own_redis_socket(Path("/" + "x" * 200)))) < 100

@@ -1,0 +1,86 @@
+"""Logs: one line per record, with the request id that caused it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from app import logs
+from app.settings import Settings
+
+logger = logging.getLogger("tests.logs")
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers, root.level = handlers, level
+    logging.captureWarnings(False)
+
+
+def configure(log_format: str) -> None:
+    logs.configure(replace(Settings(), log_format=log_format))
+
+
+def test_json_has_the_fields_of_the_record_and_the_callers(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    logger.warning("look at %s", "this\nline", extra={"account_id": 7, "odd": {1}})
+    line = json.loads(capsys.readouterr().err)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert isinstance(line.pop("process"), int)
+    assert line == {
+        "level": "warning",
+        "logger": "tests.logs",
+        "message": "look at this\nline",
+        "request_id": None,
+        "account_id": 7,
+        "odd": "{1}",
+    }
+
+
+def test_a_record_carries_the_request_id_of_its_context(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    token = logs.request_id.set("abc")
+    try:
+        logger.info("in a request")
+        logger.info("of another", extra={"request_id": "given"})
+    finally:
+        logs.request_id.reset(token)
+    lines = capsys.readouterr().err.splitlines()
+    assert [json.loads(line)["request_id"] for line in lines] == ["abc", "given"]
+
+
+def test_a_traceback_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    try:
+        raise ValueError("no \udc80 text")
+    except ValueError:
+        logger.exception("it failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ValueError: no \udc80 text" in json.loads(line)["traceback"]
+
+
+def test_console_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("console")
+    logger.error("it failed", extra={"account_id": 7, "nothing": None})
+    assert re.fullmatch(r"\d\d:\d\d:\d\d error   tests\.logs: it failed account_id=7\n", capsys.readouterr().err)
+
+
+def test_configuring_twice_does_not_double_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("console")
+    configure("console")
+    logger.info("once")
+    assert capsys.readouterr().err.count("once") == 1
+
+
+def test_a_wake_up_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    logging.getLogger("rq.worker").info("sends: jobs.sends.drain")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,101 @@
+"""Wake-ups: coalesced without a race, without pickles, and silent about an absent Redis."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from app.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
+from app.services import connect_redis
+from tests.support.redis_process import RedisProcess
+from tests.support.servers import short_folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisProcess]:
+    with short_folder() as folder:
+        process = RedisProcess(folder)
+        process.start()
+        yield process
+        process.stop()
+
+
+@pytest.fixture
+def redis(server: RedisProcess) -> Iterator[Redis]:
+    with connect_redis(server.url) as client:
+        client.flushall()
+        yield client
+
+
+def commands(redis: Redis) -> int:
+    """Commands that the server has processed, without this question."""
+    return int(redis.info("stats")["total_commands_processed"])
+
+
+def test_many_wakes_make_one_wake_up(redis: Redis) -> None:
+    wake_ups = WakeUps(redis)
+    for _ in range(100):
+        wake_ups.wake(SENDS)
+    assert redis.llen("rq:queue:sends") == 1
+
+
+def test_a_wake_costs_one_command_while_one_waits(redis: Redis) -> None:
+    wake_ups = WakeUps(redis)
+    wake_ups.wake(SENDS)
+    before = commands(redis)
+    wake_ups.wake(SENDS)
+    assert commands(redis) - before == 2  # the wake and the first question
+
+
+def test_a_wake_up_that_was_taken_no_longer_counts(redis: Redis) -> None:
+    """Who took it may have looked already, so work that is committed now needs a new one."""
+    wake_ups = WakeUps(redis)
+    wake_ups.wake(SENDS)
+    redis.lpop("rq:queue:sends")
+    wake_ups.wake(SENDS)
+    assert redis.llen("rq:queue:sends") == 1
+
+
+def test_queues_do_not_hide_each_other(redis: Redis) -> None:
+    wake_ups = WakeUps(redis)
+    for name in (SENDS, WEBHOOKS, MAINTENANCE):
+        wake_ups.wake(name)
+    assert [redis.llen(f"rq:queue:{name}") for name in (SENDS, WEBHOOKS, MAINTENANCE)] == [1, 1, 1]
+
+
+def test_a_job_names_a_function_and_carries_nothing(redis: Redis) -> None:
+    WakeUps(redis).wake(SENDS)
+    (job,) = Queue(SENDS, connection=redis, serializer=JSONSerializer).get_jobs()
+    assert (job.func_name, job.args, job.kwargs) == (JOBS[SENDS], [], {})
+    assert (job.timeout, job.result_ttl, job.failure_ttl) == (-1, 0, 3600)
+
+
+def test_without_redis_it_warns_once_and_returns_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wake_ups = WakeUps(connect_redis(f"unix://{tmp_path}/nobody.sock"))
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING, logger="app.queueing"):
+        for _ in range(50):
+            wake_ups.wake(SENDS)
+    assert time.monotonic() - began < 0.5
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "no wake-up for sends, a sweep will find the work"
+    ]
+
+
+def test_it_wakes_again_once_redis_is_back(
+    server: RedisProcess, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    wake_ups = WakeUps(connect_redis(server.url))
+    server.stop()
+    wake_ups.wake(SENDS)
+    server.start()
+    wake_ups._silent_until = 0.0
+    wake_ups.wake(SENDS)
+    assert redis.llen("rq:queue:sends") == 1
