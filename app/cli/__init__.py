@@ -7,13 +7,16 @@ from flask import Flask
 from app.cli import (
     accounts,
     automations,
+    db,
     domains,
     groups,
     keys,
     lists,
     messages,
+    seed,
     senders,
     sends,
+    suppressions,
     webhooks,
 )
 
@@ -26,12 +29,15 @@ NOUNS = (
     messages,
     webhooks,
     groups,
+    suppressions,
     sends,
     automations,
+    db,
 )
 
 
 def register(app: Flask) -> None:
     """Adds the commands to `flask`."""
+    app.cli.add_command(seed.command)
     for noun in NOUNS:
         app.cli.add_command(noun.group)

@@ -1,0 +1,131 @@
+"""`flask suppressions`: addresses that get no messages, because they unsubscribed or are blocked."""
+
+from __future__ import annotations
+
+import click
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.accounts.find import find_account
+from app.addresses import is_valid_email, is_valid_mobile
+from app.cli.base import Group, Row, WrongValue, account_option, json_option, limit_option, print_rows
+from app.contacts.subscriptions import Kind
+from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.named import find_named
+from app.http.context import services
+
+group = Group("suppressions", help="Unsubscribed and blocked addresses.")
+
+list_option = click.option("--list", "list_", metavar="NAME|ID", help="Of this list; account-wide by default.")
+
+
+def _kind(address: str) -> Kind:
+    """Whether the argument is an email or a mobile."""
+    if "@" in address and is_valid_email(address):
+        return "email"
+    if "@" not in address and is_valid_mobile(address):
+        return "mobile"
+    raise WrongValue(f"{address!r} is neither an email address nor a mobile number such as 61411111111")
+
+
+def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
+    return None if name is None else find_named(session, List, account_id, name, "list").id
+
+
+def _unsubscribed(session: Session, account_id: int, limit: int) -> list[Row]:
+    statement = (
+        select(Unsubscriber, List.name)
+        .outerjoin(List, List.id == Unsubscriber.list_id)
+        .where(Unsubscriber.account_id == account_id)
+        .order_by(Unsubscriber.id.desc())
+        .limit(limit)
+    )
+    return [_row("unsubscribed", entry, name) for entry, name in session.execute(statement)]
+
+
+def _blocked(session: Session, account_id: int, limit: int) -> list[Row]:
+    statement = select(BlockedAddress).where(BlockedAddress.account_id == account_id)
+    found = session.scalars(statement.order_by(BlockedAddress.id.desc()).limit(limit))
+    return [_row("blocked", entry, None) for entry in found]
+
+
+def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:
+    return {
+        "state": state,
+        "kind": entry.kind,
+        "address": entry.address,
+        "list_id": getattr(entry, "list_id", None),
+        "list": list_name,
+        "reason": getattr(entry, "reason", None),
+        "creation_time": entry.creation_time,
+    }
+
+
+@group.command("list")
+@click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only these.")
+@limit_option
+@account_option
+@json_option
+def list_command(state: str | None, limit: int, account: str | None, as_json: bool) -> None:
+    """Show suppressed addresses, the newest first; unsubscribed ones without a list are so account-wide."""
+    with services().database.read() as session:
+        account_id = find_account(session, account).id
+        rows = [] if state == "blocked" else _unsubscribed(session, account_id, limit)
+        rows += [] if state == "unsubscribed" else _blocked(session, account_id, limit)
+    print_rows(rows, as_json)
+
+
+@group.command("unsubscribe")
+@click.argument("address")
+@list_option
+@account_option
+def unsubscribe_command(address: str, list_: str | None, account: str | None) -> None:
+    """Unsubscribe an email or a mobile."""
+    kind = _kind(address)
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        list_id = _list_id(transaction, account_id, list_)
+        changed = unsubscribe(transaction, account_id, kind, address, list_id)
+    click.echo(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}")
+
+
+@group.command("resubscribe")
+@click.argument("address")
+@list_option
+@account_option
+def resubscribe_command(address: str, list_: str | None, account: str | None) -> None:
+    """Take an email or a mobile off the unsubscribers: of a list with its account-wide entry, or of the latter only."""
+    kind = _kind(address)
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        list_id = _list_id(transaction, account_id, list_)
+        changed = resubscribe(transaction, account_id, kind, address, list_id)
+    click.echo(f"{address} is subscribed{_where(list_)}; contacts changed: {changed}")
+
+
+def _where(list_: str | None) -> str:
+    return f" in {list_}" if list_ is not None else " account-wide"
+
+
+@group.command("block")
+@click.argument("address")
+@click.option("--reason", default="blocked by hand", show_default=True)
+@account_option
+def block_command(address: str, reason: str, account: str | None) -> None:
+    """Block an email or a mobile: nothing is sent to it from any list."""
+    kind = _kind(address)
+    with services().database.write() as transaction:
+        block(transaction, find_account(transaction, account).id, kind, address, reason)
+    click.echo(f"{address} is blocked")
+
+
+@group.command("unblock")
+@click.argument("address")
+@account_option
+def unblock_command(address: str, account: str | None) -> None:
+    """Let an email or a mobile get messages again."""
+    kind = _kind(address)
+    with services().database.write() as transaction:
+        was_blocked = unblock(transaction, find_account(transaction, account).id, kind, address)
+    click.echo(f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked")

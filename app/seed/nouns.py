@@ -1,0 +1,72 @@
+"""The shape of every noun of a seed file: which keys it has, and what their values are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, text
+
+DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
+KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment)})
+SENDER = Record({"address": text, "kind": text}, {"list": nullable(text)})
+FIELD = Record({"name": text, "type": text}, {"options": each(text)})
+SECRET = Record({"id": text, "secret": text})
+WEBHOOK = Record({"url": text}, {"secrets": each(SECRET)})
+MESSAGE = Record(
+    {"name": text, "type": text},
+    dict.fromkeys(
+        ("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text"), nullable(text)
+    ),
+)
+SUBSCRIBED = Record({}, {"email": flag, "mobile": flag})
+
+
+def contact(value: Any, path: str) -> dict[str, Any]:
+    """A contact. Its other keys are those of the list's fields, which only the database may know."""
+    if not isinstance(value, dict):
+        raise SeedError(path, "must be a mapping of the contact's attributes")
+    return value
+
+
+def one_address(optional: dict[str, Check]) -> Check:
+    """An entry that names either an email or a mobile."""
+    record = Record({}, {"email": nullable(text), "mobile": nullable(text), **optional})
+
+    def entry(value: Any, path: str) -> dict[str, Any]:
+        checked = record(value, path)
+        if (checked.get("email") is None) == (checked.get("mobile") is None):
+            raise SeedError(path, "must name either an email or a mobile")
+        return checked
+
+    return entry
+
+
+LIST = Record(
+    {"name": text},
+    {
+        "system": flag,
+        "allow_duplicates": flag,
+        "stop_words": each(text),
+        "fields": each(FIELD),
+        "contacts": each(contact),
+    },
+)
+ACCOUNT = Record(
+    {"name": text},
+    {
+        "owner_email": nullable(text),
+        "owner_confirmed": flag,
+        "allowed_networks": each(text),
+        "default_from": nullable(DEFAULT_FROM),
+        "rate_limit": nullable(text),
+        "keys": each(KEY),
+        "domains": each(text),
+        "sms_senders": each(SENDER),
+        "unsubscribers": each(one_address({"list": nullable(text)})),
+        "blocked": each(one_address({"reason": text})),
+        "lists": each(LIST),
+        "messages": each(MESSAGE),
+        "webhooks": each(WEBHOOK),
+    },
+)
+FILE = Record({}, {"accounts": each(ACCOUNT)})

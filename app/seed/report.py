@@ -1,0 +1,76 @@
+"""What loading a seed file did: counts for people, ids and new tokens for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class AccountReport:
+    """One account of the file. The items are `{id, name}` and so on; a key has `token` only when it was made here."""
+
+    id: int
+    name: str
+    keys: list[dict[str, Any]] = field(default_factory=list)
+    lists: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    webhooks: list[dict[str, Any]] = field(default_factory=list)
+    created: Counter[str] = field(default_factory=Counter)
+    """Noun -> how many were created."""
+    updated: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    """What the operator should know, one line each."""
+
+    def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
+        """Notes what happened to one noun."""
+        self.created[noun] += created
+        self.updated[noun] += updated and not created
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `--json`."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "keys": self.keys,
+            "lists": self.lists,
+            "messages": self.messages,
+            "webhooks": self.webhooks,
+        }
+
+    def as_lines(self) -> list[str]:
+        """The form for people."""
+        done = [f"{_counted(count, noun)} created" for noun, count in self.created.items() if count]
+        done += [f"{_counted(count, noun)} changed" for noun, count in self.updated.items() if count]
+        lines = [f"{self.name} (id {self.id}): {', '.join(done) or 'nothing to change'}", *self.notes]
+        lines += [f"  key {key['name']}, shown once: {key['token']}" for key in self.keys if "token" in key]
+        for webhook in self.webhooks:
+            for secret in webhook.get("secrets", ()):
+                lines.append(f"  secret {secret['id']} of {webhook['url']}, shown once: {secret['secret']}")
+        return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{plural}"
+
+
+@dataclass(slots=True)
+class SeedReport:
+    """What loading did, account by account, in the order of the file."""
+
+    accounts: list[AccountReport] = field(default_factory=list)
+
+    @property
+    def changes(self) -> int:
+        """How many things were created or changed; 0 when the state was reached already."""
+        return sum(one.created.total() + one.updated.total() for one in self.accounts)
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `--json`."""
+        return {"accounts": [one.as_json() for one in self.accounts]}
+
+    def as_lines(self) -> list[str]:
+        """The form for people."""
+        return [line for one in self.accounts for line in one.as_lines()]

@@ -1,0 +1,128 @@
+"""Checks of plain data that know the path of what they look at, as in `accounts[0].lists[1].fields[2].type`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from app.errors import CATALOGUE, FieldError, ServiceError
+
+Check = Callable[[Any, str], Any]
+"""Takes a value and its path; gives the value as the use cases take it, or raises `SeedError`."""
+
+
+class SeedError(Exception):
+    """A seed file that cannot be used; the text is one line that begins with the offending path."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+def text(value: Any, path: str) -> str:
+    """A string that both databases can store."""
+    if isinstance(value, int | float | date) and not isinstance(value, bool):
+        raise SeedError(path, f"must be text: write '{value}' in quotes")
+    if not isinstance(value, str):
+        raise SeedError(path, f"must be text, not {_kind(value)}")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise SeedError(path, "holds a character that cannot be stored")
+    return value
+
+
+def flag(value: Any, path: str) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise SeedError(path, f"must be true or false, not {_kind(value)}")
+    return value
+
+
+def moment(value: Any, path: str) -> datetime:
+    """A date (its first second in UTC) or a date and time (UTC where it names no zone)."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise SeedError(path, f"must be a date such as 2027-01-31, not {value!r}") from None
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    raise SeedError(path, f"must be a date such as 2027-01-31, not {_kind(value)}")
+
+
+def nullable(check: Check) -> Check:
+    """Null, which clears the attribute, or what the check takes."""
+    return lambda value, path: None if value is None else check(value, path)
+
+
+def each(check: Check) -> Check:
+    """A list whose items the check takes; an empty part of the file is an empty list."""
+
+    def items(value: Any, path: str) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise SeedError(path, f"must be a list, not {_kind(value)}")
+        return [check(item, f"{path}[{index}]") for index, item in enumerate(value)]
+
+    return items
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys. What the file leaves out is left out of the result."""
+
+    required: Mapping[str, Check]
+    optional: Mapping[str, Check] = field(default_factory=dict)
+
+    def __call__(self, value: Any, path: str) -> dict[str, Any]:
+        """The checked mapping. An unknown key is an error: it would be a wish that nobody fulfils."""
+        if not isinstance(value, dict):
+            raise SeedError(path, f"must be a mapping, not {_kind(value)}")
+        checks = {**self.required, **self.optional}
+        for key in value:
+            if key not in checks:
+                raise SeedError(joined(path, key), f"is unknown here; known are {', '.join(checks)}")
+        for key in self.required:
+            if value.get(key) is None:
+                raise SeedError(joined(path, key), "is required")
+        return {key: checks[key](item, joined(path, key)) for key, item in value.items()}
+
+
+def joined(path: str, key: object) -> str:
+    """The path of a key below a path."""
+    return f"{path}.{key}" if path else str(key)
+
+
+@contextmanager
+def located(path: str, places: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns the errors of a use case into those of the place in the file that asked for it.
+
+    `places` names where the file has an attribute that the use case knows under another name.
+    """
+    try:
+        yield
+    except ServiceError as error:
+        first = error.errors[0]
+        more = f" (and {len(error.errors) - 1} more)" if len(error.errors) > 1 else ""
+        raise SeedError(
+            _place(path, first, places or {}), (first.detail or CATALOGUE[first.code].developer_message) + more
+        ) from None
+
+
+def _place(path: str, error: FieldError, places: Mapping[str, str]) -> str:
+    if error.collection is not None:
+        path = joined(path, f"{error.collection}[{error.index}]")
+    field = error.field or ""
+    for part in places.get(field, field).split("."):
+        path = f"{path}[{part}]" if part.isdigit() else joined(path, part) if part else path
+    return path
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "a mapping", list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}
+    return kinds.get(type(value), f"the value {value}")

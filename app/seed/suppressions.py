@@ -1,0 +1,87 @@
+"""Seeding the addresses that get no messages: unsubscribers and blocked ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from app.addresses import email_key, is_valid_email, is_valid_mobile
+from app.clock import this_second
+from app.contacts.announce import announce
+from app.contacts.subscriptions import Address, put_on
+from app.contacts.suppress import block
+from app.db.changes import bring
+from app.db.models import BlockedAddress, List, Unsubscriber
+from app.db.named import find_named
+from app.errors import ServiceError
+from app.seed.shape import located
+from app.seed.target import Target
+
+AT_ONCE = 1000
+DEFAULT_REASON = "seed file"
+
+Described = Mapping[str, Any]
+
+
+def bring_unsubscribers(target: Target, described: Sequence[Described]) -> None:
+    """Unsubscribed addresses, each under a list or account-wide; the flags of contacts that exist follow."""
+    wanted: dict[int | None, list[Address]] = {}
+    lists: dict[str, int] = {}
+    for index, one in enumerate(described):
+        with located(f"{target.path}.unsubscribers[{index}]"):
+            wanted.setdefault(_list_id(target, one.get("list"), lists), []).append(_address(one))
+    for list_id, addresses in wanted.items():
+        for start in range(0, len(addresses), AT_ONCE):
+            _put_on(target, list_id, dict.fromkeys(addresses[start : start + AT_ONCE]))
+
+
+def _list_id(target: Target, name: str | None, known: dict[str, int]) -> int | None:
+    if name is not None and name not in known:
+        known[name] = find_named(target.transaction, List, target.account.id, name, "list").id
+    return None if name is None else known[name]
+
+
+def _put_on(target: Target, list_id: int | None, addresses: Iterable[Address]) -> None:
+    statement = select(Unsubscriber.kind, Unsubscriber.address).where(
+        Unsubscriber.account_id == target.account.id,
+        Unsubscriber.list_id.is_(None) if list_id is None else Unsubscriber.list_id == list_id,
+        Unsubscriber.address.in_([address.key for address in addresses]),
+    )
+    present = {(kind, key) for kind, key in target.transaction.execute(statement)}
+    missing = [address for address in addresses if address not in present]
+    if missing:
+        moment = this_second()
+        changed = put_on(target.transaction, target.account.id, list_id, missing, moment)
+        announce(target.transaction, target.account.id, "updated", changed, moment)
+        target.report.created["unsubscriber"] += len(missing)
+
+
+def bring_blocked(target: Target, described: Sequence[Described]) -> None:
+    """Blocked addresses, for the whole account."""
+    for index, one in enumerate(described):
+        with located(f"{target.path}.blocked[{index}]"):
+            address = _address(one)
+        statement = select(BlockedAddress).where(
+            BlockedAddress.account_id == target.account.id,
+            BlockedAddress.kind == address.kind,
+            BlockedAddress.address == address.key,
+        )
+        present = target.transaction.scalars(statement).first()
+        if present is None:
+            reason = one.get("reason", DEFAULT_REASON)
+            block(target.transaction, target.account.id, address.kind, address.key, reason)
+        updated = present is not None and "reason" in one and bring(present, {"reason": one["reason"]})
+        target.report.count("blocked address", created=present is None, updated=updated)
+
+
+def _address(described: Described) -> Address:
+    """The entry's address. Raises `ServiceError` for one that is malformed."""
+    email, mobile = described.get("email"), described.get("mobile")
+    if email is not None and not is_valid_email(email):
+        raise ServiceError("invalid_email_address", field="email", detail=f"{email!r} is not an email address")
+    if mobile is not None and not is_valid_mobile(mobile):
+        detail = f"{mobile!r} is not a mobile number in international format, such as 61411111111"
+        raise ServiceError("invalid_mobile_address", field="mobile", detail=detail)
+    return Address("mobile", str(mobile)) if email is None else Address("email", email_key(email))

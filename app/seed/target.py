@@ -1,0 +1,22 @@
+"""What the steps of loading share: where they write, and what they report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.db.database import Transaction
+from app.db.models import Account
+from app.seed.report import AccountReport
+from app.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One account of the file, in the transaction of the whole file."""
+
+    services: Services
+    transaction: Transaction
+    account: Account
+    path: str
+    """Of the account in the file, such as `accounts[0]`."""
+    report: AccountReport
