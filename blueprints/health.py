@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-
-from flask import Response, request
+from flask import Response
 from flask.views import MethodView
 
 from app import metrics
 from app.errors import ServiceError
 from app.health import check_parts
 from app.http.api import PUBLIC, Blueprint
-from app.http.context import services
+from app.http.context import client_address, services
 from app.http.responses import json_response
 
 blp = Blueprint("health", __name__, description="Health and metrics")
@@ -53,4 +51,5 @@ class Metrics(MethodView):
 
 
 def _is_local() -> bool:
-    return request.remote_addr is not None and ipaddress.ip_address(request.remote_addr).is_loopback
+    address = client_address()
+    return address is not None and address.is_loopback

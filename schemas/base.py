@@ -75,7 +75,7 @@ def _walk(
         return
     places = {key: place for place, key in enumerate(value)} if isinstance(value, Mapping) else {}
     for declared, (key, inner) in enumerate(messages.items()):
-        if key == SCHEMA:
+        if key == SCHEMA and key not in places:
             yield from _walk(inner, value, order, path)
         elif isinstance(key, int):
             yield from _walk(inner, _at(value, key), (*order, key), (*path, key))

@@ -20,7 +20,10 @@ def _dumps(value: Any) -> str:
 
 
 def make_engine(url: str, *, pool_size: int = 10) -> Engine:
-    """An engine for the URL with the settings that this service needs."""
+    """An engine for the URL with the settings that this service needs.
+
+    Errors do not show the parameters of statements: they end in the log, where addresses and bodies have no place.
+    """
     if make_url(url).get_backend_name() == "sqlite":
         return _sqlite(url)
     return create_engine(
@@ -31,6 +34,7 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
         pool_recycle=1800,
         json_serializer=_dumps,
         json_deserializer=orjson.loads,
+        hide_parameters=True,
         connect_args={
             "connect_timeout": 10,
             "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS} "
@@ -44,6 +48,7 @@ def _sqlite(url: str) -> Engine:
         url,
         json_serializer=_dumps,
         json_deserializer=orjson.loads,
+        hide_parameters=True,
         connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "autocommit": sqlite3.LEGACY_TRANSACTION_CONTROL}
         if hasattr(sqlite3, "LEGACY_TRANSACTION_CONTROL")
         else {"timeout": BUSY_TIMEOUT_MS / 1000},

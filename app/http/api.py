@@ -14,6 +14,8 @@ import flask_smorest
 from flask import Flask
 from marshmallow import Schema
 
+from app.auth import STANDARD
+
 View = TypeVar("View", bound=Callable[..., Any])
 
 PUBLIC = "public"
@@ -26,7 +28,7 @@ COMMON_ERRORS = (400, 401, 403, 404, 405, 429, 503)
 
 
 class UndeclaredRoute(Exception):
-    """A route says neither which scope it needs nor that it is public; the service does not start with one."""
+    """A route does not say which scope it needs, or names one that no key can have; the service does not start."""
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
@@ -93,7 +95,9 @@ def _method_view(view: Any, method: str) -> Any:
 
 
 def check_declarations(app: Flask) -> None:
-    """Refuses to start with a route that has not said who may use it."""
+    """Refuses to start with a route that has not said who may use it (design: 1). Raises `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:
-            scopes_of(app, rule.endpoint, method)
+            unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, *STANDARD}
+            if unknown:
+                raise UndeclaredRoute(f"{method} of {rule.endpoint} declares unknown scopes: {', '.join(unknown)}")

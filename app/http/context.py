@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from flask import current_app, g
+import ipaddress
+
+from flask import current_app, g, request
 
 from app.auth import Principal
 from app.services import Services
 
 EXTENSION = "tms"
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def services() -> Services:
@@ -26,3 +30,12 @@ def request_id() -> str:
     """The id of this request: in the X-Request-Id header, in error bodies and in every log line."""
     found: str = g.request_id
     return found
+
+
+def client_address() -> Address | None:
+    """Where the request comes from; an IPv4 address in its IPv6 form counts as what it is. None for a local socket."""
+    try:
+        address = ipaddress.ip_address((request.remote_addr or "").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

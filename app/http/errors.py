@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from app.clock import this_second, timestamp
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
 from app.http.context import request_id
+from app.http.paths import request_path
 from app.http.responses import json_response
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def render(error: ServiceError) -> Response:
     body["timestamp"] = timestamp(this_second())
     if error.taken:
         body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
-    body["_links"] = {"self": {"href": request.path}, "error": {"href": error_page_path(code)}}
+    body["_links"] = {"self": {"href": request_path()}, "error": {"href": error_page_path(code)}}
     if len(error.errors) > 1:
         body["_embedded"] = {"errors": [_listed(one) for one in error.errors[:MAX_LISTED_ERRORS]]}
     return json_response(body, code.status, _headers(error, code))
@@ -93,5 +94,5 @@ def register(app: Flask) -> None:
 
 def _unforeseen(error: Exception) -> Response:
     """Logged with its traceback; the client learns nothing but the request id (decisions: 2)."""
-    logger.error("unforeseen failure", exc_info=error, extra={"method": request.method, "path": request.path})
+    logger.error("unforeseen failure", exc_info=error, extra={"method": request.method, "path": request_path()})
     return render(ServiceError("service_unavailable"))

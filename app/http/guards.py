@@ -14,7 +14,8 @@ from app import logs, metrics
 from app.auth import Principal, bearer_token, find_principal
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import services
+from app.http.context import client_address, services
+from app.http.paths import request_path
 from app.http.rate import Allowance, take
 from app.http.responses import JSON
 
@@ -22,6 +23,7 @@ access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
 API = "v1"
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
 
 
 def register(app: Flask) -> None:
@@ -70,14 +72,9 @@ def _check_network(principal: Principal) -> None:
     """The account's allow-list of networks; an empty one lets everybody in."""
     if not principal.allowed_networks:
         return
-    try:
-        address = ipaddress.ip_address((request.remote_addr or "").partition("%")[0])
-    except ValueError:
-        raise ServiceError("ip_restricted") from None
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = mapped or address
+    address = client_address()
     networks = (ipaddress.ip_network(text, strict=False) for text in principal.allowed_networks)
-    if not any(address in network for network in networks):
+    if address is None or not any(address in network for network in networks):
         raise ServiceError("ip_restricted")
 
 
@@ -100,10 +97,16 @@ def _finish(response: Response) -> Response:
         response.headers["RateLimit-Reset"] = str(allowance.reset)
     seconds = time.perf_counter() - g.started
     if "principal" in g:
-        metrics.REQUESTS.labels(request.method, response.status_code).inc()
-        metrics.REQUEST_SECONDS.observe(seconds)
+        _count(response, seconds)
     _log_access(response, seconds)
     return response
+
+
+def _count(response: Response, seconds: float) -> None:
+    # A client can make up as many methods as it likes, and every one would be a new series.
+    method = request.method if request.method in METHODS else "other"
+    metrics.REQUESTS.labels(method, response.status_code).inc()
+    metrics.REQUEST_SECONDS.observe(seconds)
 
 
 def _log_access(response: Response, seconds: float) -> None:
@@ -111,7 +114,7 @@ def _log_access(response: Response, seconds: float) -> None:
     access.info(
         "%s %s %s",
         request.method,
-        request.path,
+        request_path(),
         response.status_code,
         extra={
             "milliseconds": round(seconds * 1000, 1),

@@ -59,8 +59,9 @@ def idempotent(work: Callable[[Transaction], Response]) -> Response:
 
 def _fingerprint() -> str:
     """What must be the same in a repeated request: method, path with query, and body."""
-    head = f"{request.method} {request.full_path}\n".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(head + request.get_data(cache=True)).hexdigest()
+    target = request.path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
+    parts = (request.method.encode(), target, request.get_data(cache=True))
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
 def _claim_or_replay(key: str, fingerprint: str) -> Response | None:

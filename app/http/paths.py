@@ -1,13 +1,23 @@
-"""Ids in paths (decisions: 1.8)."""
+"""The path of a request, and ids in it (decisions: 1.8)."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
+
+from flask import request
 
 from app.errors import ServiceError
 
 ID = re.compile(r"[0-9]{1,19}")
 BIGGEST = 2**63 - 1
+PLAIN = "/:@!$&'()*+,;=~"
+"""Characters that a path may hold as they are (RFC 3986)."""
+
+
+def request_path() -> str:
+    """The request's path, percent-encoded, as links and logs can carry it."""
+    return quote(request.path, safe=PLAIN)
 
 
 def path_id(text: str) -> int:
