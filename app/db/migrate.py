@@ -67,7 +67,8 @@ def included_on(dialect: str) -> Callable[..., bool]:
     """Alembic's `include_object`: leaves out the GIN indexes where there are none, which it cannot know by itself."""
 
     def included(item: object, *_rest: object) -> bool:
-        return dialect == "postgresql" or not (isinstance(item, Index) and "postgresql_using" in item.dialect_kwargs)
+        is_gin = isinstance(item, Index) and item.dialect_options["postgresql"]["using"] == "gin"
+        return dialect == "postgresql" or not is_gin
 
     return included
 

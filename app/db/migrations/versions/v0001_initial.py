@@ -333,6 +333,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
         sqlite_autoincrement=True,
     )
+    op.create_index(
+        "ix_events_batch",
+        "events",
+        ["batch_id"],
+        unique=False,
+        postgresql_where=sa.text("batch_id IS NOT NULL"),
+        sqlite_where=sa.text("batch_id IS NOT NULL"),
+    )
     op.create_index("ix_events_webhook", "events", ["webhook_id", "id"], unique=False)
     op.create_table(
         "list_fields",

@@ -1,0 +1,94 @@
+"""Migrations and models agree, both ways and on both databases."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from app.db import migrate
+from app.db.models import Base
+from tests.conftest import BACKENDS
+from tests.support.servers import scratch_database, short_folder
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty database."""
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            yield stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+        else:
+            yield f"sqlite:///{stack.enter_context(short_folder())}/tms.sqlite3"
+
+
+def tables(database_url: str) -> set[str]:
+    engine = create_engine(database_url)
+    try:
+        return set(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def test_up_down_and_up_again(database_url: str) -> None:
+    assert not migrate.is_current(database_url)
+    migrate.upgrade(database_url)
+    assert migrate.is_current(database_url)
+    assert tables(database_url) == {*Base.metadata.tables, "alembic_version"}
+    migrate.downgrade(database_url, "base")
+    assert migrate.current(database_url) is None
+    assert tables(database_url) == {"alembic_version"}
+    migrate.upgrade(database_url)
+    assert migrate.is_current(database_url)
+
+
+def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:
+    """After a change of the models: `make migration m="what it does"`."""
+    migrate.upgrade(database_url)
+    assert migrate.differences(database_url) == []
+
+
+def test_an_upgrade_to_where_it_is_changes_nothing(database_url: str) -> None:
+    migrate.upgrade(database_url)
+    migrate.upgrade(database_url)
+    assert migrate.is_current(database_url)
+
+
+def test_processes_that_start_together_migrate_once(database_url: str) -> None:
+    """Each waits for the one that came first, and finds it done (contract: any number of processes)."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=migrate.upgrade, args=(database_url,)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    assert migrate.is_current(database_url)
+
+
+def test_a_failing_migration_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_connection: object) -> None:
+        raise migrate.MigrationError("as the test wished")
+
+    monkeypatch.setattr(migrate, "_check_references", fail)
+    with pytest.raises(migrate.MigrationError):
+        migrate.upgrade(database_url)
+    assert tables(database_url) == set()
+
+
+def test_rows_that_refer_to_nothing_are_refused() -> None:
+    """SQLite builds an altered table anew with foreign keys off, so they are checked at the end."""
+    with short_folder() as folder:
+        database_url = f"sqlite:///{folder}/tms.sqlite3"
+        migrate.upgrade(database_url)
+        engine = create_engine(database_url)
+        with engine.begin() as connection:
+            connection.execute(
+                text("INSERT INTO domains (account_id, name, creation_time) VALUES (1, 'x', '2026-01-01')")
+            )
+        engine.dispose()
+        with pytest.raises(migrate.MigrationError, match="1 rows would refer to nothing, the first in table domains"):
+            migrate.upgrade(database_url)
