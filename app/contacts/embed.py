@@ -1,0 +1,72 @@
+"""The contacts of several lists at once, for `expand=contacts` (decisions: 4: a fixed number of queries)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Row, func, literal, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from app.contacts.read import contact_shape
+from app.db.models import Contact, List
+from app.db.types import UtcDateTime
+from app.lists.fields import ListSpec
+from app.lists.paths import contacts_path
+from app.query.compile import cut
+from app.query.conditions import Query
+from app.query.links import envelope
+from app.query.reader import Shape, columns, renderer
+
+BEFORE_ALL = literal(datetime(1970, 1, 1, tzinfo=UTC), UtcDateTime())
+
+
+def contacts_of_lists(session: Session, lists: Collection[ListSpec], zone: ZoneInfo | None) -> dict[int, Any]:
+    """List id -> the envelope of the first default page of its contacts: one statement for all lists."""
+    query = Query(zone=zone)
+    shapes = {lst.id: contact_shape(lst.value_fields) for lst in lists}
+    by_list: dict[int, list[Row[Any]]] = {list_id: [] for list_id in shapes}
+    for row in _newest(session, shapes, query) if shapes else ():
+        by_list[row.list_id].append(row)
+    return {list_id: _envelope(shapes[list_id], list_id, rows, query) for list_id, rows in by_list.items()}
+
+
+def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collection[Row[Any]]:
+    """The newest contacts of each list, up to the page's limit and one more.
+
+    Where a list has more than that, the last of them is its edge: the index that serves the page of one list finds
+    the edge and then the contacts from there on, so that the size of a list does not matter.
+    """
+    # Shapes differ in their list fields alone, which all come from the last column: the widest serves every list.
+    widest = max(shapes.values(), key=lambda shape: len(shape.properties))
+    inner, edge = aliased(Contact), aliased(Contact)
+    edge_id = (
+        select(inner.id)
+        .where(inner.list_id == List.id)
+        .order_by(inner.creation_time.desc(), inner.id.desc())
+        .offset(query.limit)
+        .limit(1)
+        .scalar_subquery()
+    )
+    edges = select(List.id.label("list_id"), edge_id.label("contact_id")).where(List.id.in_(shapes)).cte("edges")
+    statement = (
+        columns(widest, query)
+        .join(edges, edges.c.list_id == Contact.list_id)
+        .outerjoin(edge, edge.id == edges.c.contact_id)
+        .where(
+            tuple_(Contact.creation_time, Contact.id)
+            >= tuple_(func.coalesce(edge.creation_time, BEFORE_ALL), func.coalesce(edge.id, 0))
+        )
+        .order_by(*widest.order_by)
+    )
+    return session.execute(statement).all()
+
+
+def _envelope(shape: Shape, list_id: int, rows: list[Row[Any]], query: Query) -> dict[str, Any]:
+    page, has_next = cut(rows, query)
+    show = renderer(shape, query)
+    body = envelope(contacts_path(list_id), query, size=len(page), has_next=has_next)
+    body["_embedded"] = {"contacts": [show(row) for row in page]}
+    return body

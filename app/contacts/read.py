@@ -1,0 +1,157 @@
+"""Reading contacts (specification: Contact; decisions: 4 and 5). What a contact has depends on its list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
+from sqlalchemy.orm import Session
+
+from app.contacts.subscriptions import KEYS, KINDS, Kind
+from app.db.json_index import contains
+from app.db.models import BlockedAddress, Contact
+from app.errors import ServiceError
+from app.lists.fields import FieldSpec, ListSpec, ValueType
+from app.lists.paths import contact_path, list_path
+from app.query import fields as query_fields
+from app.query.conditions import Condition, Equals, Query
+from app.query.fields import Filter, Resource
+from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
+
+FILTER_KINDS = {
+    ValueType.DATE: query_fields.Kind.DATE,
+    ValueType.DATE_OR_DATETIME: query_fields.Kind.DATETIME,
+    ValueType.NUMBER: query_fields.Kind.FLOAT,
+}
+"""How values of list fields are compared; all others as strings."""
+EXACT_INTEGERS = 2**53
+"""Up to here a JSON number and the float that a filter gives are the same."""
+
+
+def _blocked(kind: Kind) -> ColumnElement[bool]:
+    """Whether the account has blocked the contact's address."""
+    statement = select(literal(1)).where(
+        BlockedAddress.account_id == Contact.account_id,
+        BlockedAddress.kind == kind,
+        BlockedAddress.address == KEYS[kind],
+    )
+    return statement.correlate(Contact).exists()
+
+
+def _bits(email: Any, mobile: Any) -> ColumnElement[int]:
+    """Two conditions as one number, because a property comes from one column."""
+    return case((email, 1), else_=0) + case((mobile, 2), else_=0)
+
+
+def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
+    return {"email": bool(bits & 1), "mobile": bool(bits & 2)}
+
+
+BLOCKED = {kind: _blocked(kind) for kind in KINDS}
+ATTRIBUTES: dict[str, Property] = {
+    "id": Property(Contact.id),
+    "list_id": Property(Contact.list_id),
+    "creation_time": Property(Contact.creation_time, as_timestamp),
+    "last_modified_time": Property(Contact.last_modified_time, as_timestamp),
+    "email": Property(Contact.email),
+    "mobile": Property(Contact.mobile),
+    "subscribed": Property(_bits(Contact.subscribed_email, Contact.subscribed_mobile), _by_kind),
+    "blocked": Property(_bits(BLOCKED["email"], BLOCKED["mobile"]), _by_kind),
+    "is_active": Property(Contact.is_active),
+    "double_opt_in": Property(Contact.double_opt_in),
+    "double_opt_in_time": Property(Contact.double_opt_in_time, as_timestamp),
+}
+ATTRIBUTE_FILTERS: dict[str, tuple[query_fields.Kind, Any]] = {
+    "id": (query_fields.Kind.INTEGER, Contact.id),
+    "email": (query_fields.Kind.EMAIL, Contact.email_key),
+    "mobile": (query_fields.Kind.STRING, Contact.mobile),
+    "creation_time": (query_fields.Kind.TIMESTAMP, Contact.creation_time),
+    "last_modified_time": (query_fields.Kind.TIMESTAMP, Contact.last_modified_time),
+    "is_active": (query_fields.Kind.BOOLEAN, Contact.is_active),
+    "double_opt_in": (query_fields.Kind.BOOLEAN, Contact.double_opt_in),
+    "double_opt_in_time": (query_fields.Kind.TIMESTAMP, Contact.double_opt_in_time),
+    "subscribed.email": (query_fields.Kind.BOOLEAN, Contact.subscribed_email),
+    "subscribed.mobile": (query_fields.Kind.BOOLEAN, Contact.subscribed_mobile),
+    "subscribed": (query_fields.Kind.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
+    "blocked.email": (query_fields.Kind.BOOLEAN, BLOCKED["email"]),
+    "blocked.mobile": (query_fields.Kind.BOOLEAN, BLOCKED["mobile"]),
+    "blocked": (query_fields.Kind.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
+}
+"""Filter name -> its kind and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
+one is blocked (decisions: 4)."""
+
+
+@lru_cache(maxsize=512)
+def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
+    """How contacts of a list with these fields are queried and shown: attributes, then one property per field."""
+    values = {field.key: Property(Contact.values, _value_of(field.key)) for field in value_fields}
+    filters = {name: Filter(name, kind) for name, (kind, _) in ATTRIBUTE_FILTERS.items()}
+    filters |= {field.key: Filter(field.key, _filter_kind(field)) for field in value_fields}
+    compared = {name: column for name, (_, column) in ATTRIBUTE_FILTERS.items()}
+    compared |= {field.key: _compared(field) for field in value_fields}
+    properties = {**ATTRIBUTES, **values}
+    return Shape(
+        resource=Resource(name="contact", collection="contacts", filters=filters, fields=tuple(properties)),
+        properties=properties,
+        keys=(Contact.id, Contact.list_id),
+        links=_links,
+        order_by=(Contact.creation_time.desc(), Contact.id.desc()),
+        filters=compared,
+    )
+
+
+def page_contacts(session: Session, lst: ListSpec, query: Query) -> Page:
+    """A page of the list's contacts, in one statement."""
+    found = [condition for one in query.conditions for condition in _indexed(session, lst, one)]
+    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *found)
+
+
+def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
+    """Raises `not_found` unless the list has the contact."""
+    found = session.execute(select(Contact.id).where(Contact.list_id == lst.id, Contact.id == contact_id))
+    if found.one_or_none() is None:
+        raise ServiceError("not_found")
+
+
+def get_contact(session: Session, lst: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
+    """One contact of the list. Raises `not_found`."""
+    shape = contact_shape(lst.value_fields)
+    found = read_one(session, shape, query, Contact.list_id == lst.id, Contact.id == contact_id)
+    if found is None:
+        raise ServiceError("not_found")
+    return found
+
+
+def _links(row: Row[Any]) -> dict[str, Any]:
+    return {"self": {"href": contact_path(row.list_id, row.id)}, "list": {"href": list_path(row.list_id)}}
+
+
+def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:
+    """The value of one field, null where there is none; dates and times of list fields are never shifted."""
+    return lambda values, _zone: values.get(key)
+
+
+def _filter_kind(field: FieldSpec) -> query_fields.Kind:
+    return FILTER_KINDS.get(field.value_type, query_fields.Kind.STRING)
+
+
+def _compared(field: FieldSpec) -> ColumnElement[Any]:
+    """The value as the type that filters compare with."""
+    member: Any = Contact.values[field.key]
+    found: ColumnElement[Any] = member.as_float() if field.value_type is ValueType.NUMBER else member.as_string()
+    return found
+
+
+def _indexed(session: Session, lst: ListSpec, condition: Condition) -> list[ColumnElement[bool]]:
+    """For a list field that must equal one value: a condition that finds it by index, where there is such an index."""
+    name = condition.filter.name
+    if condition.op != "eq" or name in ATTRIBUTES or len(condition.alternatives) != 1:
+        return []
+    (alternative,) = condition.alternatives
+    value = alternative.value if isinstance(alternative, Equals) else None
+    is_exact = isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS)
+    is_field = any(field.key == name for field in lst.value_fields)
+    return contains(session, Contact.values, {name: value}) if is_exact and is_field else []

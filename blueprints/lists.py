@@ -1,0 +1,47 @@
+"""`/v1/lists`: the account's lists."""
+
+from __future__ import annotations
+
+from flask import Response
+from flask.views import MethodView
+
+from app.http.api import Blueprint
+from app.http.collections import collection_response, query_pairs
+from app.http.context import principal, services
+from app.http.docs import collection_parameters, instance_parameters
+from app.http.paths import path_id
+from app.http.responses import json_response
+from app.lists.read import LISTS, page_lists, require_list, show_list
+from app.query.grammar import parse_collection, parse_instance
+from schemas.lists import ListCollectionSchema, ListSchema
+
+blp = Blueprint("lists", __name__, url_prefix="/v1/lists", description="Lists of contacts")
+
+
+@blp.route("")
+class Lists(MethodView):
+    """The account's lists."""
+
+    @blp.scope("list.view")
+    @blp.describe(returns=ListCollectionSchema, query=collection_parameters(LISTS.resource))
+    def get(self) -> Response:
+        """A page of lists, newest first."""
+        query = parse_collection(query_pairs(), LISTS.resource)
+        with services().database.read() as session:
+            page = page_lists(session, principal().account_id, query)
+        return collection_response(LISTS.resource, query, page)
+
+
+@blp.route("/<list_id>")
+class List(MethodView):
+    """One list."""
+
+    @blp.scope("list.view")
+    @blp.describe(returns=ListSchema, query=instance_parameters(LISTS.resource))
+    def get(self, list_id: str) -> Response:
+        """The list."""
+        with services().database.read() as session:
+            require_list(session, principal().account_id, path_id(list_id))
+            query = parse_instance(query_pairs(), LISTS.resource)
+            found = show_list(session, principal().account_id, path_id(list_id), query)
+        return json_response(found)

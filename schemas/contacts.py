@@ -1,0 +1,142 @@
+"""Contacts: what clients write, checked against the fields of the list, and what they see (specification: Contact)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from marshmallow import INCLUDE, RAISE, Schema, fields
+
+from app.contacts.values import InvalidValue, clean_value
+from app.lists.fields import FieldSpec, ListSpec
+from schemas.base import CodeSchema, problem
+from schemas.fields import Array, Boolean, Integer, Object
+from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+
+MOST_CONTACTS = 1000
+"""Contacts in one bulk request (specification: Limits)."""
+
+EMAIL = FieldSpec(0, "email", "Email", "Email")
+MOBILE = FieldSpec(0, "mobile", "Mobile Phone", "Mobile Phone")
+
+
+class Value(fields.Field[Any]):
+    """The value of a list field, checked by the field's type; null is no value."""
+
+    def __init__(self, spec: FieldSpec, **options: Any) -> None:
+        super().__init__(allow_none=True, **options)
+        self.spec = spec
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> Any:
+        try:
+            return clean_value(self.spec, value)
+        except InvalidValue as error:
+            raise problem(error.code, error.detail) from None
+
+
+class SubscribedSchema(CodeSchema):
+    """Which addresses are subscribed."""
+
+    email = Boolean()
+    mobile = Boolean()
+
+
+class ContactWriteSchema(CodeSchema):
+    """The attributes that a client writes, besides one per list field under its key."""
+
+    class Meta:
+        """For the description alone; requests are checked against the list's own fields."""
+
+        unknown = INCLUDE
+
+    email = Value(EMAIL, metadata={"type": "string"})
+    mobile = Value(MOBILE, metadata={"type": "string"})
+    subscribed = Object(SubscribedSchema)
+    is_active = Boolean()
+    double_opt_in = Boolean()
+
+
+class ContactsWriteSchema(CodeSchema):
+    """The multiple form."""
+
+    contacts = Array(fields.Nested(ContactWriteSchema), most=MOST_CONTACTS, required=True)
+
+
+class ContactUpdateSchema(ContactWriteSchema):
+    """One element of a bulk update."""
+
+    id = Integer(required=True)
+
+
+class ContactsUpdateSchema(CodeSchema):
+    """A bulk update."""
+
+    contacts = Array(fields.Nested(ContactUpdateSchema), most=MOST_CONTACTS, required=True)
+
+
+@lru_cache(maxsize=512)
+def _element_schema(value_fields: tuple[FieldSpec, ...], ignored_keys: frozenset[str], with_id: bool) -> Schema:
+    base = ContactUpdateSchema if with_id else ContactWriteSchema
+    declared: dict[str, Any] = {key: fields.Raw(allow_none=True) for key in ignored_keys}
+    declared |= {spec.key: Value(spec) for spec in value_fields}
+    known = {name: field for name, field in declared.items() if name not in base._declared_fields}
+    return base.from_dict(known)(unknown=RAISE)
+
+
+def contact_schema(lst: ListSpec) -> Schema:
+    """What may be written to one contact of the list: unknown attributes are errors, ignored ones are let through."""
+    return _element_schema(lst.value_fields, lst.ignored_keys, with_id=False)
+
+
+def contacts_schema(lst: ListSpec, *, with_id: bool) -> Schema:
+    """A `contacts` array of such contacts, for an update each with its id (specification: Contacts, rule 1)."""
+    element = _element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id)
+    return CodeSchema.from_dict({"contacts": Array(fields.Nested(element), most=MOST_CONTACTS, required=True)})()
+
+
+class ContactFlagsSchema(Schema):
+    """One flag per address."""
+
+    email = fields.Boolean(required=True)
+    mobile = fields.Boolean(required=True)
+
+
+class ContactLinksSchema(SelfLinksSchema):
+    """The links of a contact."""
+
+    list = fields.Nested(LinkSchema, required=True)
+
+
+class ContactSchema(Schema):
+    """A contact. Besides these it has one property per list field, under the field's key."""
+
+    class Meta:
+        """The list fields."""
+
+        unknown = INCLUDE
+
+    id = fields.Integer()
+    list_id = fields.Integer()
+    creation_time = fields.String()
+    last_modified_time = fields.String()
+    email = fields.String(allow_none=True)
+    mobile = fields.String(allow_none=True)
+    subscribed = fields.Nested(ContactFlagsSchema)
+    blocked = fields.Nested(ContactFlagsSchema)
+    is_active = fields.Boolean()
+    double_opt_in = fields.Boolean()
+    double_opt_in_time = fields.String(allow_none=True)
+    _links = fields.Nested(ContactLinksSchema, required=True)
+
+
+class ContactItemsSchema(Schema):
+    """The items of a page of contacts."""
+
+    contacts = fields.List(fields.Nested(ContactSchema), required=True)
+
+
+class ContactCollectionSchema(EnvelopeSchema):
+    """A page of contacts."""
+
+    _embedded = fields.Nested(ContactItemsSchema, required=True)
