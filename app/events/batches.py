@@ -181,7 +181,7 @@ def _lease(transaction: Transaction, webhook: Webhook, payloads: list[str], bega
         claim=webhook.worker,
         batch_id=webhook.batch_id or "",
         payloads=payloads,
-        stored_secrets=list(transaction.execute(signers.order_by(WebhookSecret.id)).tuples()),
+        stored_secrets=[(key_id, stored) for key_id, stored in transaction.execute(signers.order_by(WebhookSecret.id))],
     )
 
 

@@ -86,6 +86,12 @@ class WebhookClient:
         for connection in busy:
             connection.cut()
 
+    def close(self) -> None:
+        """Closes the connections that are kept."""
+        with self._lock:
+            while self._idle:
+                self._idle.popitem()[1].close()
+
     def _exchange(self, webhook_id: int, connection: Connection, body: bytes, headers: Mapping[str, str]) -> Answer:
         with self._lock:
             self._busy.add(connection)
@@ -96,8 +102,8 @@ class WebhookClient:
             if not kept:
                 connection.connect()
                 began = now()
-            response = self._response(connection, body, headers)
-            detail, reusable = _rest(connection, response)
+            with self._response(connection, body, headers) as response:
+                detail, reusable = _rest(connection, response)
             return Answer(response.status, detail, began)
         except (OSError, http.client.HTTPException, ValueError) as error:
             if kept and isinstance(error, CLOSED):
@@ -113,8 +119,8 @@ class WebhookClient:
                 connection.request("POST", connection.target.path, body, dict(headers))
             try:
                 response = connection.getresponse()
-            except (OSError, http.client.HTTPException):
-                if connection.was_cut:
+            except (OSError, http.client.HTTPException) as error:
+                if connection.was_cut or isinstance(error, TimeoutError):
                     raise TimeoutError(f"no answer in {self._read_timeout:g} s") from None
                 raise
         if connection.was_cut:  # the end of the stream then passes for the end of the headers

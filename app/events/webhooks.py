@@ -117,6 +117,8 @@ def rotate_secret(
 
 def remove_secret(transaction: Transaction, webhook: Webhook, key_id: str) -> None:
     """Ends a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
+    # Two operators who each remove another secret must not leave none.
+    transaction.execute(select(Webhook.id).where(Webhook.id == webhook.id).with_for_update(key_share=True))
     found = _secret(transaction, webhook, key_id)
     if found is None:
         raise ServiceError("invalid_id", field="id", detail=f"the webhook has no secret {key_id!r}")
@@ -144,7 +146,7 @@ def pending_events(session: Session, account_id: int) -> dict[int, int]:
         .where(Webhook.account_id == account_id)
         .group_by(Event.webhook_id)
     )
-    return dict(session.execute(statement).tuples().all())
+    return dict(session.execute(statement).all())
 
 
 def deliveries(session: Session, webhook: Webhook, limit: int) -> list[WebhookAttempt]:

@@ -1,0 +1,119 @@
+"""Fixtures of the background work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, func, select, update
+
+from app.clock import now, this_second
+from app.db.models import Account, Event, Webhook, WebhookAttempt
+from app.events.outbox import record
+from app.events.webhooks import create_webhook
+from app.services import Services, make_services
+from app.settings import Settings
+from tests.support.tenants import unique
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A registered webhook, and what the database knows of it."""
+
+    services: Services
+    account_id: int
+    id: int
+
+    @property
+    def row(self) -> Webhook | None:
+        """The webhook, or None once it is deleted."""
+        with self.services.database.read() as session:
+            return session.get(Webhook, self.id)
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait."""
+        with self.services.database.read() as session:
+            counted = select(func.count()).select_from(Event).where(Event.webhook_id == self.id)
+            return session.execute(counted).scalar_one()
+
+    @property
+    def attempts(self) -> list[WebhookAttempt]:
+        """The log of requests, oldest first."""
+        with self.services.database.read() as session:
+            statement = select(WebhookAttempt).where(WebhookAttempt.webhook_id == self.id)
+            return list(session.scalars(statement.order_by(WebhookAttempt.id)))
+
+    def happen(self, *numbers: int) -> None:
+        """Records events that are told apart by their number."""
+        with self.services.database.write() as transaction:
+            record(transaction, self.account_id, [{"n": number} for number in numbers])
+
+    def set(self, **values: Any) -> None:
+        """Sets columns of the webhook; by default it becomes due at once."""
+        with self.services.database.write() as transaction:
+            changes = values or {"due_time": now()}
+            transaction.execute(update(Webhook).where(Webhook.id == self.id).values(**changes))
+
+
+AddHook = Callable[..., Hook]
+
+
+@pytest.fixture(scope="session")
+def services(settings: Settings) -> Iterator[Services]:
+    """The parts of a worker's process; background work needs no Flask."""
+    made = make_services(settings)
+    yield made
+    made.database.close()
+    made.redis.close()
+
+
+@pytest.fixture
+def account_id(services: Services) -> int:
+    """A new account, in a database in which no other test's webhook waits."""
+    with services.database.write() as transaction:
+        transaction.execute(delete(Webhook))
+    return new_account(services)
+
+
+@pytest.fixture
+def other_id(services: Services) -> int:
+    """Another new account."""
+    return new_account(services)
+
+
+def new_account(services: Services) -> int:
+    """A new account's id."""
+    moment = this_second()
+    with services.database.write() as transaction:
+        account = Account(name=unique("account"), creation_time=moment, last_modified_time=moment)
+        transaction.add(account)
+        transaction.flush()
+        return account.id
+
+
+@pytest.fixture
+def add_hook(services: Services, account_id: int) -> AddHook:
+    """`add_hook(url)` registers a webhook of the account, or of another one."""
+    own_account_id = account_id
+
+    def add(url: str, *signers: tuple[str, str], account_id: int = own_account_id) -> Hook:
+        with services.database.write() as transaction:
+            made = create_webhook(transaction, services.settings, account_id, url, signers or [("k1", SECRET)])
+        return Hook(services, account_id, made.id)
+
+    return add
+
+
+def changed(services: Services, **settings: Any) -> Services:
+    """The same services under other settings, with a `stopping` of their own."""
+    return Services(
+        settings=replace(services.settings, **settings),
+        database=services.database,
+        redis=services.redis,
+        wake_ups=services.wake_ups,
+    )

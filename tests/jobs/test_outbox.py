@@ -1,0 +1,163 @@
+"""Events and triggers are rows of the transaction of the change (decisions: 9; specification: Other behaviours, 3)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from app.automations.triggers import fire
+from app.db.models import Event, TriggerFiring
+from app.events import batches
+from app.events.outbox import record, record_many
+from app.events.webhooks import delete_webhook, find_webhook
+from app.services import Services
+from tests.jobs.conftest import AddHook
+from tests.support.statements import StatementCounter
+
+ONE, TWO = "http://127.0.0.1:9/one", "http://127.0.0.1:9/two"
+
+
+def verbs(counted: StatementCounter) -> list[str]:
+    """The kinds of the statements sent, without the begin that SQLite needs."""
+    found = [statement.split()[0] for statement in counted.statements]
+    return [verb for verb in found if verb != "BEGIN"]
+
+
+def stored(services: Services, webhook_id: int) -> list[Any]:
+    """The payloads that wait for a webhook, in order."""
+    with services.database.read() as session:
+        texts = session.scalars(select(Event.payload).where(Event.webhook_id == webhook_id).order_by(Event.id))
+        return [orjson.loads(text) for text in texts]
+
+
+def test_every_webhook_of_the_account_gets_every_event_in_order(
+    services: Services, account_id: int, other_id: int, add_hook: AddHook, count_statements: Callable[[], Any]
+) -> None:
+    hooks = [add_hook(ONE), add_hook(TWO)]
+    foreign = add_hook(ONE, account_id=other_id)
+    payloads: list[dict[str, Any]] = [{"n": number, "text": 'ü"\n'} for number in range(50)]
+    with services.database.write() as transaction, count_statements() as counted:
+        record(transaction, account_id, payloads)
+    assert verbs(counted) == ["SELECT", "INSERT"]
+    assert [stored(services, hook.id) for hook in hooks] == [payloads, payloads]
+    assert stored(services, foreign.id) == []
+
+
+def test_events_of_several_accounts_take_one_select_and_one_insert(
+    services: Services, account_id: int, other_id: int, add_hook: AddHook, count_statements: Callable[[], Any]
+) -> None:
+    own, foreign = add_hook(ONE), add_hook(ONE, account_id=other_id)
+    with services.database.write() as transaction, count_statements() as counted:
+        record_many(transaction, {account_id: [{"n": 1}, {"n": 2}], other_id: [{"n": 3}]})
+    assert verbs(counted) == ["SELECT", "INSERT"]
+    assert stored(services, own.id) == [{"n": 1}, {"n": 2}]
+    assert stored(services, foreign.id) == [{"n": 3}]
+
+
+def test_an_account_without_webhooks_writes_nothing(
+    services: Services, account_id: int, count_statements: Callable[[], Any]
+) -> None:
+    with services.database.write() as transaction, count_statements() as counted:
+        record(transaction, account_id, [{"n": 1}])
+    assert verbs(counted) == ["SELECT"]
+
+
+def test_no_events_are_no_statement(services: Services, account_id: int, count_statements: Callable[[], Any]) -> None:
+    with services.database.write() as transaction, count_statements() as counted:
+        record_many(transaction, {account_id: []})
+    assert verbs(counted) == []
+
+
+def test_a_change_that_fails_leaves_no_event_and_no_trigger(
+    services: Services, account_id: int, add_hook: AddHook
+) -> None:
+    hook = add_hook(ONE)
+
+    def change() -> None:
+        with services.database.write() as transaction:
+            record(transaction, account_id, [{"n": 1}])
+            fire(transaction, account_id, "created", [(1, 2)])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert stored(services, hook.id) == []
+    assert fired(services, account_id) == []
+
+
+def test_events_go_only_to_webhooks_that_existed_when_they_happened(
+    services: Services, account_id: int, add_hook: AddHook
+) -> None:
+    early = add_hook(ONE)
+    early.happen(1)
+    late = add_hook(TWO)
+    early.happen(2)
+    assert stored(services, early.id) == [{"n": 1}, {"n": 2}]
+    assert stored(services, late.id) == [{"n": 2}]
+
+
+def test_deleting_a_webhook_does_not_fail_a_change_that_writes_its_events(
+    services: Services, account_id: int, add_hook: AddHook
+) -> None:
+    hook = add_hook(ONE)
+    started, done = threading.Event(), threading.Event()
+
+    def delete() -> None:
+        started.set()
+        with services.database.write() as transaction:
+            delete_webhook(transaction, find_webhook(transaction, account_id, ONE))
+        done.set()
+
+    with services.database.write() as transaction:
+        record(transaction, account_id, [{"n": 1}])
+        thread = threading.Thread(target=delete)
+        thread.start()
+        assert started.wait(5)
+        record(transaction, account_id, [{"n": 2}])
+        assert not done.is_set()
+    thread.join(20)
+    assert done.is_set()
+    assert hook.row is None
+
+
+def test_a_change_under_way_does_not_hide_the_webhook_from_dispatch(
+    services: Services, account_id: int, add_hook: AddHook
+) -> None:
+    if not services.database.is_postgresql:
+        return  # one writer at a time: there is no such moment
+    hook = add_hook(ONE)
+    hook.happen(1)
+    with services.database.write() as transaction:
+        record(transaction, account_id, [{"n": 2}])
+        batch = batches.claim(services)
+    assert batch is not None
+    assert batch.payloads == ['{"n":1}']
+
+
+def fired(services: Services, account_id: int) -> list[tuple[str, int, int]]:
+    """Action, list and contact of the account's triggers, in order."""
+    with services.database.read() as session:
+        columns = select(TriggerFiring.action, TriggerFiring.list_id, TriggerFiring.contact_id)
+        statement = columns.where(TriggerFiring.account_id == account_id).order_by(TriggerFiring.id)
+        return [(action, list_id, contact_id) for action, list_id, contact_id in session.execute(statement)]
+
+
+def test_triggers_fire_once_per_contact_in_one_statement(
+    services: Services, account_id: int, count_statements: Callable[[], Any]
+) -> None:
+    with services.database.write() as transaction, count_statements() as counted:
+        fire(transaction, account_id, "created", [(1, 10), (1, 11), (2, 12)])
+        fire(transaction, account_id, "updated", [(1, 10)])
+        fire(transaction, account_id, "updated", [])
+    assert verbs(counted) == ["INSERT", "INSERT"]
+    assert fired(services, account_id) == [
+        ("created", 1, 10),
+        ("created", 1, 11),
+        ("created", 2, 12),
+        ("updated", 1, 10),
+    ]

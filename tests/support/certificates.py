@@ -1,0 +1,56 @@
+"""A certificate authority of the tests, for real TLS on the loopback address."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from app.clock import now
+
+
+class Authority:
+    """Signs certificates for host names; `trust` is a context that believes it and nobody else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test Authority")])
+        constraints = x509.BasicConstraints(ca=True, path_length=0)
+        certificate = self._builder(self._name, self._key).add_extension(constraints, critical=True)
+        self._pem = certificate.sign(self._key, SHA256()).public_bytes(Encoding.PEM).decode()
+
+    @property
+    def trust(self) -> ssl.SSLContext:
+        """For clients."""
+        return ssl.create_default_context(cadata=self._pem)
+
+    def server(self, host: str) -> ssl.SSLContext:
+        """For a server of that name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+        names = x509.SubjectAlternativeName([x509.DNSName(host)])
+        certificate = self._builder(name, key).add_extension(names, critical=False).sign(self._key, SHA256())
+        path = self._folder / f"{host}.pem"
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        return context
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now() - timedelta(days=1))
+            .not_valid_after(now() + timedelta(days=1))
+        )

@@ -1,0 +1,106 @@
+"""A real HTTP server on the loopback address that keeps what is posted to it and answers as its script says."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import orjson
+
+from app.clock import now
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One request."""
+
+    time: datetime
+    path: str
+    headers: Message
+    body: bytes
+    client_port: int
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events of the body."""
+        found: list[dict[str, Any]] = orjson.loads(self.body)["events"]
+        return found
+
+
+@dataclass
+class Reply:
+    """An answer; with a gate it is held back until the gate is set."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    gate: threading.Event | None = None
+
+
+class Receiver:
+    """The server; `with Receiver() as receiver`. The last reply of the script stays."""
+
+    def __init__(self, *replies: Reply | int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        self.hits: list[Hit] = []
+        self._replies = [one if isinstance(one, Reply) else Reply(one) for one in replies] or [Reply()]
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer((host, 0), self._handler())
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}/in"
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+
+    def __enter__(self) -> Receiver:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All events received, in order."""
+        return [event for hit in self.hits for event in hit.events]
+
+    def _take(self, hit: Hit) -> Reply:
+        with self._lock:
+            self.hits.append(hit)
+            return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                with suppress(OSError):  # a client may have given up
+                    self._serve()
+
+            def _serve(self) -> None:
+                moment = now()
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                reply = receiver._take(Hit(moment, self.path, self.headers, body, self.client_address[1]))
+                if reply.gate:
+                    reply.gate.wait(30)
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                if "Connection" in reply.headers:
+                    self.close_connection = True
+                self.send_header("Content-Length", str(len(reply.body)))
+                self.end_headers()
+                self.wfile.write(reply.body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler

@@ -1,0 +1,56 @@
+"""The signature header (decisions: 9): built here, verified with PyJWT, as a receiver would."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+import jwt
+import pytest
+
+from app.clock import this_second
+from app.events.signing import signature_header
+
+K1, K2 = "1" * 32, "2" * 40
+BODY = '{"events":[{"event":"créé"}]}'.encode()
+
+
+def header(now: datetime | None = None, body: bytes = BODY) -> str:
+    return signature_header(
+        [("k1", K1), ("k2", K2)],
+        issuer="https://api.example.com",
+        webhook_id=12,
+        batch_id="b-1",
+        body=body,
+        now=now or this_second(),
+    )
+
+
+def test_one_jwt_per_secret_each_named_by_its_key_id() -> None:
+    first, second = header().split(",")
+    assert jwt.get_unverified_header(first) == {"alg": "HS256", "typ": "JWT", "kid": "k1"}
+    assert jwt.get_unverified_header(second) == {"alg": "HS256", "typ": "JWT", "kid": "k2"}
+    assert jwt.decode(first, K1, algorithms=["HS256"]) == jwt.decode(second, K2, algorithms=["HS256"])
+
+
+def test_claims_name_issuer_webhook_batch_times_and_the_hash_of_the_body() -> None:
+    moment = this_second()
+    claims = jwt.decode(header(moment).split(",")[0], K1, algorithms=["HS256"], issuer="https://api.example.com")
+    assert claims == {
+        "iss": "https://api.example.com",
+        "sub": "12",
+        "iat": int(moment.timestamp()),
+        "exp": int(moment.timestamp()) + 300,
+        "jti": "b-1",
+        "body_sha256": hashlib.sha256(BODY).hexdigest(),
+    }
+
+
+def test_another_secret_does_not_verify() -> None:
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.decode(header().split(",")[0], K2, algorithms=["HS256"])
+
+
+def test_signatures_end_after_five_minutes() -> None:
+    with pytest.raises(jwt.ExpiredSignatureError):
+        jwt.decode(header(this_second() - timedelta(seconds=301)).split(",")[0], K1, algorithms=["HS256"])
