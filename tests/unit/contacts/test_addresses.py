@@ -1,0 +1,108 @@
+"""Email addresses and mobile numbers (decisions: 5)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.addresses import domain_of, email_key, is_valid_email, is_valid_mobile
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "ann@example.com",
+        "ann+tag@example.com",
+        "o'neil@example.com",
+        "a@host.example",
+        "a@host.test",
+        "a@host.invalid",
+        "a@host.local",
+        "a@bücher.example",
+        "jürgen@example.com",
+        "x" * 242 + "@example.com",
+    ],
+)
+def test_valid_emails(email: str) -> None:
+    assert is_valid_email(email)
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "",
+        "plain",
+        "@example.com",
+        "a@",
+        "a b@example.com",
+        "a@b@example.com",
+        "a@localhost",
+        "a@example",
+        "a@example..com",
+        "a@-example.com",
+        "a@[127.0.0.1]",
+        '"a b"@example.com',
+        "Ann <ann@example.com>",
+        "ann@example.com\n",
+        " ann@example.com",
+        "ann@example.com\x00",
+        "x" * 243 + "@example.com",
+        "\ud800@example.com",
+    ],
+)
+def test_invalid_emails(email: str) -> None:
+    assert not is_valid_email(email)
+
+
+def test_emails_compare_without_regard_to_case() -> None:
+    assert email_key("Ann.Lee@EXAMPLE.com") == email_key("ann.lee@example.COM") == "ann.lee@example.com"
+
+
+@pytest.mark.parametrize(
+    ("email", "domain"),
+    [
+        ("ann@Example.COM", "example.com"),
+        ("ann@Bücher.example", "xn--bcher-kva.example"),
+        ("ann@XN--BCHER-KVA.example", "xn--bcher-kva.example"),
+        ("odd@a..b", "a..b"),
+    ],
+)
+def test_domains_compare_in_their_ascii_form(email: str, domain: str) -> None:
+    assert domain_of(email) == domain
+
+
+@pytest.mark.parametrize("mobile", ["61411111111", "12025550123", "447400123456", "491711234567", "390612345678"])
+def test_valid_mobiles(mobile: str) -> None:
+    assert is_valid_mobile(mobile)
+
+
+@pytest.mark.parametrize(
+    "mobile",
+    [
+        "",
+        "+61411111111",
+        "0411111111",
+        "610411111111",
+        "61 411 111 111",
+        "61-411-111-111",
+        "mobile",
+        "6141111",
+        "6141111111111111",
+        "1202555012",
+        "120255501234",
+        "99912345678",
+        "٦١٤١١١١١١١١",
+        "61411111111\n",
+    ],
+)
+def test_invalid_mobiles(mobile: str) -> None:
+    assert not is_valid_mobile(mobile)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_judged(text: str) -> None:
+    assert is_valid_email(text) in (True, False)
+    assert is_valid_mobile(text) in (True, False)
+    assert email_key(email_key(text)) == email_key(text) or not is_valid_email(text)
+    domain_of(text)

@@ -1,0 +1,78 @@
+"""Field types, the key rule and reserved keys (specification: Contact, list field key rule; decisions: 5)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.lists.fields import FIELD_TYPES, RESERVED_KEYS, FieldSpec, ListSpec, field_key, is_reserved
+
+MOMENT = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def a_list(*fields: FieldSpec) -> ListSpec:
+    return ListSpec(1, 1, "List", False, False, (), MOMENT, MOMENT, fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("Reply-To", "reply_to"),
+        ("First Name", "first_name"),
+        ("Postcode or ZIP Code", "postcode_or_zip_code"),
+        ("Website Address / URL", "website_address_url"),
+        ("  padded  ", "padded"),
+        ("__private__", "private"),
+        ("a -- b", "a_b"),
+        ("Größe 2", "gr_e_2"),
+        ("日本", ""),
+    ],
+)
+def test_key_rule(name: str, key: str) -> None:
+    assert field_key(name) == key
+
+
+@given(st.text(max_size=60))
+def test_a_key_has_its_characters_and_is_its_own_key(name: str) -> None:
+    key = field_key(name)
+    assert re.fullmatch(r"([a-z0-9]([a-z0-9_]*[a-z0-9])?)?", key)
+    assert field_key(key) == key
+
+
+def test_every_type_of_the_specification() -> None:
+    assert len(FIELD_TYPES) == 27
+    assert {"Postcode or ZIP Code", "Website Address / URL", "HTML Snippet", "File Upload"} <= set(FIELD_TYPES)
+
+
+@pytest.mark.parametrize("key", [*sorted(RESERVED_KEYS), "_links", "_tz", "_anything", ""])
+def test_reserved_keys(key: str) -> None:
+    assert is_reserved(key)
+
+
+@pytest.mark.parametrize("key", ["first_name", "name", "type", "subscribed_email", "ids"])
+def test_other_keys_are_free(key: str) -> None:
+    assert not is_reserved(key)
+
+
+def test_the_identifier_is_the_email_else_the_mobile_else_nothing() -> None:
+    email, mobile = FieldSpec(1, "email", "Mail", "Email"), FieldSpec(2, "mobile", "Cell", "Mobile Phone")
+    assert a_list(mobile, email).identifier == "email"
+    assert a_list(mobile).identifier == "mobile"
+    assert a_list().identifier is None
+
+
+def test_address_fields_and_reserved_ones_are_no_properties() -> None:
+    lst = a_list(
+        FieldSpec(1, "email", "Work Mail", "Email"),
+        FieldSpec(2, "first_name", "First Name", "First Name"),
+        FieldSpec(3, "limit", "Limit", "Number"),
+        FieldSpec(4, "mobile", "Mobile", "Text Field"),
+    )
+    assert [field.key for field in lst.value_fields] == ["first_name"]
+    assert lst.ignored_keys == {"limit", "mobile"}
+    assert lst.has_email
+    assert not lst.has_mobile
