@@ -95,7 +95,8 @@ class Contacts(MethodView):
     @blp.describe(
         returns=ContactSchema,
         status=201,
-        body={"oneOf": [ContactWriteSchema, ContactsWriteSchema]},
+        empty=(204,),
+        body={"anyOf": [ContactWriteSchema, ContactsWriteSchema]},
         query=[REMOVE_UNSUBSCRIBERS],
         errors=(409, 422),
     )

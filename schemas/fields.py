@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marshmallow import fields
+from marshmallow import Schema, fields
 
 from app.addresses import is_valid_email, is_valid_mobile
 from schemas.base import Problem, problem
@@ -22,15 +23,22 @@ def _messages(invalid: str) -> dict[str, Any]:
     }
 
 
-class String(fields.Field[str]):
+def _described(options: dict[str, Any], **properties: Any) -> dict[str, Any]:
+    """The options of a field with properties for the OpenAPI description; those that are None are left out."""
+    known = {name: value for name, value in properties.items() if value is not None}
+    return {**options, "metadata": {**known, **options.get("metadata", {})}}
+
+
+class String(fields.String):
     """A string of `least` to `most` characters; one of `choices` where those are given."""
 
     default_error_messages = _messages("invalid_string")
 
     def __init__(
-        self, *, least: int = 0, most: int = 10_000, choices: Collection[str] | None = None, **options: Any
+        self, *, least: int = 0, most: int = 10_000, choices: Sequence[str] | None = None, **options: Any
     ) -> None:
-        super().__init__(**options)
+        enum = None if choices is None else list(choices)
+        super().__init__(**_described(options, minLength=least or None, maxLength=most, enum=enum))
         self.least = least
         self.most = most
         self.choices = choices
@@ -49,7 +57,7 @@ class String(fields.Field[str]):
         return value
 
 
-class Boolean(fields.Field[bool]):
+class Boolean(fields.Boolean):
     """true or false; nothing else, null neither."""
 
     default_error_messages = _messages("invalid_boolean")
@@ -60,7 +68,7 @@ class Boolean(fields.Field[bool]):
         return value
 
 
-class Integer(fields.Field[int]):
+class Integer(fields.Integer):
     """A whole number. One too large for the database is a valid integer that names nothing: it is kept as -1."""
 
     default_error_messages = _messages("invalid_integer")
@@ -71,6 +79,53 @@ class Integer(fields.Field[int]):
         if not isinstance(value, int) or isinstance(value, bool):
             raise problem("invalid_integer", f"{attr} must be an integer.")
         return value if abs(value) <= BIGGEST_INTEGER else -1
+
+
+class Number(fields.Float):
+    """A number, whole or not; outside of `least` to `most`, where those are given, it is `invalid_range`."""
+
+    default_error_messages = _messages("invalid_number")
+
+    def __init__(self, *, least: float | None = None, most: float | None = None, **options: Any) -> None:
+        super().__init__(**_described(options, minimum=least, maximum=most))
+        self.least = -math.inf if least is None else least
+        self.most = math.inf if most is None else most
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise problem("invalid_number", f"{attr} must be a number.")
+        if not self.least <= value <= self.most:
+            raise problem("invalid_range", f"{attr} must lie between {self.least} and {self.most}.")
+        return value
+
+
+class PositiveNumber(fields.Float):
+    """A number above zero."""
+
+    default_error_messages = _messages("invalid_positive_number")
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**_described(options, exclusiveMinimum=0))
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise problem("invalid_positive_number", f"{attr} must be a number above zero.")
+        return value
+
+
+class Bitfield(fields.Integer):
+    """A combination of the bits that `bits` has set."""
+
+    default_error_messages = _messages("invalid_bitfield")
+
+    def __init__(self, *, bits: int, **options: Any) -> None:
+        super().__init__(**_described(options, minimum=0, maximum=bits))
+        self.bits = bits
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value & ~self.bits:
+            raise problem("invalid_bitfield", f"{attr} must be a combination of the bits of {self.bits}.")
+        return value
 
 
 class Email(String):
@@ -112,7 +167,7 @@ class Array(fields.List[Any]):
     default_error_messages = _messages("invalid_array")
 
     def __init__(self, inner: fields.Field[Any], *, most: int, least_one: bool = True, **options: Any) -> None:
-        super().__init__(inner, **options)
+        super().__init__(inner, **_described(options, minItems=1 if least_one else None, maxItems=most))
         self.most = most
         self.least_one = least_one
 
@@ -123,4 +178,18 @@ class Array(fields.List[Any]):
             raise problem("not_empty", f"{attr} must have at least one element.")
         if len(value) > self.most:
             raise problem("too_long", f"{attr} has {len(value)} elements; at most {self.most} are accepted.")
+        return super()._deserialize(value, attr, data, **options)
+
+
+class Collection(Array):
+    """An array of objects of one schema; anything else, also among its elements, is `invalid_collection`."""
+
+    default_error_messages = _messages("invalid_collection")
+
+    def __init__(self, schema: type[Schema], *, most: int, **options: Any) -> None:
+        super().__init__(Object(schema), most=most, **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
+        if not isinstance(value, list) or not all(isinstance(element, Mapping) for element in value):
+            raise problem("invalid_collection", f"{attr} must be an array of objects.")
         return super()._deserialize(value, attr, data, **options)

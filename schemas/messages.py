@@ -13,6 +13,12 @@ class MessageLinksSchema(SelfLinksSchema):
     content = fields.Nested(LinkSchema, required=True)
 
 
+class MessageEmbeddedSchema(Schema):
+    """What `expand` adds to a message."""
+
+    content = fields.Nested("MessageContentSchema")
+
+
 class MessageSchema(Schema):
     """A stored message."""
 
@@ -27,12 +33,19 @@ class MessageSchema(Schema):
     creation_time = fields.String()
     last_modified_time = fields.String()
     _links = fields.Nested(MessageLinksSchema, required=True)
+    _embedded = fields.Nested(MessageEmbeddedSchema)
 
 
 class MessageContentLinksSchema(SelfLinksSchema):
     """The links of a message's content."""
 
     message = fields.Nested(LinkSchema, required=True)
+
+
+class MessageContentEmbeddedSchema(Schema):
+    """What `expand` adds to a message's content."""
+
+    message = fields.Nested(MessageSchema)
 
 
 class MessageContentSchema(Schema):
@@ -42,6 +55,7 @@ class MessageContentSchema(Schema):
     body_html = fields.String(allow_none=True)
     body_text = fields.String(allow_none=True)
     _links = fields.Nested(MessageContentLinksSchema, required=True)
+    _embedded = fields.Nested(MessageContentEmbeddedSchema)
 
 
 class MessagesSchema(Schema):

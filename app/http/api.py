@@ -23,9 +23,6 @@ PUBLIC = "public"
 
 SCOPE = "_tms_scope"
 
-COMMON_ERRORS = (400, 401, 403, 404, 405, 429, 503)
-"""What every endpoint may answer; 409 and 422 are added where they occur."""
-
 
 class UndeclaredRoute(Exception):
     """A route does not say which scope it needs, or names one that no key can have; the service does not start."""
@@ -49,13 +46,17 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         *,
         returns: type[Schema] | None = None,
         status: int = 200,
+        empty: Sequence[int] = (),
         body: type[Schema] | Mapping[str, Any] | None = None,
         query: Sequence[Mapping[str, Any]] = (),
         errors: Sequence[int] = (),
     ) -> Callable[[View], View]:
-        """Adds the OpenAPI description of a view: its body, its query parameters, its answer and its errors."""
+        """Adds the OpenAPI description of a view: its body, its query parameters, its answer, the statuses of
+        answers without a body, and those errors that not every request may get (`app.http.openapi` adds the rest)."""
         doc: dict[str, Any] = {"responses": {str(status): _response(status, returns)}}
-        for code in sorted({*COMMON_ERRORS, *errors}):
+        for code in empty:
+            doc["responses"][str(code)] = _response(code, None)
+        for code in sorted(errors):
             doc["responses"][str(code)] = {"$ref": "#/components/responses/Error"}
         if query:
             doc["parameters"] = list(query)

@@ -13,9 +13,9 @@ SCHEMAS: dict[Kind, dict[str, Any]] = {
     Kind.EMAIL: {"type": "string"},
     Kind.ENUM: {"type": "string"},
     Kind.BOOLEAN: {"type": "boolean"},
-    Kind.TIMESTAMP: {"type": "string", "format": "date-time"},
+    Kind.TIMESTAMP: {"type": "string", "examples": ["2026-01-31T10:00:00Z", "2026-01-31"]},
     Kind.DATE: {"type": "string", "format": "date"},
-    Kind.DATETIME: {"type": "string"},
+    Kind.DATETIME: {"type": "string", "examples": ["2026-01-31T10:00:00", "2026-01-31"]},
 }
 
 

@@ -1,0 +1,1 @@
+"""Stored messages: the templates that a send may refer to."""
