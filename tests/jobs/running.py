@@ -1,0 +1,80 @@
+"""An application of its own over an empty database and a Redis that may be stopped: for tests of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app import create_app
+from app.clock import now
+from app.db.migrate import upgrade
+from app.db.models import Event, Recipient, Send, Webhook
+from app.http.context import EXTENSION
+from app.services import Services
+from tests.conftest import test_settings
+from tests.support.redis_process import RedisProcess
+from tests.support.servers import scratch_database, short_folder
+from tests.support.tenants import Tenant, new_tenant, unique
+
+
+@dataclass
+class Alone:
+    """Services that no other test uses, with one account."""
+
+    services: Services
+    redis: RedisProcess
+    tenant: Tenant
+
+    def waiting(self, queue: str) -> int:
+        """Wake-ups that wait in a queue."""
+        return int(self.services.redis.llen(f"rq:queue:{queue}"))
+
+    def add_recipient(self, **values: Any) -> int:
+        """A recipient that is due now, of a send of its own; keyword arguments replace columns."""
+        moment = now()
+        send_id = self.tenant.add(
+            Send,
+            request_id="r",
+            creation_time=moment,
+            type="email",
+            group_id=1,
+            group_name="g",
+            from_address=f"hello@{self.tenant.domain}",
+        )
+        defaults = {
+            "uuid": unique("uuid"),
+            "send_id": send_id,
+            "group_id": 1,
+            "type": "email",
+            "values": {},
+            "state": "queued",
+            "creation_time": moment,
+            "due_time": moment,
+            "open_type": "not_opened",
+        }
+        return self.tenant.add(Recipient, **{**defaults, **values})
+
+    def add_event(self, due: datetime) -> int:
+        """An event for a webhook that is due at a moment."""
+        webhook_id = self.tenant.add(Webhook, url=f"https://{unique()}.example/", creation_time=now(), due_time=due)
+        return self.tenant.add(Event, webhook_id=webhook_id, payload="{}")
+
+
+@contextmanager
+def alone(postgres: str | None) -> Iterator[Alone]:
+    """Over SQLite, or over a new database of the PostgreSQL server."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        redis = RedisProcess(folder)
+        redis.start()
+        stack.callback(redis.stop)
+        database = stack.enter_context(scratch_database(postgres)) if postgres else f"sqlite:///{folder}/tms.sqlite3"
+        upgrade(database)
+        app = create_app(test_settings(folder, DATABASE_URL=database, REDIS_URL=redis.url))
+        services: Services = app.extensions[EXTENSION]
+        stack.callback(services.redis.close)
+        stack.callback(services.database.close)
+        yield Alone(services, redis, new_tenant(app))

@@ -1,0 +1,77 @@
+"""Cleaning: what has been kept long enough goes, the rest stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from app import sweeps
+from app.clock import now
+from app.db.models import Base, IdempotencyRecord, TriggerFiring, Webhook, WebhookAttempt
+from tests.conftest import BACKENDS
+from tests.jobs.running import Alone, alone
+from tests.support.tenants import unique
+
+
+@pytest.fixture(params=BACKENDS)
+def parts(request: pytest.FixtureRequest) -> Iterator[Alone]:
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
+        yield made
+
+
+def add_record(parts: Alone, moment: datetime) -> int:
+    return parts.tenant.add(IdempotencyRecord, key=unique(), fingerprint="f", creation_time=moment)
+
+
+def add_firing(parts: Alone, moment: datetime) -> int:
+    return parts.tenant.add(TriggerFiring, list_id=1, contact_id=1, action="created", time=moment)
+
+
+def add_attempt(parts: Alone, moment: datetime) -> int:
+    webhook_id = parts.tenant.add(Webhook, url=f"https://{unique()}.example/", creation_time=now(), due_time=now())
+    return parts.tenant.add(
+        WebhookAttempt, webhook_id=webhook_id, batch_id="b", time=moment, events=1, outcome="failed", milliseconds=1
+    )
+
+
+def kept(parts: Alone, model: type[Base]) -> list[int]:
+    with parts.services.database.read() as session:
+        return list(session.scalars(select(model.__table__.c.id).order_by(model.__table__.c.id)))
+
+
+def test_idempotency_records_go_after_a_day(parts: Alone) -> None:
+    """Decisions 6: for 24 hours."""
+    add_record(parts, now() - timedelta(hours=24, seconds=1))
+    young = add_record(parts, now() - timedelta(hours=23, minutes=59))
+    sweeps.clean(parts.services)
+    assert kept(parts, IdempotencyRecord) == [young]
+
+
+def test_attempts_and_firings_go_after_the_retention(parts: Alone) -> None:
+    """RETENTION_DAYS: 30."""
+    old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
+    add_attempt(parts, old)
+    add_firing(parts, old)
+    attempt, firing = add_attempt(parts, young), add_firing(parts, young)
+    sweeps.clean(parts.services)
+    assert kept(parts, WebhookAttempt) == [attempt]
+    assert kept(parts, TriggerFiring) == [firing]
+
+
+def test_many_go_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "CHUNK", 2)
+    for _ in range(5):
+        add_record(parts, now() - timedelta(days=2))
+    sweeps.clean(parts.services)
+    assert kept(parts, IdempotencyRecord) == []
+
+
+def test_cleaning_ends_when_the_process_is_asked_to(parts: Alone) -> None:
+    add_record(parts, now() - timedelta(days=2))
+    parts.services.stopping.set()
+    sweeps.clean(parts.services)
+    with parts.services.database.read() as session:
+        assert session.scalar(select(func.count(IdempotencyRecord.id))) == 1

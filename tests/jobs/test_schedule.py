@@ -1,0 +1,117 @@
+"""The scheduler: work that nobody was woken for is found by looking, on both databases, with or without Redis."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from app.clock import now
+from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from jobs.schedule import Periodic, periodic_jobs, tick
+from tests.conftest import BACKENDS
+from tests.jobs.running import Alone, alone
+from tests.support.statements import StatementCounter
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(params=BACKENDS)
+def parts(request: pytest.FixtureRequest) -> Iterator[Alone]:
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
+        yield made
+
+
+def test_without_work_nobody_is_woken(parts: Alone) -> None:
+    parts.add_recipient(due_time=now() + MINUTE)
+    parts.add_recipient(state="sending", lease_time=now() + MINUTE, worker="w")
+    parts.add_recipient(state="delivered")
+    parts.add_event(due=now() + MINUTE)
+    tick(parts.services, [])
+    assert (parts.waiting(SENDS), parts.waiting(WEBHOOKS)) == (0, 0)
+
+
+def test_a_due_recipient_wakes_a_sender(parts: Alone) -> None:
+    parts.add_recipient()
+    tick(parts.services, [])
+    assert (parts.waiting(SENDS), parts.waiting(WEBHOOKS)) == (1, 0)
+
+
+def test_an_expired_lease_wakes_a_sender(parts: Alone) -> None:
+    parts.add_recipient(state="sending", lease_time=now() - MINUTE, worker="dead")
+    tick(parts.services, [])
+    assert parts.waiting(SENDS) == 1
+
+
+def test_a_due_event_wakes_the_dispatcher(parts: Alone) -> None:
+    parts.add_event(due=now())
+    tick(parts.services, [])
+    assert (parts.waiting(SENDS), parts.waiting(WEBHOOKS)) == (0, 1)
+
+
+def test_two_schedulers_make_one_wake_up(parts: Alone) -> None:
+    parts.add_recipient()
+    tick(parts.services, [])
+    tick(parts.services, [])
+    assert parts.waiting(SENDS) == 1
+
+
+def test_a_look_is_a_few_statements_however_much_waits(parts: Alone) -> None:
+    for _ in range(20):
+        parts.add_recipient(due_time=now() + MINUTE)
+    with StatementCounter(parts.services.database.engine) as counted:
+        tick(parts.services, [])
+    assert counted.count <= 5
+
+
+def test_the_cleaning_is_wanted_at_the_start_and_every_hour(parts: Alone) -> None:
+    table = periodic_jobs()
+    assert [(job.queue, job.seconds) for job in table] == [(MAINTENANCE, 3600)]
+    tick(parts.services, table)
+    assert parts.waiting(MAINTENANCE) == 1
+    parts.services.redis.flushall()
+    tick(parts.services, table)
+    assert parts.waiting(MAINTENANCE) == 0
+    tick(parts.services, [Periodic(MAINTENANCE, 3600, due=time.monotonic() - 1)])
+    assert parts.waiting(MAINTENANCE) == 1
+
+
+def test_it_goes_on_without_redis(parts: Alone) -> None:
+    parts.add_recipient()
+    parts.redis.stop()
+    tick(parts.services, periodic_jobs())
+    parts.redis.start()
+    parts.services.wake_ups._silent_until = 0
+    tick(parts.services, [])
+    assert parts.waiting(SENDS) == 1
+
+
+def test_it_goes_on_when_the_database_fails(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:
+    with parts.services.database.write() as transaction:
+        transaction.execute(text("ALTER TABLE recipients RENAME TO elsewhere"))
+    with caplog.at_level(logging.WARNING, logger="jobs.schedule"):
+        tick(parts.services, periodic_jobs())
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["the database does not answer"]
+    assert parts.waiting(MAINTENANCE) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_process_ends_at_once_when_asked(number: signal.Signals) -> None:
+    with alone(None) as parts:
+        settings = parts.services.settings
+        environment = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
+        command = [sys.executable, "-m", "jobs.schedule"]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            assert "scheduler started" in process.stderr.readline()
+            began = time.monotonic()
+            process.send_signal(number)
+            assert process.wait(10) == 0
+            assert time.monotonic() - began < 2

@@ -1,0 +1,82 @@
+"""What must be right before a start: everything wrong is one line that names it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.launcher import prepare
+from app.launcher.prepare import StartError
+from app.settings import Settings, from_environment
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return from_environment({"DATA_DIR": str(tmp_path)})
+
+
+def refused(action: object, *arguments: object) -> StartError:
+    assert callable(action)
+    with pytest.raises(StartError) as caught:
+        action(*arguments)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_a_transport_that_does_not_exist(settings: Settings) -> None:
+    error = refused(prepare.check_settings, replace(settings, sms_transport_url="pigeon://loft"))
+    assert "pigeon" in str(error)
+    assert error.status == 2
+
+
+def test_a_seed_that_does_not_exist(settings: Settings) -> None:
+    error = refused(prepare.check_settings, replace(settings, seed="no/such.yaml"))
+    assert (str(error), error.status) == ("SEED=no/such.yaml: no such file", 2)
+
+
+def test_good_settings_pass(settings: Settings) -> None:
+    prepare.check_settings(settings)
+
+
+def test_a_data_folder_serves_one_launcher(tmp_path: Path) -> None:
+    first = prepare.lock_data_dir(tmp_path)
+    error = refused(prepare.lock_data_dir, tmp_path)
+    assert str(error) == f"the service already runs in DATA_DIR={tmp_path} (process {os.getpid()})"
+    os.close(first)
+    os.close(prepare.lock_data_dir(tmp_path))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_a_taken_port(host: str) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        error = refused(prepare.check_port, host, port)
+    assert str(error) == f"port {port} on {host} is taken: stop what listens there, or set PORT"
+    prepare.check_port(host, port)
+
+
+def test_a_host_that_is_not_this_machine() -> None:
+    assert str(refused(prepare.check_port, "192.0.2.1", 8000)).startswith("cannot listen on 192.0.2.1 port 8000: ")
+
+
+def test_a_database_that_does_not_answer(settings: Settings) -> None:
+    nobody = replace(settings, database_url="postgresql+psycopg://127.0.0.1:1/none")
+    assert str(refused(prepare.migrate_database, nobody)).startswith("the database cannot be used: ")
+
+
+def test_a_database_that_cannot_be_opened(settings: Settings) -> None:
+    nowhere = replace(settings, database_url=f"sqlite:///{settings.data_dir}/no/such/folder.sqlite3")
+    assert "unable to open database file" in str(refused(prepare.migrate_database, nowhere))
+
+
+def test_migrating_creates_the_database(settings: Settings) -> None:
+    prepare.migrate_database(settings)
+    prepare.migrate_database(settings)
+    assert (settings.data_dir / "tms.sqlite3").exists()

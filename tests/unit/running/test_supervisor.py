@@ -1,0 +1,157 @@
+"""The supervisor: starts again what dies, and ends everything in order and in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.launcher import supervisor as supervisors
+from app.launcher.children import Child
+from app.launcher.supervisor import Supervisor
+from tests.support.servers import wait_until
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+    before = {number: signal.getsignal(number) for number in numbers}
+    made = Supervisor()
+    made.catch_signals()
+    yield made
+    made.stop()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def shell(name: str, script: str, *, essential: bool = False) -> Child:
+    return Child(name, ["/bin/sh", "-c", script], os.environ, essential)
+
+
+def sleeper(name: str = "sleeper") -> Child:
+    return shell(name, "exec sleep 60")
+
+
+def pid(child: Child) -> int:
+    assert child._process is not None
+    return child._process.pid
+
+
+def runs(number: int) -> bool:
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+def in_a_while(action: object, seconds: float = 0.3) -> None:
+    """A signal must come while the main thread waits in the supervisor."""
+    threading.Timer(seconds, action).start()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_watch_well(supervisor: Supervisor, number: signal.Signals) -> None:
+    supervisor.start(sleeper())
+    in_a_while(lambda: os.kill(os.getpid(), number))
+    assert supervisor.watch() == 0
+
+
+def test_a_signal_that_came_before_the_watch_counts(supervisor: Supervisor) -> None:
+    supervisor.start(sleeper())
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert supervisor.watch() == 0
+
+
+def test_an_end_of_the_essential_process_ends_the_watch_badly(supervisor: Supervisor) -> None:
+    supervisor.start(sleeper())
+    supervisor.start(shell("api", "sleep 0.1; exit 3", essential=True))
+    assert supervisor.watch() == 1
+
+
+def test_a_worker_that_dies_is_started_again(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.05)
+    worker = sleeper()
+    supervisor.start(worker)
+    first = pid(worker)
+    os.kill(first, signal.SIGKILL)
+
+    def stop_when_revived() -> None:
+        wait_until(lambda: pid(worker) != first, "the worker is there again")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    in_a_while(stop_when_revived, 0)
+    assert supervisor.watch() == 0
+    assert worker.alive
+
+
+def test_pauses_between_starts_grow_to_half_a_minute_and_begin_anew_after_a_steady_time() -> None:
+    worker = sleeper()
+    pauses = []
+    for _ in range(8):
+        worker.plan_restart()
+        pauses.append(worker.pause)
+        worker._started = time.monotonic()
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    worker._started = time.monotonic() - 61
+    worker.plan_restart()
+    assert worker.pause == 0.5
+
+
+def test_redis_is_ended_after_those_who_use_it(supervisor: Supervisor, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name in ("redis", "worker", "api"):
+        ready = tmp_path / name
+        script = f"trap 'sleep 0.2; echo {name} >> {log}; exit' TERM; touch {ready}; while :; do sleep 0.05; done"
+        supervisor.start(shell(name, script), first=name == "redis")
+        wait_until(ready.exists, f"{name} is ready")
+    began = time.monotonic()
+    supervisor.stop()
+    assert sorted(log.read_text().split()[:2]) == ["api", "worker"]
+    assert log.read_text().split()[2] == "redis"
+    assert time.monotonic() - began < 2
+
+
+def test_a_process_that_does_not_end_is_killed_with_all_it_started(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "GRACE", 0.3)
+    file = tmp_path / "grandchild"
+    stubborn = shell("stubborn", f"trap '' TERM; sleep 60 & echo $! > {file}.new; mv {file}.new {file}; wait")
+    supervisor.start(stubborn)
+    wait_until(file.exists, "it has started a process of its own")
+    supervisor.stop()
+    assert not stubborn.alive
+    wait_until(lambda: not runs(int(file.read_text())), "what it started is gone")
+
+
+def test_grace_leaves_time_within_ten_seconds() -> None:
+    """Contract: SIGTERM stops all of it within 10 seconds."""
+    assert supervisors.GRACE + supervisors.LAST_GRACE < 9
+
+
+LAUNCHER = """
+import os, sys, time
+from app.launcher.children import Child
+child = Child("sleeper", ["/bin/sleep", "60"], os.environ)
+child.start()
+print(child._process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only the Linux kernel tells children of their parent's death")
+def test_processes_do_not_outlive_a_killed_launcher() -> None:
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        child = int(launcher.stdout.readline())
+        assert runs(child)
+        launcher.kill()
+    wait_until(lambda: not runs(child), "the child is gone")
