@@ -1,0 +1,68 @@
+"""Picking due recipients: the statement of the send queue that the two databases have to write differently.
+
+Turns go round. The accounts that have due rows are found by hopping through the partial index from one account to the
+next, a few index probes per account however many rows wait; then each account gives its oldest rows, the same number
+from each. So an account with one row never stands behind another one's hundred thousand (design: 2).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, func, literal, select, true
+from sqlalchemy.orm import aliased
+
+from app.db.models import Recipient
+
+# Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
+QUEUED = literal("queued", literal_execute=True)
+
+
+def picked_rows(moment: datetime, *, size: int, after: int, postgresql: bool) -> CTE:
+    """Ids of about `size` rows due at `moment`, taken evenly from the accounts that come after the account `after`.
+
+    At most `size` accounts are served. On PostgreSQL the rows are locked, and those that others have locked are
+    passed over. SQLite knows neither LATERAL nor row locks; there a transaction that picks holds the only write lock.
+    """
+    served = _served_accounts(moment, size, after)
+    turn = aliased(Recipient, name="turn")
+    share = select(size // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
+    oldest = (
+        select(turn.id)
+        .where(turn.state == QUEUED, turn.account_id == served.c.account_id, turn.due_time <= moment)
+        .order_by(turn.due_time, turn.id)
+        .limit(share)
+        .correlate(served)
+    )
+    if postgresql:
+        turns = oldest.with_for_update(skip_locked=True).lateral("turns")
+        return select(turns.c.id).select_from(served.join(turns, true())).cte("picked")
+    return select(Recipient.id).select_from(served.join(Recipient, Recipient.id.in_(oldest))).cte("picked")
+
+
+def any_due(moment: datetime) -> Select[Any]:
+    """Gives a row when any recipient is due at `moment`."""
+    return select(_due_accounts(moment).c.account_id).limit(1)
+
+
+def _served_accounts(moment: datetime, size: int, after: int) -> CTE:
+    due = _due_accounts(moment).c.account_id
+    return select(due).order_by(due <= after, due).limit(size).cte("served")
+
+
+def _due_accounts(moment: datetime) -> CTE:
+    waiting = _waiting_accounts().c.account_id
+    own = aliased(Recipient, name="own")
+    first_due = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == waiting).scalar_subquery()
+    return select(waiting).where(first_due <= moment).cte("due")
+
+
+def _waiting_accounts() -> CTE:
+    """Every account that has queued rows; the last step of the hopping adds a null, which no comparison lets pass."""
+    first = select(func.min(Recipient.account_id).label("account_id")).where(Recipient.state == QUEUED)
+    waiting = first.cte("waiting", recursive=True)
+    further = aliased(Recipient, name="further")
+    beyond: ColumnElement[bool] = and_(further.state == QUEUED, further.account_id > waiting.c.account_id)
+    following = select(func.min(further.account_id)).where(beyond).scalar_subquery()
+    return waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))

@@ -1,0 +1,103 @@
+"""Claiming: which recipients a worker sends next, and giving them back.
+
+A claimed row is `sending`, belongs to `worker`, and is its own until `lease_time`, which a living worker keeps moving.
+Only who holds a row may write what became of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, exists, select, text, update
+from sqlalchemy.orm import Session
+
+from app.clock import now, seconds_from_now
+from app.db.bulk import is_postgresql
+from app.db.database import Transaction
+from app.db.models import Recipient
+from app.db.queue import any_due, picked_rows
+
+LEASE = 90.0
+"""Seconds for which a claimed row stays its worker's: longer than a living worker stalls, renewed well before."""
+
+# Written out, not bound: with a parameter in its place neither database would use the partial index.
+SENDING = text("recipients.state = 'sending'")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A recipient that is this worker's to send."""
+
+    id: int
+    account_id: int
+    uuid: str
+    send_id: int
+    list_id: int | None
+    contact_id: int | None
+    type: str
+    email: str | None
+    mobile: str | None
+    values: dict[str, Any]
+    reason: str | None
+    attempts: int
+
+
+def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[Claimed]:
+    """Takes about `size` due rows, evenly from the accounts that come after the account `after`, in one statement.
+
+    An account's oldest rows come first, and in the result the accounts take turns.
+    """
+    recipients = Recipient.__table__.c
+    picked = picked_rows(now(), size=size, after=after, postgresql=is_postgresql(transaction))
+    statement = (
+        update(Recipient.__table__)  # type: ignore[arg-type]
+        .where(recipients.id.in_(select(picked.c.id)))
+        .values(state="sending", worker=worker, lease_time=seconds_from_now(LEASE), attempts=recipients.attempts + 1)
+        .returning(*(recipients[name] for name in Claimed.__slots__), recipients.due_time)
+    )
+    rows = transaction.connection().execute(statement)
+    oldest_first = sorted(rows, key=lambda row: (row.due_time, row.id))
+    return _in_turns([Claimed(*row[:-1]) for row in oldest_first])
+
+
+def _in_turns(claimed: Sequence[Claimed]) -> list[Claimed]:
+    by_account: dict[int, list[Claimed]] = {}
+    for row in claimed:
+        by_account.setdefault(row.account_id, []).append(row)
+    rounds = itertools.zip_longest(*by_account.values())
+    return [row for turns in rounds for row in turns if row is not None]
+
+
+def give_back(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
+    """Puts rows that were not tried back into the queue, due as they were."""
+    if not ids:
+        return
+    statement = (
+        update(Recipient)
+        .where(*_held_by(worker, ids))
+        .values(state="queued", worker=None, lease_time=None, attempts=Recipient.attempts - 1)
+    )
+    transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
+    """Moves the end of the leases of rows that this worker still has in hand."""
+    statement = update(Recipient).where(*_held_by(worker, ids)).values(lease_time=seconds_from_now(LEASE))
+    transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
+    return Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker
+
+
+def has_due(session: Session) -> bool:
+    """Whether any recipient is due. A few index probes per account that has queued rows, however many those are."""
+    return session.execute(any_due(now())).first() is not None
+
+
+def has_expired_leases(session: Session) -> bool:
+    """Whether any row is held by a worker that has not renewed its lease."""
+    return bool(session.scalar(select(exists().where(SENDING, Recipient.lease_time < now()))))

@@ -1,0 +1,115 @@
+"""From a send and one of its recipients to the message that leaves.
+
+A `Letter` is the part of a send that does not vary: templates compiled and attachments encoded once, then filled in
+per recipient. Threads share letters; filling in changes nothing in them. Pure; no database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from app.addresses import domain_of
+from app.content.render import Template
+from app.content.values import Value, contact_values, recipient_values
+from app.sends.skip import ContactState
+from app.transports.base import OutboundEmail, OutboundSms
+from app.transports.email import mime
+
+LONGEST_REMEMBERED = 100_000
+"""Characters of a source that stays compiled: the same few messages are sent over and over, by one send each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendContent:
+    """A send as it was accepted."""
+
+    id: int
+    request_id: str
+    creation_time: datetime
+    type: str
+    list_id: int | None
+    unsubscribe_type: str | None
+    subject: str | None
+    from_name: str | None
+    from_address: str
+    reply_to: str | None
+    bcc_address: str | None
+    body_html: str | None
+    body_text: str | None
+    include_unsubscribed: bool
+    recipient_data_html_encoded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Addressee:
+    """One recipient, as far as its message depends on it. `values` are its own, `files` its own attachments."""
+
+    id: int
+    uuid: str
+    address: str
+    contact: ContactState | None
+    values: dict[str, Any]
+    files: Sequence[mime.EncodedAttachment]
+
+
+class Letter:
+    """What all recipients of a send get."""
+
+    def __init__(self, send: SendContent, files: Sequence[mime.EncodedAttachment]) -> None:
+        self.send = send
+        self._files = files
+        self._subject = _template(send.subject or "")
+        self._html = _template(send.body_html) if send.body_html is not None else None
+        self._text = _template(send.body_text) if send.body_text is not None else None
+
+    def email_to(self, addressee: Addressee) -> OutboundEmail:
+        """The mail for one recipient. Tried again, it has the same Message-ID and the same date."""
+        send = self.send
+        values = self._values(addressee)
+        files = [*self._files, *addressee.files]
+        names = {file.name: file.content_id or "" for file in files}
+        content = mime.build(
+            from_name=send.from_name,
+            from_address=send.from_address,
+            to=addressee.address,
+            reply_to=send.reply_to,
+            subject=self._subject.header(values, names).text,
+            html=self._html.html(values, names).text if self._html else None,
+            text=self._text.text(values, names).text if self._text else None,
+            attachments=files,
+            message_id=f"{addressee.uuid}@{domain_of(send.from_address)}",
+            date=send.creation_time,
+        )
+        return OutboundEmail(addressee.uuid, send.from_address, addressee.address, send.bcc_address, content)
+
+    def sms_to(self, addressee: Addressee, opt_out_link: str | None) -> OutboundSms:
+        """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6)."""
+        text = self._text.text(self._values(addressee), {}).text if self._text else ""
+        if opt_out_link:
+            text = f"{text}\nOpt out: {opt_out_link}"
+        return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
+
+    def _values(self, addressee: Addressee) -> dict[str, Value]:
+        """The recipient's own values go before the contact's (specification: Content personalisation, rule 2)."""
+        own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)
+        return {**contact_values(self._contact_fields(addressee)), **own}
+
+    def _contact_fields(self, addressee: Addressee) -> dict[str, object]:
+        contact = addressee.contact
+        if contact is None:
+            return {"mobile" if self.send.type == "sms" else "email": addressee.address, "list_id": self.send.list_id}
+        attributes = {"email": contact.email, "mobile": contact.mobile}
+        return {**contact.values, **attributes, "contact_id": contact.id, "list_id": contact.list_id}
+
+
+def _template(source: str) -> Template:
+    return _remembered(source) if len(source) <= LONGEST_REMEMBERED else Template(source)
+
+
+@lru_cache(maxsize=64)
+def _remembered(source: str) -> Template:
+    return Template(source)

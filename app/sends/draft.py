@@ -1,0 +1,53 @@
+"""What a client asked to be sent, once its body is known to be well-formed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+MessageType = Literal["email", "sms"]
+WildcardValue = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentDraft:
+    """A file; `content` is decoded."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientDraft:
+    """One person: exactly one of the three destinations is given. `values` are wildcard values as given, no nulls."""
+
+    contact_id: int | None
+    email: str | None
+    mobile: str | None
+    values: Mapping[str, WildcardValue]
+    attachments: tuple[AttachmentDraft, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SendDraft:
+    """A send. `type` is the final one: that of the message where the send refers to one (decisions: 6)."""
+
+    type: MessageType
+    list_id: int | None
+    group_id: int | None
+    group_name: str | None
+    message_id: int | None
+    unsubscribe_type: str | None
+    subject: str | None
+    from_name: str | None
+    from_address: str | None
+    reply_to: str | None
+    bcc_address: str | None
+    body_html: str | None
+    body_text: str | None
+    include_unsubscribed: bool
+    recipient_data_html_encoded: bool
+    recipients: tuple[RecipientDraft, ...]
+    attachments: tuple[AttachmentDraft, ...]

@@ -1,0 +1,154 @@
+"""Reading everything that a chunk of claimed recipients needs, in a fixed number of selects.
+
+What is read here is held in memory until it is sent, so a chunk is cut where its bodies and attachments would grow
+beyond a budget: the rest goes back into the queue.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Select, func, or_, select, union_all
+from sqlalchemy.orm import Session
+
+from app.db.models import Attachment, BlockedAddress, Contact, Send, Unsubscriber
+from app.sends.claim import Claimed
+from app.sends.compose import Addressee, Letter, SendContent
+from app.sends.skip import ContactState, Suppressions, Target, destination, skip_reason, target
+from app.transports.email import mime
+
+BUDGET = 32 * 1024 * 1024
+"""Characters of bodies and bytes of attachments of one chunk. One recipient alone may exceed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A recipient ready to be rendered and sent; with a `skip` reason it is not sent to."""
+
+    recipient: Claimed
+    letter: Letter
+    addressee: Addressee
+    skip: str | None
+
+
+def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
+    """The first of the chunk, as many as fit into the budget and at least one; two selects."""
+    shared, own = _weights(session, {one.send_id for one in claimed})
+    total, counted, kept = 0, set[int](), list[Claimed]()
+    for one in claimed:
+        total += own[one.id] + (0 if one.send_id in counted else shared[one.send_id])
+        counted.add(one.send_id)
+        if total > BUDGET and kept:
+            break
+        kept.append(one)
+    return kept
+
+
+def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """The weight of each send, and of what each recipient has of its own."""
+    shared: dict[int, int] = defaultdict(int)
+    own: dict[int, int] = defaultdict(int)
+    bodies = func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)
+    for send_id, weight in session.execute(select(Send.id, bodies).where(Send.id.in_(send_ids))):
+        shared[send_id] += weight
+    files = select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)))
+    grouped = files.where(Attachment.send_id.in_(send_ids)).group_by(Attachment.send_id, Attachment.recipient_id)
+    for send_id, recipient_id, weight in session.execute(grouped):
+        if recipient_id is None:
+            shared[send_id] += int(weight)
+        else:
+            own[recipient_id] += int(weight)
+    return shared, own
+
+
+def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
+    """A parcel for each claimed recipient, in the same order; five selects."""
+    contacts = _contacts(session, claimed)
+    suppressions = _suppressions(session, claimed, contacts)
+    shared_files, own_files = _files(session, claimed)
+    letters = {send.id: Letter(send, shared_files[send.id]) for send in _sends(session, claimed)}
+    return [
+        _parcel(one, letters[one.send_id], contacts.get(one.id), suppressions, own_files[one.id]) for one in claimed
+    ]
+
+
+def _parcel(
+    recipient: Claimed,
+    letter: Letter,
+    contact: ContactState | None,
+    suppressions: Suppressions,
+    files: Sequence[mime.EncodedAttachment],
+) -> Parcel:
+    skip = skip_reason(recipient, contact, suppressions, include_unsubscribed=letter.send.include_unsubscribed)
+    address = destination(recipient, contact) or ""
+    addressee = Addressee(recipient.id, recipient.uuid, address, contact, recipient.values, files)
+    return Parcel(recipient, letter, addressee, skip)
+
+
+def _sends(session: Session, claimed: Iterable[Claimed]) -> list[SendContent]:
+    columns = [getattr(Send, one.name) for one in fields(SendContent)]
+    rows = session.execute(select(*columns).where(Send.id.in_({one.send_id for one in claimed})))
+    return [SendContent(*row) for row in rows]
+
+
+def _contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:
+    """The contact of each recipient that still has one, by recipient id."""
+    wanted = {one.contact_id for one in claimed if one.contact_id is not None}
+    columns = [getattr(Contact, one.name) for one in fields(ContactState)]
+    rows = session.execute(select(*columns).where(Contact.id.in_(wanted)))
+    found = {contact.id: contact for contact in (ContactState(*row) for row in rows)}
+    paired = ((one, found.get(one.contact_id or 0)) for one in claimed)
+    return {one.id: contact for one, contact in paired if contact and _is_theirs(one, contact)}
+
+
+def _is_theirs(recipient: Claimed, contact: ContactState) -> bool:
+    return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id
+
+
+def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[int, ContactState]) -> Suppressions:
+    """The entries on the addresses of these recipients; two selects."""
+    targets = {to for one in claimed if (to := target(one, contacts.get(one.id)))}
+    blocked = session.execute(_entries_on(BlockedAddress, targets))
+    unsubscribed = _entries_on(Unsubscriber, targets).add_columns(Unsubscriber.list_id)
+    # Entries of a list and account-wide ones have an index each: asked for apart, both are found by it.
+    of_lists = unsubscribed.where(Unsubscriber.list_id.is_not(None))
+    of_accounts = unsubscribed.where(Unsubscriber.list_id.is_(None))
+    return Suppressions(
+        blocked=frozenset(Target(*row) for row in blocked),
+        unsubscribed=frozenset((Target(*row[:3]), row[3]) for row in session.execute(union_all(of_lists, of_accounts))),
+    )
+
+
+def _entries_on(model: type[BlockedAddress | Unsubscriber], targets: Collection[Target]) -> Select[int, str, str]:
+    """Entries whose account and address occur among the targets, if not always together."""
+    return select(model.account_id, model.kind, model.address).where(
+        model.account_id.in_({to.account_id for to in targets}),
+        model.kind.in_({to.kind for to in targets}),
+        model.address.in_({to.address for to in targets}),
+    )
+
+
+def _files(
+    session: Session, claimed: Sequence[Claimed]
+) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
+    """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
+    file = (Attachment.name, Attachment.mime_type, Attachment.content, Attachment.content_id)
+    statement = (
+        select(Attachment.send_id, Attachment.recipient_id, *file)
+        .where(
+            Attachment.send_id.in_({one.send_id for one in claimed}),
+            or_(Attachment.recipient_id.is_(None), Attachment.recipient_id.in_([one.id for one in claimed])),
+        )
+        .order_by(Attachment.position, Attachment.id)
+    )
+    shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
+    own: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
+    for send_id, recipient_id, name, mime_type, content, content_id in session.execute(statement):
+        encoded = mime.encode_attachment(mime.Attachment(name, mime_type, content, content_id))
+        if recipient_id is None:
+            shared[send_id].append(encoded)
+        else:
+            own[recipient_id].append(encoded)
+    return shared, own

@@ -1,0 +1,165 @@
+"""Writing what became of many recipients: one transaction, a fixed number of statements, whatever their number.
+
+Only rows that the worker still holds are written. A worker whose lease ran out meanwhile finds its row gone to
+another, and what it has to tell of it no longer counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, case, func, select, update
+
+from app.db.bulk import insert_rows
+from app.db.database import Transaction
+from app.db.models import Group, Recipient, RecipientStep, Send
+from app.events.outbox import record_many
+from app.events.payloads import Payload, recipient_event
+from app.sends.blocking import apply_to_addresses
+from app.sends.outcome import Consequence, Held, RetryRules, consequence
+from app.sends.verdicts import Verdict
+
+OF_RECIPIENT = (
+    Recipient.id,
+    Recipient.account_id,
+    Recipient.uuid,
+    Recipient.type,
+    Recipient.group_id,
+    Send.group_name,
+    Recipient.message_id,
+    Recipient.list_id,
+    Recipient.contact_id,
+    Recipient.email,
+    Recipient.mobile,
+    Recipient.creation_time,
+    Recipient.attempts,
+    Send.request_id,
+)
+
+
+def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], rules: RetryRules) -> list[Consequence]:
+    """Writes the verdicts on rows that `worker` still holds, and tells what followed from them."""
+    held = _held(transaction, worker, [verdict.recipient_id for verdict in verdicts]) if verdicts else {}
+    latest = {(verdict.recipient_id, verdict.attempt): verdict for verdict in verdicts}
+    made = [
+        consequence(held[recipient_id], verdict, rules)
+        for (recipient_id, attempt), verdict in latest.items()
+        if recipient_id in held and held[recipient_id].attempts == attempt
+    ]
+    if made:
+        _write_recipients(transaction, made)
+        _count(transaction, made)
+        apply_to_addresses(transaction, made)
+        _tell(transaction, made)
+        insert_rows(transaction, RecipientStep, [_step(one) for one in made])
+    return made
+
+
+def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, Held]:
+    """The rows that are still the worker's, locked until the end of the transaction."""
+    statement = (
+        select(*OF_RECIPIENT)
+        .join(Send, Send.id == Recipient.send_id)
+        .where(Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker)
+        .order_by(Recipient.id)
+        .with_for_update(of=Recipient)
+    )
+    return {row.id: Held(*tuple(row)) for row in transaction.execute(statement)}
+
+
+def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> None:
+    """The address of a contact is kept once something was sent or given up, so that the report tells where it went."""
+    table = Recipient.__table__
+    columns = table.c
+    statement = (
+        update(table)  # type: ignore[arg-type]
+        .where(columns.id == bindparam("row"))
+        .values(
+            state=bindparam("new_state"),
+            reason=bindparam("new_reason"),
+            due_time=func.coalesce(bindparam("new_due_time", type_=columns.due_time.type), columns.due_time),
+            sent_time=func.coalesce(bindparam("new_sent_time", type_=columns.sent_time.type), columns.sent_time),
+            email=func.coalesce(columns.email, bindparam("used_email", type_=columns.email.type)),
+            mobile=func.coalesce(columns.mobile, bindparam("used_mobile", type_=columns.mobile.type)),
+            open_type=case((columns.type == "sms", "sms"), else_=columns.open_type),
+            worker=None,
+            lease_time=None,
+        )
+    )
+    transaction.connection().execute(statement, [_columns(one) for one in made])
+
+
+def _columns(one: Consequence) -> dict[str, Any]:
+    address = one.verdict.address if one.event else None
+    is_email = one.held.type == "email"
+    return {
+        "row": one.held.id,
+        "new_state": one.state,
+        "new_reason": one.reason,
+        "new_due_time": one.due_time,
+        "new_sent_time": one.sent_time,
+        "used_email": address if is_email else None,
+        "used_mobile": None if is_email else address,
+    }
+
+
+def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
+    """Counters of a group change once. Groups in ascending order: two workers then never wait for each other."""
+    counts: dict[int, dict[str, int]] = defaultdict(lambda: {"delivered": 0, "bounced": 0, "failed_contacts": 0})
+    for one in made:
+        if one.counter:
+            counts[one.held.group_id][one.counter] += 1
+    if not counts:
+        return
+    columns = Group.__table__.c
+    statement = (
+        update(Group.__table__)  # type: ignore[arg-type]
+        .where(columns.id == bindparam("row"))
+        .values(
+            {name: columns[name] + bindparam(f"more_{name}") for name in ("delivered", "bounced", "failed_contacts")}
+        )
+    )
+    rows = [
+        {"row": group, **{f"more_{name}": more for name, more in counts[group].items()}} for group in sorted(counts)
+    ]
+    transaction.connection().execute(statement, rows)
+
+
+def _tell(transaction: Transaction, made: Sequence[Consequence]) -> None:
+    payloads: dict[int, list[Payload]] = defaultdict(list)
+    for one in made:
+        if one.event:
+            payloads[one.held.account_id].append(_payload(one, one.event))
+    record_many(transaction, payloads)
+
+
+def _payload(one: Consequence, event: str) -> Payload:
+    held, address = one.held, one.verdict.address
+    is_email = held.type == "email"
+    return recipient_event(
+        event,
+        recipient_id=held.id,
+        uuid=held.uuid,
+        group_id=held.group_id,
+        group_name=held.group_name,
+        message_id=held.message_id,
+        message_type=held.type,
+        list_id=held.list_id,
+        contact_id=held.contact_id,
+        email=(address or held.email) if is_email else None,
+        mobile=None if is_email else (address or held.mobile),
+        moment=one.verdict.moment,
+        **one.extra,
+    )
+
+
+def _step(one: Consequence) -> dict[str, Any]:
+    return {
+        "account_id": one.held.account_id,
+        "recipient_id": one.held.id,
+        "time": one.verdict.moment,
+        "step": one.step,
+        "detail": one.detail,
+    }

@@ -1,0 +1,126 @@
+"""What a worker process keeps warm from one drain to the next: its name, its journal, its connections, its threads.
+
+A station has one lane per connection that SEND_CONNECTIONS allows. A thread takes a lane, the most recently used one
+first, so that a quiet service keeps one connection open and not all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import secrets
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from app import logs
+from app.clock import now
+from app.sends.journal import Journal, journal_folder
+from app.sends.load import Parcel
+from app.sends.pace import Pace
+from app.sends.verdicts import Verdict, cleaned
+from app.services import Services
+from app.settings import Settings
+from app.tracking.unsubscribe import unsubscribe_link
+from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms
+from app.transports.email import email_transport
+from app.transports.sms import sms_transport
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The connections that one thread uses at a time. They open at their first message."""
+
+    email: Connection[OutboundEmail]
+    sms: Connection[OutboundSms]
+
+    def close(self) -> None:
+        """Ends both."""
+        self.email.close()
+        self.sms.close()
+
+
+class Station:
+    """One per process that sends; one drain uses it at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.journal = Journal(journal_folder(settings), self.worker)
+        self.connections = settings.send_connections
+        self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
+        self.pace = Pace()
+        self.last_account = 0
+        """Whose turn it was last."""
+        emails, texts = email_transport(settings.email_transport_url), sms_transport(settings.sms_transport_url)
+        self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
+        for _ in range(self.connections):
+            self._lanes.put(Lane(emails.connect(), texts.connect()))
+
+    def transmit(self, parcel: Parcel) -> Verdict:
+        """Renders and sends one message, and journals what came of it. Raises nothing: a fault of our own defers."""
+        logs.request_id.set(parcel.letter.send.request_id)
+        try:
+            with self._lane() as lane:
+                result = cleaned(self._send(lane, parcel))
+        except Exception as fault:
+            logger.exception("cannot send", extra={"uuid": parcel.recipient.uuid})
+            result = DeliveryResult.deferred(f"internal fault: {type(fault).__name__}", "4.3.0")
+        verdict = Verdict(
+            parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, now(), result=result
+        )
+        self._note(verdict)
+        return verdict
+
+    def _note(self, verdict: Verdict) -> None:
+        """A full disk must not keep the verdict from the database."""
+        try:
+            self.journal.note(verdict)
+        except OSError:
+            logger.exception("cannot write the journal", extra={"recipient_id": verdict.recipient_id})
+
+    @contextlib.contextmanager
+    def _lane(self) -> Iterator[Lane]:
+        lane = self._lanes.get()
+        try:
+            yield lane
+        finally:
+            self._lanes.put(lane)
+
+    def _send(self, lane: Lane, parcel: Parcel) -> DeliveryResult:
+        letter, addressee = parcel.letter, parcel.addressee
+        if letter.send.type == "email":
+            return lane.email.send(letter.email_to(addressee))
+        wants_link = letter.send.unsubscribe_type == "link"
+        return lane.sms.send(
+            letter.sms_to(addressee, unsubscribe_link(self._settings, addressee.id) if wants_link else None)
+        )
+
+    def close(self) -> None:
+        """Ends threads, connections and journal; what is in flight is waited for."""
+        self.threads.shutdown()
+        for _ in range(self.connections):
+            self._lanes.get().close()
+        self.journal.close()
+
+
+_stations: dict[Services, Station] = {}
+
+
+def station_of(services: Services) -> Station:
+    """The station of this process, made at its first drain."""
+    if services not in _stations:
+        _stations[services] = Station(services.settings)
+    return _stations[services]
+
+
+def close_station(services: Services) -> None:
+    """Ends the station of this process, if it has one."""
+    station = _stations.pop(services, None)
+    if station:
+        station.close()

@@ -1,0 +1,96 @@
+"""What the tests of delivery share: a service of its own beside a real mail server, and rows to deliver."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete
+
+from app.db.models import Recipient
+from app.sends.station import close_station
+from app.services import Services
+from tests.jobs.conftest import changed
+from tests.support.rows import Rows
+from tests.unit.transports.mailserver import MailServer
+
+Changed = Callable[..., Services]
+
+
+@pytest.fixture
+def mail_server() -> Iterator[MailServer]:
+    """A mail server that keeps what it gets, and answers as scripted."""
+    with MailServer() as server:
+        yield server
+
+
+@pytest.fixture
+def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> Iterator[Changed]:
+    """`make_worker(setting=…)` gives the services of another worker process, ended after the test."""
+    made: list[Services] = []
+    with services.database.write() as transaction:
+        transaction.execute(delete(Recipient))
+
+    def make(**settings: Any) -> Services:
+        given = {
+            "data_dir": tmp_path / "data",
+            "email_transport_url": mail_server.url(),
+            "sms_transport_url": f"file://{tmp_path / 'sms'}",
+            "retry_delay": 30.0,
+            **settings,
+        }
+        made.append(changed(services, **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        close_station(one)
+
+
+@pytest.fixture
+def worker(make_worker: Changed) -> Services:
+    """The services of a worker."""
+    return make_worker()
+
+
+@pytest.fixture
+def rows(worker: Services, account_id: int) -> Rows:
+    """Rows of a new account."""
+    return Rows(worker, account_id)
+
+
+def parsed(content: bytes) -> EmailMessage:
+    """A mail as a reader sees it."""
+    message = message_from_bytes(content, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def body(message: EmailMessage, kind: str) -> str:
+    """The text of the `plain` or `html` body."""
+    part = message.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+def events(rows: Rows) -> list[dict[str, Any]]:
+    """The events of the account, oldest first."""
+    return [json.loads(payload) for payload in rows.payloads()]
+
+
+def texts(folder: Path) -> list[dict[str, Any]]:
+    """The text messages in a folder."""
+    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
+def cid_of(html: str) -> str:
+    """The Content-ID that an HTML body refers to."""
+    found = re.search(r"cid:(content_[A-Za-z0-9_]+)", html)
+    assert found, html
+    return found[1]

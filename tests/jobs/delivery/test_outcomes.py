@@ -1,0 +1,261 @@
+"""What becomes of a recipient: states, counters, events, timelines, blocked addresses (decisions: 5, 8 and 11)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from app.clock import now
+from app.db.models import AddressTrouble, BlockedAddress
+from app.sends.deliver import drain
+from app.services import Services
+from app.transports.email import mime
+from tests.jobs.delivery.conftest import Changed, events, texts
+from tests.support.rows import Rows
+from tests.unit.transports.mailserver import MailServer, free_port
+
+NO_SUCH_USER = "550 5.1.1 no such user here"
+BUSY = "451 4.3.2 busy, come back later"
+LONG_AGO = timedelta(days=2)
+
+
+def counters(rows: Rows, recipient_id: int) -> tuple[int, int, int]:
+    """Delivered, bounced and failed of the recipient's group."""
+    group = rows.group_of(recipient_id)
+    return group.delivered, group.bounced, group.failed_contacts
+
+
+def blocked(rows: Rows) -> list[tuple[str, str, str]]:
+    """Blocked addresses of the account."""
+    columns = select(BlockedAddress.kind, BlockedAddress.address, BlockedAddress.reason)
+    with rows.services.database.read() as session:
+        found = session.execute(columns.where(BlockedAddress.account_id == rows.account_id))
+        return sorted((kind, address, reason) for kind, address, reason in found)
+
+
+def troubles(rows: Rows) -> dict[str, int]:
+    """Temporary bounces by address."""
+    with rows.services.database.read() as session:
+        found = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
+        return {trouble.address: trouble.temporary_bounces for trouble in found}
+
+
+def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 8: an email counts as delivered when the next mail server has accepted it."""
+    rows.add_webhook()
+    (ann,) = rows.add_send(["ann@example.com"], message_id=7)
+    drain(worker)
+    recipient, group = rows.recipient(ann), rows.group_of(ann)
+    assert [mail.recipients for mail in mail_server.mails] == [["ann@example.com"]]
+    assert (recipient.state, recipient.attempts, recipient.worker, recipient.lease_time) == ("delivered", 1, None, None)
+    assert recipient.sent_time is not None
+    assert recipient.sent_time.microsecond == 0
+    assert recipient.open_type == "not_opened"
+    assert counters(rows, ann) == (1, 0, 0)
+    assert rows.steps(ann) == [("sent", "250 2.0.0 queued")]
+    (event,) = events(rows)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {
+        "object": "recipient",
+        "event": "sent",
+        "id": ann,
+        "uuid": recipient.uuid,
+        "group_id": group.id,
+        "group_name": f"group {group.id}",
+        "report_id": group.id,
+        "message_id": 7,
+        "message_type": "email",
+        "email": "ann@example.com",
+    }
+
+
+def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -> None:
+    """Decisions 8: an sms counts as delivered when the gateway accepted it; it is not acknowledged yet."""
+    rows.add_webhook()
+    (ann,) = rows.add_send(["61411111111"], type="sms", body_text="Hi STOP")
+    drain(worker)
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.open_type, counters(rows, ann)) == ("sent", "sms", (1, 0, 0))
+    assert texts(tmp_path / "sms") == [
+        {"uuid": recipient.uuid, "from": "61400000001", "to": "61411111111", "text": "Hi STOP", "segments": 1}
+    ]
+    (event,) = events(rows)
+    assert (event["event"], event["mobile"], event["message_type"]) == ("sent", "61411111111", "sms")
+    assert "email" not in event
+
+
+def test_a_refused_mail_is_bounced_and_blocks(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 8: 5xx is bounced with the reply and its RFC 3463 code; decisions 5: it blocks the address."""
+    rows.add_webhook()
+    mail_server.reply("Gone@example.com", NO_SUCH_USER)
+    gone, ann = rows.add_send(["Gone@example.com", "ann@example.com"])
+    drain(worker)
+    assert rows.states([gone, ann]) == ["bounced", "delivered"]
+    assert counters(rows, gone) == (1, 1, 0)
+    assert rows.steps(gone) == [("bounced", NO_SUCH_USER)]
+    assert (rows.recipient(gone).reason, rows.recipient(gone).sent_time) == (NO_SUCH_USER, None)
+    (event,) = [event for event in events(rows) if event["id"] == gone]
+    assert event["event"] == "bounced"
+    assert event["bounce_reason"] == "bad destination address"
+    assert event["bounce_string"] == NO_SUCH_USER
+    assert event["is_temporary_bounce"] is False
+    assert blocked(rows) == [("email", "gone@example.com", "permanent bounce")]
+
+
+def test_a_reply_without_a_status_gets_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Specification, Recipient events: bounce_string is a status diagnostic with an RFC 3463 code."""
+    rows.add_webhook()
+    mail_server.reply(".", "554 go away")
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    assert [event["bounce_string"] for event in events(rows)] == ["554 go away (5.0.0)"]
+
+
+def test_a_deferred_mail_waits_for_its_next_try(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 8: 4xx is tried again; until then it is neither delivered nor bounced. Decisions 11: after 30 s."""
+    rows.add_webhook()
+    mail_server.reply(".", BUSY)
+    before = now()
+    (ann,) = rows.add_send(["ann@example.com"])
+    drain(worker)
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.reason, recipient.worker, recipient.attempts) == ("queued", None, None, 1)
+    assert timedelta(seconds=30) <= recipient.due_time - before <= timedelta(seconds=40)
+    assert counters(rows, ann) == (0, 0, 0)
+    assert rows.steps(ann) == [("deferred", BUSY)]
+    assert events(rows) == []
+
+
+def test_a_deferred_mail_is_sent_at_its_next_try(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """A drain takes up again what became due meanwhile; the mail keeps its Message-ID."""
+    mail_server.reply(".", BUSY)
+    (ann,) = rows.add_send(["ann@example.com"])
+    drain(make_worker(retry_delay=0.0))
+    assert (rows.states([ann]), rows.recipient(ann).attempts) == (["delivered"], 2)
+    assert [step for step, _ in rows.steps(ann)] == ["deferred", "sent"]
+
+
+def test_a_relay_that_is_away_defers(rows: Rows, make_worker: Changed) -> None:
+    """Decisions 8: a connection failure is a temporary refusal."""
+    (ann,) = rows.add_send(["ann@example.com"])
+    drain(make_worker(email_transport_url=f"smtp://127.0.0.1:{free_port()}"))
+    assert rows.states([ann]) == ["queued"]
+    assert blocked(rows) == []
+
+
+def test_a_mail_deferred_for_too_long_is_bounced_for_now(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 8: after the retry period it is bounced with is_temporary_bounce true, which blocks nobody yet."""
+    rows.add_webhook()
+    mail_server.reply(".", BUSY)
+    (ann,) = rows.add_send(["ann@example.com"], accepted=now() - LONG_AGO)
+    drain(worker)
+    assert (rows.states([ann]), counters(rows, ann)) == (["bounced"], (0, 1, 0))
+    (event,) = events(rows)
+    assert (event["event"], event["is_temporary_bounce"], event["bounce_string"]) == ("bounced", True, BUSY)
+    assert (blocked(rows), troubles(rows)) == ([], {"ann@example.com": 1})
+
+
+def test_five_temporary_bounces_block(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 5: 5 temporary bounces with no delivery between block an address; the count then starts anew."""
+    for bounces in range(1, 6):
+        assert blocked(rows) == []
+        mail_server.reply(".", BUSY)
+        rows.add_send(["Ann@example.com"], accepted=now() - LONG_AGO)
+        drain(worker)
+        assert troubles(rows) == ({"ann@example.com": bounces} if bounces < 5 else {})
+    assert blocked(rows) == [("email", "ann@example.com", "repeated temporary bounces")]
+
+
+def test_a_delivery_makes_temporary_bounces_forgotten(rows: Rows, worker: Services) -> None:
+    """Decisions 5: with a delivery between, they do not add up; those of other addresses stay."""
+    for address in ("ann@example.com", "bob@example.com"):
+        rows.add(AddressTrouble, kind="email", address=address, temporary_bounces=4)
+    rows.add_send(["ANN@example.com"])
+    drain(worker)
+    assert troubles(rows) == {"bob@example.com": 4}
+
+
+def test_another_account_keeps_its_own_troubles(rows: Rows, worker: Services, other_id: int) -> None:
+    """What one account learns of an address says nothing to another one."""
+    other = Rows(worker, other_id)
+    other.add(AddressTrouble, kind="email", address="ann@example.com", temporary_bounces=4)
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    assert troubles(other) == {"ann@example.com": 4}
+
+
+def test_an_address_that_is_blocked_already_keeps_its_reason(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Two sends at once may both find out."""
+    for _ in range(2):
+        mail_server.reply("gone@example.com", NO_SUCH_USER)
+        rows.add_send(["gone@example.com"])
+    drain(worker)
+    assert blocked(rows) == [("email", "gone@example.com", "permanent bounce")]
+
+
+def test_an_sms_that_cannot_be_sent_for_too_long_expires(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """Decisions 11: an sms that expires is failed with `expired`."""
+    rows.add_webhook()
+    (tmp_path / "file").write_text("no folder can be made here")
+    (ann,) = rows.add_send(["61411111111"], type="sms", accepted=now() - LONG_AGO)
+    drain(make_worker(sms_transport_url=f"file://{tmp_path / 'file' / 'sms'}"))
+    assert (rows.states([ann]), counters(rows, ann)) == (["failed"], (0, 0, 1))
+    assert [(event["event"], event["fail_reason"]) for event in events(rows)] == [("failed", "expired")]
+    assert (blocked(rows), troubles(rows)) == ([], {})
+
+
+def test_sends_of_one_group_add_up(rows: Rows, worker: Services) -> None:
+    """A group counts the recipients of all its sends."""
+    group_id = rows.add_group()
+    ids = [rows.add_send([f"{send}-{name}@example.com" for name in "abc"], group_id=group_id) for send in range(3)]
+    drain(worker)
+    assert counters(rows, ids[0][0]) == (9, 0, 0)
+
+
+def test_a_fault_of_our_own_defers(
+    rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that we cannot build must neither be lost nor hold up the next one."""
+    real = mime.build
+
+    def broken(**fields: object) -> bytes:
+        if fields["to"] == "ann@example.com":
+            raise RuntimeError("a fault")
+        return real(**fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mime, "build", broken)
+    ann, bob = rows.add_send(["ann@example.com", "bob@example.com"])
+    drain(worker)
+    assert rows.states([ann, bob]) == ["queued", "delivered"]
+    assert rows.steps(ann) == [("deferred", "internal fault: RuntimeError")]
+
+
+def test_a_reply_that_databases_cannot_hold_is_cleaned(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """The other side's words may be anything, and long."""
+    mail_server.reply(".", "554 5.7.1 no\0pe " + "x" * 400)
+    (ann,) = rows.add_send(["ann@example.com"])
+    drain(worker)
+    ((step, detail),) = rows.steps(ann)
+    assert (step, rows.states([ann])) == ("bounced", ["bounced"])
+    assert detail is not None
+    assert detail.startswith("554 5.7.1 no pe xxx")
+
+
+def test_rows_that_are_not_due_stay(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """A row waits for its time."""
+    (ann,) = rows.add_send(["ann@example.com"], due_in=3600)
+    drain(worker)
+    assert (rows.states([ann]), mail_server.mails) == (["queued"], [])
+
+
+def test_events_come_in_the_order_of_the_request(rows: Rows, make_worker: Changed) -> None:
+    """One connection keeps the order of the request, and events keep that of the outcomes (decisions: 9)."""
+    rows.add_webhook()
+    ids = rows.add_send([f"{number}@example.com" for number in range(30)])
+    drain(make_worker(send_connections=1))
+    assert [event["id"] for event in events(rows)] == ids

@@ -1,0 +1,201 @@
+"""Rows as acceptance leaves them: what delivery starts from, without the API in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from app.addresses import email_key
+from app.clock import now, this_second
+from app.content.attachments import new_content_id
+from app.db.bulk import draw_ids, insert_rows
+from app.db.database import Transaction
+from app.db.models import Attachment, Base, Contact, Event, Group, List, Recipient, RecipientStep, Send, Webhook
+from app.services import Services
+from tests.support.tenants import unique
+
+FROM = "hello@acme.example"
+
+
+@dataclass
+class Rows:
+    """Adds rows to one account and reads them back."""
+
+    services: Services
+    account_id: int
+
+    def add(self, model: type[Base], **values: Any) -> int:
+        """One row; its id."""
+        with self.services.database.write() as transaction:
+            (row_id,) = draw_ids(transaction, model, 1)
+            transaction.execute(insert(model).values(id=row_id, account_id=self.account_id, **values))
+        return row_id
+
+    def add_list(self, name: str | None = None) -> int:
+        """A list."""
+        moment = this_second()
+        times = {"creation_time": moment, "last_modified_time": moment}
+        return self.add(List, name=name or unique("list"), system=False, allow_duplicates=False, stop_words=[], **times)
+
+    def add_contact(self, list_id: int, email: str | None = None, mobile: str | None = None, **values: Any) -> int:
+        """A contact."""
+        moment = this_second()
+        columns = {
+            "email": email,
+            "email_key": email and email_key(email),
+            "mobile": mobile,
+            "subscribed_email": True,
+            "subscribed_mobile": True,
+            "is_active": True,
+            "double_opt_in": False,
+            "values": {},
+            "creation_time": moment,
+            "last_modified_time": moment,
+        }
+        return self.add(Contact, list_id=list_id, **{**columns, **values})
+
+    def add_group(self, type_: str = "email") -> int:
+        """A group."""
+        moment = this_second()
+        counters = dict.fromkeys(
+            ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed"), 0
+        )
+        return self.add(
+            Group, type=type_, name=unique("group"), creation_time=moment, last_sent_time=moment, **counters
+        )
+
+    def add_webhook(self) -> int:
+        """A webhook, so that events are kept."""
+        moment = now()
+        return self.add(
+            Webhook, url=f"https://{unique('hook')}.example/", creation_time=moment, due_time=moment, failures=0,
+            dropped_events=0,
+        )  # fmt: skip
+
+    def add_send(
+        self,
+        recipients: Sequence[str | Mapping[str, Any]],
+        *,
+        attachments: Sequence[tuple[str, str, bytes]] = (),
+        group_id: int | None = None,
+        due_in: float = 0,
+        accepted: datetime | None = None,
+        **content: Any,
+    ) -> list[int]:
+        """A send; ids of its recipients. A recipient is an address, or columns with its own `attachments`.
+
+        Attachments are (name, type, content). `accepted` is the time of acceptance.
+        """
+        columns = _send_columns(content)
+        type_, moment = columns["type"], accepted or now()
+        group_id = group_id or self.add_group(type_)
+        send_id = self.add(
+            Send, group_id=group_id, group_name=f"group {group_id}", request_id=unique("request"),
+            creation_time=moment.replace(microsecond=0), **columns,
+        )  # fmt: skip
+        shared = {
+            "account_id": self.account_id,
+            "send_id": send_id,
+            "group_id": group_id,
+            "list_id": columns["list_id"],
+            "message_id": columns["message_id"],
+            "type": type_,
+            "state": "queued",
+            "creation_time": moment,
+            "due_time": moment + timedelta(seconds=due_in),
+            "attempts": 0,
+            "open_type": "sms" if type_ == "sms" else "not_opened",
+        }
+        with self.services.database.write() as transaction:
+            ids = draw_ids(transaction, Recipient, len(recipients))
+            given = [_recipient_columns(one, type_) for one in recipients]
+            files = [(number, file) for number, one in zip(ids, given, strict=True) for file in one.pop("attachments")]
+            rows = [{**shared, **one, "id": number} for number, one in zip(ids, given, strict=True)]
+            insert_rows(transaction, Recipient, rows)
+            self._attach(transaction, send_id, [(None, file) for file in attachments] + files)
+        return ids
+
+    def _attach(
+        self, transaction: Transaction, send_id: int, files: Sequence[tuple[int | None, tuple[str, str, bytes]]]
+    ) -> None:
+        rows = [
+            {
+                "account_id": self.account_id,
+                "send_id": send_id,
+                "recipient_id": recipient_id,
+                "position": position,
+                "name": name,
+                "mime_type": mime_type,
+                "content_id": new_content_id(),
+                "content": content,
+            }
+            for position, (recipient_id, (name, mime_type, content)) in enumerate(files)
+        ]
+        insert_rows(transaction, Attachment, rows)
+
+    def recipient(self, recipient_id: int) -> Recipient:
+        """A recipient as it is now."""
+        with self.services.database.read() as session:
+            return session.get_one(Recipient, recipient_id)
+
+    def states(self, ids: Sequence[int]) -> list[str]:
+        """The states of recipients, in the given order."""
+        return [self.recipient(recipient_id).state for recipient_id in ids]
+
+    def group_of(self, recipient_id: int) -> Group:
+        """The group of a recipient."""
+        group_id = self.recipient(recipient_id).group_id
+        with self.services.database.read() as session:
+            return session.get_one(Group, group_id)
+
+    def steps(self, recipient_id: int) -> list[tuple[str, str | None]]:
+        """The recipient's timeline."""
+        statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient_id).order_by(RecipientStep.id)
+        with self.services.database.read() as session:
+            return [(step.step, step.detail) for step in session.scalars(statement)]
+
+    def payloads(self) -> list[str]:
+        """The events that wait for the account's webhooks, oldest first, as JSON."""
+        statement = select(Event.payload).where(Event.account_id == self.account_id).order_by(Event.id)
+        with self.services.database.read() as session:
+            return list(session.scalars(statement))
+
+
+def _send_columns(content: Mapping[str, Any]) -> dict[str, Any]:
+    is_sms = content.get("type") == "sms"
+    columns: dict[str, Any] = {
+        "type": "email",
+        "list_id": None,
+        "message_id": None,
+        "unsubscribe_type": None,
+        "subject": None if is_sms else "Hello",
+        "from_name": None if is_sms else "Acme",
+        "from_address": "61400000001" if is_sms else FROM,
+        "reply_to": None,
+        "bcc_address": None,
+        "body_html": None,
+        "body_text": "Hello there",
+        "include_unsubscribed": False,
+        "recipient_data_html_encoded": True,
+    }
+    return {**columns, **content}
+
+
+def _recipient_columns(given: str | Mapping[str, Any], type_: str) -> dict[str, Any]:
+    if isinstance(given, str):
+        given = {"mobile" if type_ == "sms" else "email": given}
+    columns: dict[str, Any] = {
+        "uuid": str(uuid.uuid4()),
+        "contact_id": None,
+        "email": None,
+        "mobile": None,
+        "values": {},
+        "reason": None,
+        "attachments": (),
+    }
+    return {**columns, **given}
