@@ -1,6 +1,6 @@
 """Prometheus metrics of all processes of this machine.
 
-With PROMETHEUS_MULTIPROC_DIR in the environment (the launcher and the Procfile set it) each process counts in files of
+With PROMETHEUS_MULTIPROC_DIR in the environment (see docs/operations.md) each process counts in files of
 that folder and a scrape adds them up; without it a process shows its own counts.
 """
 
