@@ -7,6 +7,7 @@ from flask import Flask
 from app.cli import (
     accounts,
     automations,
+    contacts,
     db,
     domains,
     groups,
@@ -26,6 +27,7 @@ NOUNS = (
     domains,
     senders,
     lists,
+    contacts,
     messages,
     webhooks,
     groups,

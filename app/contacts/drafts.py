@@ -42,7 +42,9 @@ def _attribute_errors(lst: ListSpec, name: str, value: Any) -> Iterator[FieldErr
         yield FieldError("invalid_object", name)
     elif name == "subscribed":
         for kind, flag in value.items():
-            yield from _flag_errors(f"subscribed.{kind}", flag) if kind in ADDRESSES else [_unknown(lst, kind)]
+            yield from (
+                _flag_errors(f"subscribed.{kind}", flag) if kind in ADDRESSES else [_unknown(lst, f"subscribed.{kind}")]
+            )
     else:
         yield _unknown(lst, name)
 

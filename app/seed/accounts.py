@@ -93,7 +93,7 @@ def _update_key(target: Target, key: ApiKey, described: Mapping[str, Any]) -> No
 def bring_domains(target: Target, described: Sequence[str]) -> None:
     """Sending domains, which a seed file takes as verified."""
     for index, name in enumerate(described):
-        with located(f"{target.path}.domains[{index}]"):
+        with located(f"{target.path}.domains[{index}]", {"domain": ""}):
             changed = add_domain(target.transaction, target.account.id, name, trusted=True)
         target.report.count("domain", created=changed)
 

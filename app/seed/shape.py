@@ -108,10 +108,9 @@ def located(path: str, places: Mapping[str, str] | None = None) -> Iterator[None
         yield
     except ServiceError as error:
         first = error.errors[0]
+        said = (first.detail or CATALOGUE[first.code].developer_message).removeprefix(f"{first.field}: ")
         more = f" (and {len(error.errors) - 1} more)" if len(error.errors) > 1 else ""
-        raise SeedError(
-            _place(path, first, places or {}), (first.detail or CATALOGUE[first.code].developer_message) + more
-        ) from None
+        raise SeedError(_place(path, first, places or {}), said + more) from None
 
 
 def _place(path: str, error: FieldError, places: Mapping[str, str]) -> str:

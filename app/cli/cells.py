@@ -1,0 +1,88 @@
+"""Contacts as text: the columns of a CSV file and the `key=value` arguments of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.contacts.drafts import FLAGS, check_draft, fields_by_key
+from app.errors import FieldError
+from app.lists.fields import ListSpec, ValueType, field_key
+from app.settings import parse_switch
+
+SUBSCRIBED = ("subscribed.email", "subscribed.mobile")
+READ_ONLY = (
+    "id",
+    "list_id",
+    "blocked.email",
+    "blocked.mobile",
+    "double_opt_in_time",
+    "creation_time",
+    "last_modified_time",
+)
+"""What an export shows and an import passes over, so that an exported file can be imported again."""
+
+Cells = Mapping[str, str]
+
+
+def columns_of(lst: ListSpec) -> list[str]:
+    """All columns of an export."""
+    values = [field.key for field in lst.value_fields]
+    return ["id", "email", "mobile", *values, *SUBSCRIBED, *FLAGS, *READ_ONLY[2:]]
+
+
+def column_key(lst: ListSpec, head: str) -> str | None:
+    """The attribute that a column's head names, by its key or the field's name; None for nothing known."""
+    known = {*fields_by_key(lst), *lst.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
+    return next((key for key in (head.strip(), field_key(head)) if key in known), None)
+
+
+def draft_of(lst: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
+    """The contact that the cells describe and what is wrong with it; an empty cell clears or says nothing."""
+    given: dict[str, Any] = {}
+    for key, text in cells.items():
+        if key in READ_ONLY or (not text and not clear):
+            continue
+        value = _value(lst, key, text)
+        if key in SUBSCRIBED:
+            given.setdefault("subscribed", {})[key.partition(".")[2]] = value
+        else:
+            given[key] = value
+    return check_draft(lst, given)
+
+
+def _value(lst: ListSpec, key: str, text: str) -> Any:
+    """What the text stands for; a text that does not fit stays one, and the checks refuse it."""
+    try:
+        if key in FLAGS or key in SUBSCRIBED:
+            return parse_switch(text)
+        field = fields_by_key(lst).get(key)
+        if field is not None and field.value_type is ValueType.NUMBER and text:
+            return _number(text)
+    except ValueError:
+        return text
+    return text or None
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested attributes under dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in attributes.items():
+        found.update(
+            {f"{name}.{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return found
+
+
+def cell(value: Any) -> str:
+    """A value in a CSV file."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,157 @@
+"""`flask contacts import` and `export`: contacts in CSV files, UTF-8 with a head line that names the attributes.
+
+An import changes nothing unless every line is sound. It is one transaction: on SQLite others wait to write meanwhile.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from flask.cli import with_appcontext
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.cli.base import Command, WrongValue, account_option, json_option, list_option, print_json
+from app.cli.cells import cell, column_key, columns_of, draft_of, flat
+from app.cli.people import find_list
+from app.contacts.bring import bring_contacts
+from app.contacts.read import contact_shape
+from app.db.models import Contact
+from app.errors import FieldError, ServiceError
+from app.http.context import services
+from app.lists.fields import ListSpec
+from app.query.grammar import parse_collection
+from app.query.reader import columns, renderer
+
+MOST_SHOWN = 20
+"""Faulty lines that an import lists."""
+AT_ONCE = 1000
+
+Draft = dict[str, Any]
+Fault = tuple[int, FieldError]
+"""A line of the file and what is wrong in it."""
+
+
+@click.command("import", cls=Command)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@list_option
+@account_option
+@json_option
+@with_appcontext
+def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
+    """Create or update contacts from a CSV file.
+
+    Contacts are found by their email, or by their mobile in a list without emails; who is missing is created. Columns
+    are headed by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
+    cell says nothing. Nothing changes unless every line is sound.
+    """
+    with services().database.read() as session:
+        lst = find_list(session, account, list_)
+    lines, drafts = _read(lst, file)
+    with (
+        click.progressbar(length=len(drafts), label="Importing", file=sys.stderr) as bar,
+        services().database.write() as transaction,
+    ):
+        try:
+            brought = bring_contacts(transaction, lst, drafts, allow_system=True, on_progress=bar.update)
+        except ServiceError as error:
+            raise _refusal([(lines[one.index or 0], one) for one in error.errors]) from None
+    if as_json:
+        print_json({"created": brought.created, "updated": brought.updated})
+    else:
+        unchanged = len(drafts) - brought.created - brought.updated
+        click.echo(f"{brought.created} created, {brought.updated} updated, {unchanged} unchanged")
+
+
+def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
+    """The lines' numbers and their contacts. Raises `WrongValue` that lists the faulty lines."""
+    lines: list[int] = []
+    drafts: list[Draft] = []
+    faults: list[Fault] = []
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as source:
+            reader = csv.reader(source, strict=True)
+            head = _head(lst, next(reader, []))
+            for row in reader:
+                if not row:
+                    continue
+                if len(row) != len(head):
+                    raise WrongValue(f"line {reader.line_num}: has {len(row)} cells, the head has {len(head)}")
+                draft, errors = draft_of(lst, dict(zip(head, row, strict=True)), clear=False)
+                lines.append(reader.line_num)
+                drafts.append(draft)
+                faults += [(reader.line_num, error) for error in errors]
+    except UnicodeDecodeError:
+        raise WrongValue(f"{file} is not UTF-8") from None
+    except csv.Error as error:
+        raise WrongValue(f"line {reader.line_num}: {error}") from None
+    if faults:
+        raise _refusal(faults)
+    return lines, drafts
+
+
+def _head(lst: ListSpec, names: list[str]) -> list[str]:
+    if not names:
+        raise WrongValue("the file is empty; its first line names the columns")
+    keys = []
+    for name in names:
+        key = column_key(lst, name)
+        if key is None:
+            raise WrongValue(f"line 1: column {name!r} is none of {', '.join(columns_of(lst))}")
+        if key in keys:
+            raise WrongValue(f"line 1: two columns are {key}")
+        keys.append(key)
+    return keys
+
+
+def _refusal(faults: list[Fault]) -> WrongValue:
+    told = [f"line {line}: {error.developer_message}" for line, error in faults[:MOST_SHOWN]]
+    if len(faults) == 1:
+        return WrongValue(told[0])
+    if len(faults) > MOST_SHOWN:
+        told.append(f"and {len(faults) - MOST_SHOWN} more")
+    return WrongValue("\n  ".join(["nothing was imported:", *told]))
+
+
+@click.command("export", cls=Command)
+@click.argument("file", type=click.Path(dir_okay=False, writable=True, path_type=Path))
+@list_option
+@account_option
+@json_option
+@with_appcontext
+def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
+    """Write all contacts of a list to a CSV file, which can be imported again."""
+    with services().database.read() as session:
+        lst = find_list(session, account, list_)
+        total = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == lst.id)) or 0
+        head = columns_of(lst)
+        progress = click.progressbar(length=total, label="Exporting", file=sys.stderr)
+        with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
+            writer = csv.writer(target, lineterminator="\n")
+            writer.writerow(head)
+            written = 0
+            for page in _pages(session, lst):
+                writer.writerows([cell(row[column]) for column in head] for row in page)
+                written += len(page)
+                bar.update(len(page))
+    if as_json:
+        print_json({"exported": written})
+    else:
+        click.echo(f"{written} exported to {file}")
+
+
+def _pages(session: Session, lst: ListSpec) -> Iterator[list[dict[str, Any]]]:
+    """The contacts by id, a thousand at a time: the cost of a page does not grow with the list."""
+    shape = contact_shape(lst.value_fields)
+    everything = parse_collection([], shape.resource)
+    statement = columns(shape, everything).where(Contact.list_id == lst.id).order_by(Contact.id).limit(AT_ONCE)
+    show = renderer(shape, everything)
+    last = 0
+    while found := session.execute(statement.where(Contact.id > last)).all():
+        yield [flat(show(row)) for row in found]
+        last = found[-1].id

@@ -1,0 +1,143 @@
+"""`flask contacts`: the people in a list, also those of a system list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from sqlalchemy.orm import Session
+
+from app.cli import contact_files
+from app.cli.base import (
+    Group,
+    Row,
+    WrongValue,
+    account_option,
+    json_option,
+    limit_option,
+    list_option,
+    print_row,
+    print_rows,
+)
+from app.cli.cells import column_key, draft_of, flat
+from app.cli.people import find_contact, find_list, shown, without_links
+from app.contacts.create import create_contacts
+from app.contacts.delete import delete_contacts
+from app.contacts.read import contact_shape, page_contacts
+from app.contacts.update import update_contacts
+from app.errors import ServiceError
+from app.http.context import services
+from app.lists.fields import ListSpec
+from app.query.grammar import parse_collection
+
+group = Group("contacts", help="Contacts of a list.")
+group.add_command(contact_files.import_)
+group.add_command(contact_files.export)
+
+values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
+
+IN_TABLE = (
+    "id",
+    "email",
+    "mobile",
+    "subscribed.email",
+    "subscribed.mobile",
+    "blocked.email",
+    "blocked.mobile",
+    "is_active",
+)
+
+
+def _draft(lst: ListSpec, values: Sequence[str]) -> dict[str, Any]:
+    """The attributes that `KEY=VALUE` arguments give; an empty value clears."""
+    cells = {}
+    for one in values:
+        head, equals, text = one.partition("=")
+        key = column_key(lst, head)
+        if not equals or key is None:
+            raise WrongValue(f"{one!r} must be KEY=VALUE with a key of the list's contacts, such as email")
+        cells[key] = text
+    draft, errors = draft_of(lst, cells, clear=True)
+    if errors:
+        raise ServiceError.of(errors)
+    return draft
+
+
+def _print(session: Session, lst: ListSpec, contact_id: int, as_json: bool) -> None:
+    attributes = shown(session, lst, contact_id)
+    print_row(attributes if as_json else flat(attributes), as_json)
+
+
+@group.command("list")
+@click.argument("filters", nargs=-1, metavar="[FILTER...]")
+@list_option
+@limit_option
+@account_option
+@json_option
+def list_command(filters: tuple[str, ...], list_: str, limit: int, account: str | None, as_json: bool) -> None:
+    """Show the contacts of a list, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
+    pairs = [("limit", str(limit)), *((name, value) for name, _, value in (one.partition("=") for one in filters))]
+    with services().database.read() as session:
+        lst = find_list(session, account, list_)
+        shape = contact_shape(lst.value_fields)
+        page = page_contacts(session, lst, parse_collection(pairs, shape.resource))
+    rows = [without_links(item) for item in page.items]
+    print_rows(rows if as_json else [_in_table(flat(row)) for row in rows], as_json)
+
+
+def _in_table(row: Row) -> Row:
+    return {name: row[name] for name in IN_TABLE if name in row}
+
+
+@group.command("show")
+@click.argument("contact")
+@list_option
+@account_option
+@json_option
+def show(contact: str, list_: str, account: str | None, as_json: bool) -> None:
+    """Show a contact, named by its id, email or mobile."""
+    with services().database.read() as session:
+        lst = find_list(session, account, list_)
+        _print(session, lst, find_contact(session, lst, contact).id, as_json)
+
+
+@group.command("create")
+@values_argument
+@list_option
+@account_option
+@json_option
+def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
+    """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
+    with services().database.write() as transaction:
+        lst = find_list(transaction, account, list_)
+        (contact_id,) = create_contacts(transaction, lst, [_draft(lst, values)], allow_system=True)
+        _print(transaction, lst, contact_id, as_json)
+
+
+@group.command("update")
+@click.argument("contact")
+@values_argument
+@list_option
+@account_option
+@json_option
+def update(contact: str, values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
+    """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
+    with services().database.write() as transaction:
+        lst = find_list(transaction, account, list_)
+        contact_id = find_contact(transaction, lst, contact).id
+        update_contacts(transaction, lst, [(contact_id, _draft(lst, values))], allow_system=True)
+        _print(transaction, lst, contact_id, as_json)
+
+
+@group.command("delete")
+@click.argument("contact")
+@list_option
+@account_option
+def delete(contact: str, list_: str, account: str | None) -> None:
+    """Delete a contact, named by its id, email or mobile."""
+    with services().database.write() as transaction:
+        lst = find_list(transaction, account, list_)
+        contact_id = find_contact(transaction, lst, contact).id
+        delete_contacts(transaction, lst, [contact_id], allow_system=True)
+    click.echo(f"deleted contact {contact_id}")

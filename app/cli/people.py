@@ -1,0 +1,53 @@
+"""What the commands on contacts share: finding a list and a contact, and showing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from app.accounts.find import find_account
+from app.addresses import email_key
+from app.cli.base import Row
+from app.contacts.read import contact_shape, get_contact
+from app.db.models import Contact, List
+from app.db.named import find_named
+from app.errors import ServiceError
+from app.lists.fields import ListSpec
+from app.lists.find import get_list
+from app.query.grammar import parse_instance
+
+
+def find_list(session: Session, account: str | None, name: str) -> ListSpec:
+    """The account's list with that name or id."""
+    account_id = find_account(session, account).id
+    return get_list(session, account_id, find_named(session, List, account_id, name, "list").id)
+
+
+def find_contact(session: Session, lst: ListSpec, wanted: str) -> Contact:
+    """The list's contact with that id, else with that email or mobile, the oldest where there are several.
+
+    Raises `ServiceError` (`invalid_id`).
+    """
+    found = None
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        found = session.scalars(select(Contact).where(Contact.list_id == lst.id, Contact.id == int(wanted))).first()
+    if found is None:
+        address = or_(Contact.email_key == email_key(wanted), Contact.mobile == wanted)
+        statement = select(Contact).where(Contact.list_id == lst.id, address)
+        found = session.scalars(statement.order_by(Contact.creation_time, Contact.id).limit(1)).first()
+    if found is None:
+        raise ServiceError("invalid_id", field="contact", detail=f"the list has no contact {wanted!r}")
+    return found
+
+
+def shown(session: Session, lst: ListSpec, contact_id: int) -> Row:
+    """The contact as the API shows it, without links."""
+    shape = contact_shape(lst.value_fields)
+    return without_links(get_contact(session, lst, contact_id, parse_instance([], shape.resource)))
+
+
+def without_links(item: Row) -> dict[str, Any]:
+    """An object of the API without what only clients of it can use."""
+    return {name: value for name, value in item.items() if name != "_links"}

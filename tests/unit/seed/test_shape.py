@@ -1,0 +1,136 @@
+"""The checks of a seed file's data and the paths that they name."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import FieldError, ServiceError
+from app.seed.nouns import FILE
+from app.seed.shape import SeedError, located, moment
+
+FIRST_OF_2027 = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def refusal(data: Any) -> str:
+    """What the check of a whole file says."""
+    with pytest.raises(SeedError) as caught:
+        FILE(data, "")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "must be a mapping, not a list"),
+        ({"acounts": []}, "acounts: is unknown here; known are accounts"),
+        ({"accounts": {}}, "accounts: must be a list, not a mapping"),
+        ({"accounts": ["Acme"]}, "accounts[0]: must be a mapping, not text"),
+        ({"accounts": [{}]}, "accounts[0].name: is required"),
+        ({"accounts": [{"name": "a"}, {"name": None}]}, "accounts[1].name: is required"),
+        ({"accounts": [{"name": True}]}, "accounts[0].name: must be text, not a truth value"),
+    ],
+)
+def test_the_path_is_named_from_the_root(data: Any, said: str) -> None:
+    assert refusal(data) == said
+
+
+@pytest.mark.parametrize(
+    ("account", "said"),
+    [
+        ({"owner_confirmed": "yes"}, "owner_confirmed: must be true or false, not text"),
+        ({"allowed_networks": "10.0.0.0/8"}, "allowed_networks: must be a list, not text"),
+        ({"allowed_networks": [7]}, "allowed_networks[0]: must be text: write '7' in quotes"),
+        ({"default_from": {"name": "A"}}, "default_from.address: is required"),
+        ({"keys": [{"access_level": "report"}]}, "keys[0].name: is required"),
+        (
+            {"keys": [{"name": "k", "expires": "soon"}]},
+            "keys[0].expires: must be a date such as 2027-01-31, not 'soon'",
+        ),
+        (
+            {"keys": [{"name": "k", "expires": 7}]},
+            "keys[0].expires: must be a date such as 2027-01-31, not the value 7",
+        ),
+        ({"domains": [{}]}, "domains[0]: must be text, not a mapping"),
+        (
+            {"sms_senders": [{"address": 61400000001, "kind": "number"}]},
+            "sms_senders[0].address: must be text: write '61400000001' in quotes",
+        ),
+        ({"unsubscribers": [{"list": "L"}]}, "unsubscribers[0]: must name either an email or a mobile"),
+        (
+            {"unsubscribers": [{"email": "a@b.c", "mobile": "1"}]},
+            "unsubscribers[0]: must name either an email or a mobile",
+        ),
+        (
+            {"blocked": [{"email": "a@b.c", "list": "L"}]},
+            "blocked[0].list: is unknown here; known are email, mobile, reason",
+        ),
+        ({"lists": [{"name": "L", "fields": [{"name": "Email"}]}]}, "lists[0].fields[0].type: is required"),
+        (
+            {"lists": [{"name": "L", "contacts": ["ann"]}]},
+            "lists[0].contacts[0]: must be a mapping of the contact's attributes",
+        ),
+        ({"messages": [{"name": "M"}]}, "messages[0].type: is required"),
+        (
+            {"messages": [{"name": "M", "type": "sms", "body_text": "a\0b"}]},
+            "messages[0].body_text: holds a character that cannot be stored",
+        ),
+        ({"webhooks": [{"url": "x", "secrets": [{"id": "k1"}]}]}, "webhooks[0].secrets[0].secret: is required"),
+    ],
+)
+def test_each_noun_knows_its_attributes(account: dict[str, Any], said: str) -> None:
+    assert refusal({"accounts": [{"name": "Acme", **account}]}) == f"accounts[0].{said}"
+
+
+def test_an_empty_part_is_an_empty_list() -> None:
+    parts = ("keys", "domains", "lists", "messages", "webhooks", "allowed_networks")
+    checked = FILE({"accounts": [{"name": "Acme", **dict.fromkeys(parts)}]}, "")
+    assert checked == {"accounts": [{"name": "Acme", **{part: [] for part in parts}}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        date(2027, 1, 1),
+        "2027-01-01",
+        datetime.fromisoformat("2027-01-01"),
+        "2027-01-01T00:00:00Z",
+        datetime(2027, 1, 1, 10, tzinfo=timezone(timedelta(hours=10))),
+    ],
+)
+def test_dates_are_taken_in_every_form(value: Any) -> None:
+    assert moment(value, "expires") == FIRST_OF_2027
+
+
+def test_errors_of_use_cases_are_located() -> None:
+    errors = [FieldError("required", "subscribed.email", "contacts", 3, "is required"), FieldError("required")]
+    with (
+        pytest.raises(SeedError, match=r"^L\.contacts\[3\]\.subscribed\.email: is required \(and 1 more\)$"),
+        located("L"),
+    ):
+        raise ServiceError.of(errors)
+    with pytest.raises(SeedError, match=r"^keys\[1\]\.allowed\[2\]: The value must be a string\.$"), located("keys[1]"):
+        raise ServiceError("invalid_string", field="allowed.2")
+    with pytest.raises(SeedError, match=r"^a\.b\.c: "), located("a", {"b_c": "b.c"}):
+        raise ServiceError("invalid_string", field="b_c")
+
+
+data_like_yaml = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["accounts", "name", "lists", "fields", "keys", "type", "contacts"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(data_like_yaml)
+def test_any_data_is_checked_or_refused(data: Any) -> None:
+    with suppress(SeedError):
+        FILE(data, "")
