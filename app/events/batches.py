@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Executable, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Executable, Select, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
@@ -128,13 +128,19 @@ def retry_delay(failures: int) -> float:
 
 
 def _is_due(moment: datetime) -> ColumnElement[bool]:
-    """Due, in nobody's hands, and with events.
-
-    The subquery's LIMIT makes the planner look at one event per webhook; as an EXISTS it may read the whole table.
-    """
-    first_event = select(Event.id).where(Event.webhook_id == Webhook.id).order_by(Event.id).limit(1).scalar_subquery()
+    """Due, in nobody's hands, and with events."""
     free = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
-    return and_(Webhook.due_time <= moment, free, first_event.is_not(None))
+    return and_(Webhook.due_time <= moment, free, _oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
+
+
+def _oldest_events(webhook_id: Any, limit: int) -> Select[int]:
+    """Ids of the first events of a webhook.
+
+    A range of one value, in the order of the index on both columns: with an equality PostgreSQL may read the whole
+    table in the order of its primary key instead, since one webhook with a backlog makes it expect a hit at every row.
+    """
+    of_webhook = select(Event.id).where(Event.webhook_id.between(webhook_id, webhook_id))
+    return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
 
 
 def _lock_due(transaction: Transaction) -> Webhook | None:
@@ -159,7 +165,7 @@ def _fix_batch(transaction: Transaction, webhook: Webhook) -> list[str]:
         if payloads:
             return payloads
     webhook.batch_id = str(uuid.uuid4())
-    oldest = select(Event.id).where(Event.webhook_id == webhook.id).order_by(Event.id).limit(MOST_EVENTS)
+    oldest = _oldest_events(webhook.id, MOST_EVENTS)
     _run(transaction, update(Event).where(Event.id.in_(oldest)).values(batch_id=webhook.batch_id))
     return _payloads(transaction, webhook.batch_id)
 

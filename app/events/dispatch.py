@@ -7,6 +7,7 @@ is told to end does not wait for somebody else's server.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -42,7 +43,9 @@ def dispatch_due(services: Services) -> None:
 @cache
 def _dispatcher() -> Dispatcher:
     """One per process: its connections stay warm, and its limit counts all requests in flight."""
-    return Dispatcher(WebhookClient())
+    client = WebhookClient()
+    atexit.register(client.close)
+    return Dispatcher(client)
 
 
 class Dispatcher:

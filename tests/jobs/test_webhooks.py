@@ -1,0 +1,596 @@
+"""Dispatch of events to real receivers, over both databases (specification: Events; decisions: 9)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from itertools import pairwise
+
+import jwt
+import pytest
+from sqlalchemy import TextClause, select, text, update
+
+from app.clock import now
+from app.db.models import Event, Webhook
+from app.demo.receiver import verify
+from app.events import batches
+from app.events.dispatch import AT_ONCE, Dispatcher, dispatch_due, has_due
+from app.events.http_client import Answer, WebhookClient
+from app.events.outbox import record
+from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
+from app.services import Services
+from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
+from tests.support.servers import wait_until
+from tests.support.statements import StatementCounter
+from tests.support.webhook_receiver import Receiver, Reply
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Dispatcher]:
+    """A dispatcher with short time-outs."""
+    with closing(WebhookClient(connect_timeout=1, read_timeout=1)) as client:
+        yield Dispatcher(client)
+
+
+def due(services: Services) -> bool:
+    with services.database.read() as session:
+        return has_due(session)
+
+
+def numbers(receiver: Receiver) -> list[list[int]]:
+    """The numbers of the events of each request."""
+    return [[event["n"] for event in hit.events] for hit in receiver.hits]
+
+
+def batch_id(receiver: Receiver, index: int) -> str:
+    """The `jti` of a request."""
+    hit = receiver.hits[index]
+    claims = verify(hit.body, hit.headers["Service-Signature"], {"k1": SECRET})
+    assert claims is not None
+    return str(claims["jti"])
+
+
+# ------------------------------------------------------------------------------------------------ what is sent
+
+
+def test_a_batch_arrives_signed_and_its_events_are_done(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(204) as receiver:
+        hook = add_hook(receiver.url)
+        assert not due(services)
+        hook.happen(1, 2, 3)
+        assert due(services)
+        dispatcher.run(services)
+    (hit,) = receiver.hits
+    assert hit.body == b'{"events":[{"n":1},{"n":2},{"n":3}]}'
+    assert hit.headers["Content-Type"] == "application/json"
+    claims = verify(hit.body, hit.headers["Service-Signature"], {"k1": SECRET})
+    assert claims is not None
+    assert (claims["iss"], claims["sub"]) == (services.settings.public_url, str(hook.id))
+    assert hook.waiting == 0
+    assert not due(services)
+
+
+def test_every_try_is_kept_with_its_outcome(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+    with Receiver(Reply(503, body=b"later"), 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1, 2)
+        dispatcher.run(services)
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    first, second = hook.attempts
+    assert (first.status, first.outcome, first.detail, first.events) == (503, "failed", "later", 2)
+    assert (second.status, second.outcome, second.detail, second.events) == (200, "delivered", None, 2)
+    assert first.batch_id == second.batch_id == batch_id(receiver, 0) == batch_id(receiver, 1)
+    assert first.time <= receiver.hits[0].time < second.time <= receiver.hits[1].time
+    assert 0 <= first.milliseconds < 1000
+
+
+def test_the_process_wide_dispatcher_delivers(services: Services, add_hook: AddHook) -> None:
+    with Receiver() as receiver:
+        add_hook(receiver.url).happen(1)
+        dispatch_due(services)
+    assert numbers(receiver) == [[1]]
+
+
+def test_events_leave_in_order_at_most_1000_at_once(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(*range(2500))
+        dispatcher.run(services)
+    assert numbers(receiver) == [list(range(1000)), list(range(1000, 2000)), list(range(2000, 2500))]
+    assert len({batch_id(receiver, index) for index in range(3)}) == 3
+
+
+def test_batches_start_no_closer_than_the_spacing(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    spaced = changed(services, webhook_spacing=0.3)
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(*range(2500))
+
+        def all_delivered() -> bool:
+            dispatcher.run(spaced)
+            return hook.waiting == 0
+
+        wait_until(all_delivered, "all is delivered")
+    times = [hit.time for hit in receiver.hits]
+    assert [later - earlier >= timedelta(seconds=0.29) for earlier, later in pairwise(times)] == [True, True]
+
+
+def test_a_new_event_waits_for_the_spacing_too(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(changed(services, webhook_spacing=60.0))
+        hook.happen(2)
+        dispatcher.run(services)
+        assert numbers(receiver) == [[1]]
+        assert not due(services)
+        row = hook.row
+        assert row is not None
+        assert row.due_time - receiver.hits[0].time == pytest.approx(timedelta(seconds=60), abs=timedelta(seconds=1))
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1], [2]]
+
+
+def test_all_secrets_sign_until_they_are_removed(
+    services: Services, account_id: int, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        with services.database.write() as transaction:
+            webhook = find_webhook(transaction, account_id, receiver.url)
+            key_id, secret = rotate_secret(transaction, services.settings, webhook)
+        hook.happen(1)
+        dispatcher.run(services)
+        with services.database.write() as transaction:
+            remove_secret(transaction, find_webhook(transaction, account_id, receiver.url), "k1")
+        hook.happen(2)
+        dispatcher.run(services)
+    both, last = (hit.headers["Service-Signature"] for hit in receiver.hits)
+    assert key_id == "k2"
+    assert [jwt.get_unverified_header(token)["kid"] for token in both.split(",")] == ["k1", "k2"]
+    assert [jwt.get_unverified_header(token)["kid"] for token in last.split(",")] == ["k2"]
+    for hit in receiver.hits:
+        assert verify(hit.body, hit.headers["Service-Signature"], {"k2": secret})
+
+
+# ------------------------------------------------------------------------------------------------ failures
+
+
+@pytest.mark.parametrize("status", [301, 302, 400, 404, 429, 500, 503])
+def test_any_status_but_2xx_and_410_is_a_failure(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher, status: int
+) -> None:
+    with Receiver(status) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(services)
+    assert hook.waiting == 1
+    row = hook.row
+    assert row is not None
+    assert (row.failures, row.lease_time) == (1, None)
+    assert [(one.status, one.outcome) for one in hook.attempts] == [(status, "failed")]
+
+
+def test_no_answer_and_no_connection_are_failures(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate)) as receiver:
+        silent, absent = add_hook(receiver.url), add_hook("http://127.0.0.1:1/in")
+        silent.happen(1)
+        dispatcher.run(services)
+        gate.set()
+    assert [(one.status, one.detail) for one in silent.attempts] == [(None, "no answer in 1 s")]
+    (attempt,) = absent.attempts
+    assert attempt.status is None
+    assert "Connection refused" in str(attempt.detail)
+
+
+def test_a_failed_batch_is_repeated_as_it_was_and_later_events_wait_behind_it(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500, 500, 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1, 2)
+        dispatcher.run(services)
+        hook.happen(3)
+        for _ in range(2):
+            hook.set(due_time=now())
+            dispatcher.run(services)
+    assert numbers(receiver) == [[1, 2], [1, 2], [1, 2], [3]]
+    assert len({hit.body for hit in receiver.hits[:3]}) == 1
+    assert batch_id(receiver, 0) == batch_id(receiver, 1) == batch_id(receiver, 2) != batch_id(receiver, 3)
+
+
+def test_the_delay_doubles_with_every_failure_and_ends_with_a_success(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500, 500, 500, 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        delays = []
+        for _ in range(3):
+            hook.set(due_time=now())
+            dispatcher.run(services)
+            row = hook.row
+            assert row is not None
+            delays.append((row.due_time - now()).total_seconds())
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    for delay, base in zip(delays, (10, 20, 40), strict=True):
+        assert base - 0.5 < delay <= base * 1.2
+    row = hook.row
+    assert row is not None
+    assert (row.failures, row.batch_id) == (0, None)
+    assert row.due_time <= now()
+
+
+def test_delays_stay_between_ten_seconds_and_an_hour_with_jitter() -> None:
+    for failures, least in ((1, 10), (2, 20), (3, 40), (8, 1280), (9, 2560), (10, 3600), (1000, 3600)):
+        drawn = [batches.retry_delay(failures) for _ in range(50)]
+        assert all(least <= delay <= min(least * 1.2, 3600) for delay in drawn)
+        assert len(set(drawn)) > 1 or least == 3600
+
+
+def test_a_retry_is_never_sooner_than_the_spacing(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(changed(services, webhook_spacing=300.0))
+        row = hook.row
+        assert row is not None
+        assert row.due_time >= receiver.hits[0].time + timedelta(seconds=299)
+
+
+def test_410_deletes_the_webhook_at_once(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+    with Receiver(410) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(*range(1500))
+        dispatcher.run(services)
+    assert len(receiver.hits) == 1
+    assert (hook.row, hook.waiting) == (None, 0)
+
+
+def age_failures(hook: Hook, seconds: float) -> None:
+    """Moves the first failed try of the events into the past."""
+    with hook.services.database.write() as transaction:
+        failed = update(Event).where(Event.webhook_id == hook.id, Event.first_failed_time.is_not(None))
+        transaction.execute(failed.values(first_failed_time=now() - timedelta(seconds=seconds)))
+
+
+def test_events_are_dropped_a_day_after_their_first_failed_try(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Receiver(500, 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1, 2)
+        dispatcher.run(services)
+        hook.happen(3)
+        age_failures(hook, services.settings.webhook_expiry + 1)
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1, 2], [3]]
+    assert batch_id(receiver, 0) != batch_id(receiver, 1)
+    row = hook.row
+    assert row is not None
+    assert (row.dropped_events, row.failures, hook.waiting) == (2, 0, 0)
+    assert f"webhook {hook.id}: dropped 2 events that failed for too long" in caplog.messages
+
+
+def test_events_are_tried_again_until_that_day_is_over(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500, 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(services)
+        age_failures(hook, services.settings.webhook_expiry - 60)
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1], [1]]
+    row = hook.row
+    assert row is not None
+    assert row.dropped_events == 0
+
+
+def test_a_second_failure_does_not_prolong_the_life_of_an_event(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(services)
+        age_failures(hook, services.settings.webhook_expiry - 60)
+        hook.set(due_time=now())
+        dispatcher.run(services)
+        age = timedelta(seconds=services.settings.webhook_expiry - 61)
+        with services.database.read() as session:
+            failed_first = session.scalars(select(Event.first_failed_time).where(Event.webhook_id == hook.id)).one()
+        assert failed_first is not None
+        assert failed_first < now() - age
+
+
+def test_nothing_is_left_once_the_last_events_are_dropped(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver(500) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(services)
+        age_failures(hook, services.settings.webhook_expiry + 1)
+        hook.set(due_time=now())
+        dispatcher.run(services)
+    assert (len(receiver.hits), hook.waiting, due(services)) == (1, 0, False)
+
+
+def test_a_lost_secret_key_is_a_failure_that_says_so(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(changed(services, secret_key="another key of 32 characters or more"))
+    assert receiver.hits == []
+    assert [one.detail for one in hook.attempts] == ["a stored secret was encrypted under another SECRET_KEY"]
+    assert hook.waiting == 1
+
+
+# ------------------------------------------------------------------------------------------------ several at once
+
+
+def test_a_slow_receiver_holds_up_nobody_else(
+    services: Services, add_hook: AddHook, other_id: int, dispatcher: Dispatcher
+) -> None:
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate), 200) as slow, Receiver() as quick:
+        slow_hook, quick_hook = add_hook(slow.url), add_hook(quick.url, account_id=other_id)
+        slow_hook.happen(1)
+        thread = threading.Thread(target=dispatcher.run, args=(services,))
+        thread.start()
+        wait_until(lambda: slow.hits, "the slow receiver has its request")
+        quick_hook.happen(2)
+        wait_until(lambda: quick.hits, "the quick receiver has its request")
+        assert slow_hook.waiting == 1
+        gate.set()
+        thread.join(10)
+    assert (numbers(slow), numbers(quick)) == ([[1]], [[2]])
+
+
+def test_at_most_eight_requests_of_a_process_are_in_flight(
+    services: Services, account_id: int, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate)) as receiver:
+        for number in range(AT_ONCE + 3):
+            add_hook(f"{receiver.url}/{number}")
+        with services.database.write() as transaction:
+            record(transaction, account_id, [{"n": 1}])
+        thread = threading.Thread(target=dispatcher.run, args=(services,))
+        thread.start()
+        wait_until(lambda: len(receiver.hits) == AT_ONCE, "all threads are busy")
+        assert due(services)
+        assert len(receiver.hits) == AT_ONCE
+        gate.set()
+        thread.join(10)
+    assert len(receiver.hits) == AT_ONCE + 3
+
+
+def test_two_processes_deliver_every_event_once(services: Services, account_id: int, add_hook: AddHook) -> None:
+    with Receiver() as receiver:
+        for _ in range(12):
+            hook = add_hook(receiver.url, account_id=new_account(services))
+            hook.happen(*range(hook.id * 10_000, hook.id * 10_000 + 1500))
+        with closing(WebhookClient()) as one, closing(WebhookClient()) as two:
+            threads = [threading.Thread(target=Dispatcher(client).run, args=(services,)) for client in (one, two)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+    sent = [event["n"] for event in receiver.events]
+    assert len(sent) == len(set(sent)) == 12 * 1500
+    assert not due(services)
+
+
+def test_one_request_at_a_time_is_in_flight_per_webhook(services: Services, add_hook: AddHook) -> None:
+    hook = add_hook("http://127.0.0.1:1/in")
+    hook.happen(1)
+    assert batches.claim(services) is not None
+    hook.happen(2)
+    hook.set(due_time=now())
+    assert not due(services)
+    assert batches.claim(services) is None
+
+
+def test_the_webhook_that_has_been_due_for_longest_comes_first(services: Services, add_hook: AddHook) -> None:
+    hooks = [add_hook(f"http://127.0.0.1:1/{number}") for number in range(3)]
+    hooks[0].happen(1)
+    for hook, age in zip(hooks, (10, 30, 20), strict=True):
+        hook.set(due_time=now() - timedelta(seconds=age))
+    claimed = [batches.claim(services) for _ in range(3)]
+    assert [batch.webhook_id for batch in claimed if batch] == [hooks[1].id, hooks[2].id, hooks[0].id]
+
+
+# ------------------------------------------------------------------------------------------------ death and stop
+
+
+def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1, 2)
+        lost = batches.claim(services)
+        assert lost is not None
+        hook.happen(3)
+        dispatcher.run(services)
+        assert receiver.hits == []
+        hook.set(lease_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1, 2], [3]]
+    assert batch_id(receiver, 0) == lost.batch_id
+    assert hook.waiting == 0
+
+
+def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services, add_hook: AddHook) -> None:
+    hook = add_hook("http://127.0.0.1:1/in")
+    hook.happen(1)
+    late = batches.claim(services)
+    hook.set(lease_time=now())
+    current = batches.claim(services)
+    assert late is not None
+    assert current is not None
+    answer = Answer(None, "time-out", now())
+    batches.failed(services, late, answer)
+    batches.delivered(services, late, answer)
+    batches.gone(services, late)
+    batches.release(services, late)
+    row = hook.row
+    assert row is not None
+    assert (row.worker, row.failures, row.batch_id, hook.waiting) == (current.claim, 0, late.batch_id, 1)
+    assert hook.attempts == []
+
+
+def test_a_webhook_deleted_while_its_request_is_in_flight_is_no_trouble(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate)) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        thread = threading.Thread(target=dispatcher.run, args=(services,))
+        thread.start()
+        wait_until(lambda: receiver.hits, "the request is there")
+        with services.database.write() as transaction:
+            delete_webhook(transaction, find_webhook(transaction, hook.account_id, receiver.url))
+        gate.set()
+        thread.join(10)
+    assert (hook.row, hook.waiting, len(receiver.hits)) == (None, 0, 1)
+
+
+def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
+    services: Services, add_hook: AddHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.events.dispatch.GRACE", 0.1)
+    gate = threading.Event()
+    stopping = changed(services)
+    with closing(WebhookClient()) as client, Receiver(Reply(gate=gate), 200) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        thread = threading.Thread(target=Dispatcher(client).run, args=(stopping,))
+        thread.start()
+        wait_until(lambda: receiver.hits, "the request is there")
+        began = time.monotonic()
+        stopping.stopping.set()
+        thread.join(10)
+        assert time.monotonic() - began < 3
+        row = hook.row
+        assert row is not None
+        assert (row.lease_time, row.worker, row.failures, hook.attempts) == (None, None, 0, [])
+        Dispatcher(client).run(services)
+        gate.set()
+    assert numbers(receiver) == [[1], [1]]
+    assert batch_id(receiver, 0) == batch_id(receiver, 1)
+
+
+def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+    gate = threading.Event()
+    stopping = changed(services)
+    with Receiver(Reply(gate=gate)) as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        thread = threading.Thread(target=dispatcher.run, args=(stopping,))
+        thread.start()
+        wait_until(lambda: receiver.hits, "the request is there")
+        stopping.stopping.set()
+        gate.set()
+        thread.join(10)
+    assert [one.outcome for one in hook.attempts] == ["delivered"]
+    assert hook.waiting == 0
+
+
+def test_nothing_new_starts_once_the_process_is_to_stop(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    stopping = changed(services)
+    stopping.stopping.set()
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        dispatcher.run(stopping)
+    assert (receiver.hits, hook.waiting) == ([], 1)
+
+
+def test_an_outcome_that_cannot_be_recorded_is_logged_and_repeated(
+    services: Services,
+    add_hook: AddHook,
+    dispatcher: Dispatcher,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(batches, "delivered", fail)
+            dispatcher.run(services)
+        assert f"webhook {hook.id}: the outcome of a request could not be recorded" in caplog.messages
+        hook.set(lease_time=now())
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1], [1]]
+    assert batch_id(receiver, 0) == batch_id(receiver, 1)
+    assert hook.waiting == 0
+
+
+# ------------------------------------------------------------------------------------------------ cost
+
+
+def test_the_statements_of_a_batch_do_not_grow_with_its_events(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher, count_statements: Callable[[], StatementCounter]
+) -> None:
+    counts = []
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        for number in (1, 1000):
+            hook.happen(*range(number))
+            with count_statements() as counted:
+                dispatcher.run(services)
+            counts.append(counted.count)
+    assert counts[0] == counts[1]
+
+
+def test_looking_for_work_does_not_read_the_backlog(services: Services, add_hook: AddHook, other_id: int) -> None:
+    """Where nearly all events are one webhook's, PostgreSQL must not expect to find the others' among the first."""
+    for number in range(20):
+        add_hook(f"http://127.0.0.1:1/{number}")
+    add_hook("http://127.0.0.1:1/in", account_id=other_id).happen(*range(30_000))
+    with services.database.write() as transaction:
+        transaction.execute(text("ANALYZE"))
+        if services.database.is_postgresql:
+            plan = [str(row[0]) for row in transaction.execute(explained("EXPLAIN", services))]
+        else:
+            plan = [str(row[3]) for row in transaction.execute(explained("EXPLAIN QUERY PLAN", services))]
+    assert any("ix_events_webhook" in line for line in plan), plan
+    assert not any("pk_events" in line or "Seq Scan on events" in line or "SCAN events" in line for line in plan), plan
+
+
+def explained(verb: str, services: Services) -> TextClause:
+    """The statement of `has_due` with an explanation asked for."""
+    statement = select(Webhook.id).where(batches._is_due(now())).limit(1)
+    compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
+    return text(f"{verb} {compiled}".replace(":", r"\:"))
