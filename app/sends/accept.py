@@ -8,26 +8,28 @@ here; the recipients are the queue, and a worker is woken once they are safe (de
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import insert
 
 from app.clock import now
-from app.contacts.rules import raise_in_order
+from app.contacts.rules import RANK
 from app.content.attachments import new_content_id
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Attachment, Recipient, Send
-from app.errors import ErrorCollector
+from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import lists_by_id
 from app.queueing import SENDS
 from app.sends.content import Content, SavedMessage, check_content, merged
 from app.sends.draft import AttachmentDraft, SendDraft
 from app.sends.groups import GroupOfSend, count_send, create_group, find_group
+from app.sends.inquiry import Inquiry
 from app.sends.opt_out import check_opt_out
 from app.sends.recipients import Person, find_people, recipient_rows
-from app.sends.senders import Sender, account_sender, email_sender, sms_sender
+from app.sends.senders import Sender, SendingAccount, email_sender, find_account, sms_sender
 from app.services import Services
 
 
@@ -53,8 +55,9 @@ class Checked:
 def accept(
     transaction: Transaction,
     services: Services,
-    account_id: int,
     draft: SendDraft,
+    *,
+    account_id: int,
     saved: SavedMessage | None,
     request_id: str,
 ) -> Accepted:
@@ -63,50 +66,127 @@ def accept(
     Raises `ServiceError` with every broken rule, the first being the one that stands first in the specification's
     tables (decisions: 11); then nothing may be kept of the transaction.
     """
-    checked = _check(transaction, services, account_id, draft, saved)
+    inquiry = Inquiry(transaction, account_id, draft, merged(draft, saved))
+    checked = _check(inquiry, saved, services.settings.max_groups)
     people = find_people(transaction, draft, checked.lst)
     accepted = _write(transaction, account_id, checked, people, request_id)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def _check(
-    transaction: Transaction, services: Services, account_id: int, draft: SendDraft, saved: SavedMessage | None
-) -> Checked:
-    errors = ErrorCollector()
-    content = merged(draft, saved)
-    check_content(draft, saved, content, errors)
-    lst = _find_list(transaction, account_id, draft, errors)
-    sender = _find_sender(transaction, account_id, draft, content, lst, errors)
-    group = find_group(transaction, account_id, draft, services.settings.max_groups, errors)
-    raise_in_order(errors.errors)
-    assert sender is not None
-    assert group is not None
-    return Checked(draft, content, sender, group, lst)
+def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Checked:
+    draft, errors = inquiry.draft, inquiry.errors
+    group = find_group(inquiry, most_groups)
+    lst = _find_list(inquiry)
+    account = find_account(inquiry)
+    sender = None
+    if draft.message_id is not None and saved is None:
+        errors.add("invalid_id", field="message_id", detail=f"message_id: there is no message {draft.message_id}.")
+    elif draft.list_id is None or lst is not None:
+        # What hangs on a message or a list that does not exist cannot be judged.
+        check_content(draft, saved, inquiry.content, errors)
+        sender = _find_sender(inquiry, account, lst)
+    if errors.errors or sender is None or group is None:
+        raise ServiceError.of(sorted(errors.errors, key=lambda error: RANK[error.code]))
+    return Checked(draft, inquiry.content, sender, group, lst)
 
 
-def _find_list(transaction: Transaction, account_id: int, draft: SendDraft, errors: ErrorCollector) -> ListSpec | None:
+def _find_list(inquiry: Inquiry) -> ListSpec | None:
     """The list of the recipients; it must have an address field for the type of the send."""
-    if draft.list_id is None:
+    list_id, type_ = inquiry.draft.list_id, inquiry.draft.type
+    if list_id is None:
         return None
-    lst = lists_by_id(transaction, account_id, [draft.list_id]).get(draft.list_id)
+    lst = lists_by_id(inquiry.transaction, inquiry.account_id, [list_id]).get(list_id)
     if lst is None:
-        errors.add("invalid_id", field="list_id", detail=f"list_id: there is no list {draft.list_id}.")
-    elif not (lst.has_email if draft.type == "email" else lst.has_mobile):
-        field = "Email" if draft.type == "email" else "Mobile Phone"
+        inquiry.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no list {list_id}.")
+    elif not (lst.has_email if type_ == "email" else lst.has_mobile):
+        field = "Email" if type_ == "email" else "Mobile Phone"
         detail = f"list_id: the list {lst.id} has no field of the type {field}."
-        errors.add("list_address_field_missing", field="list_id", detail=detail)
+        inquiry.errors.add("list_address_field_missing", field="list_id", detail=detail)
     return lst
 
 
-def _find_sender(
-    transaction: Transaction,
-    account_id: int,
-    draft: SendDraft,
-    content: Content,
-    lst: ListSpec | None,
-    errors: ErrorCollector,
-) -> Sender | None:
-    account = account_sender(transaction, account_id, errors)
-    if draft.message_id is not None and saved is None:
-        ...
+def _find_sender(inquiry: Inquiry, account: SendingAccount, lst: ListSpec | None) -> Sender | None:
+    if inquiry.draft.type == "email":
+        return email_sender(inquiry, account)
+    sender = sms_sender(inquiry)
+    check_opt_out(inquiry, sender, lst.stop_words if lst else ())
+    return sender
+
+
+def _write(
+    transaction: Transaction, account_id: int, checked: Checked, people: list[Person], request_id: str
+) -> Accepted:
+    """The send and all that belongs to it. The counters of a group that exists come last: they are its bottleneck."""
+    draft, group, moment = checked.draft, checked.group, now()
+    second, count = moment.replace(microsecond=0), len(people)
+    group_id = group.id or create_group(
+        transaction, account_id, draft.type, group.name, recipients=count, moment=second
+    )
+    send_id = _insert_send(transaction, _send_row(account_id, checked, group_id, request_id, second))
+    shared = {
+        "account_id": account_id,
+        "send_id": send_id,
+        "group_id": group_id,
+        "message_id": draft.message_id,
+        "list_id": draft.list_id,
+    }
+    rows = recipient_rows(draft, people, draw_ids(transaction, Recipient, count), shared, moment)
+    insert_rows(transaction, Recipient, rows)
+    insert_rows(transaction, Attachment, _attachment_rows(account_id, send_id, draft, rows))
+    if group.id is not None:
+        count_send(transaction, group.id, recipients=count, moment=second)
+    return Accepted(tuple(row["uuid"] for row in rows), group_id)
+
+
+def _insert_send(transaction: Transaction, row: dict[str, Any]) -> int:
+    statement = insert(Send.__table__).values(row)  # type: ignore[arg-type]
+    send_id: int = transaction.connection().execute(statement.returning(Send.id)).scalar_one()
+    return send_id
+
+
+def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str, moment: datetime) -> dict[str, Any]:
+    """The send with its content as it is now: a message that changes later does not change it."""
+    draft, content, sender = checked.draft, checked.content, checked.sender
+    return {
+        "account_id": account_id,
+        "request_id": request_id,
+        "creation_time": moment,
+        "type": draft.type,
+        "list_id": draft.list_id,
+        "group_id": group_id,
+        "group_name": checked.group.name,
+        "message_id": draft.message_id,
+        "unsubscribe_type": draft.unsubscribe_type if draft.type == "sms" else None,
+        "subject": content.subject,
+        "from_name": sender.name,
+        "from_address": sender.address,
+        "reply_to": content.reply_to,
+        "bcc_address": draft.bcc_address,
+        "body_html": content.body_html,
+        "body_text": content.body_text,
+        "include_unsubscribed": draft.include_unsubscribed,
+        "recipient_data_html_encoded": draft.recipient_data_html_encoded,
+    }
+
+
+def _attachment_rows(
+    account_id: int, send_id: int, draft: SendDraft, recipients: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The files for everybody, then those of single recipients, each in the order of the request."""
+    owned: list[tuple[int | None, AttachmentDraft]] = [(None, file) for file in draft.attachments]
+    for row, one in zip(recipients, draft.recipients, strict=True):
+        owned += [(row["id"], file) for file in one.attachments]
+    return [
+        {
+            "account_id": account_id,
+            "send_id": send_id,
+            "recipient_id": recipient_id,
+            "position": position,
+            "name": file.name,
+            "mime_type": file.mime_type,
+            "content_id": new_content_id(),
+            "content": file.content,
+        }
+        for position, (recipient_id, file) in enumerate(owned)
+    ]

@@ -74,9 +74,6 @@ def merged(draft: SendDraft, saved: SavedMessage | None) -> Content:
 
 def check_content(draft: SendDraft, saved: SavedMessage | None, content: Content, errors: ErrorCollector) -> None:
     """Collects what is missing or wrong (specification: Transactional send, rule 4 and error table)."""
-    if draft.message_id is not None and saved is None:
-        errors.add("invalid_id", field="message_id", detail=f"message_id: there is no message {draft.message_id}.")
-        return  # without its message nothing can be said about the rest
     if draft.type == "sms":
         if not content.body_text:
             errors.add("content_missing", field="body_text", detail="body_text is missing.")

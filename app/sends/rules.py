@@ -43,15 +43,14 @@ class Limits(NamedTuple):
 
 
 def send_errors(body: Mapping[str, Any], type_: MessageType | None) -> Iterator[Broken]:
-    """What the type asks of the attributes of a send. A type that is not known yet asks for nothing."""
-    if type_ == "email" and body.get("list_id") is None:
-        yield Broken(("list_id",), "required", "list_id is required for an email send.")
-    if type_ == "sms":
-        for name in EMAIL_ONLY:
-            if body.get(name) is not None:
-                yield Broken((name,), "unexpected_field", f"{name} is for email sends only.")
-        if body.get("message_id") is not None and body.get("unsubscribe_type") is not None:
-            yield Broken(("unsubscribe_type",), "redundant_unsubscribe_type")
+    """What the type asks of the attributes of a send. A type that is not known asks for nothing."""
+    if type_ != "sms":
+        return
+    for name in EMAIL_ONLY:
+        if body.get(name) is not None:
+            yield Broken((name,), "unexpected_field", f"{name} is for email sends only.")
+    if body.get("message_id") is not None and body.get("unsubscribe_type") is not None:
+        yield Broken(("unsubscribe_type",), "redundant_unsubscribe_type")
 
 
 @dataclass(frozen=True, slots=True)

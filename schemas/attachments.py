@@ -1,0 +1,63 @@
+"""Attachments of a send (specification: Send recipient and attachment shapes; Transactional send, rule 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import ValidationError, post_load, validates_schema
+
+from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type
+from app.sends.draft import AttachmentDraft
+from schemas.base import CodeSchema, Problem, problem
+from schemas.fields import Array, Object, String
+
+MOST_ELEMENTS = 10_000
+"""More than anybody may attach; how many really are too many depends on the recipient's own and on a setting."""
+
+
+class AttachmentName(String):
+    """A file name that is safe anywhere; whatever is wrong with one has the same code."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
+        if isinstance(value, str) and not is_valid_name(value):
+            raise problem("invalid_attachment_name")
+        return super()._deserialize(value, attr, data, **options)
+
+
+class Base64(String):
+    """Strict base64, decoded to bytes. How long it may be is a matter of all attachments together."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        if not isinstance(value, str):
+            raise problem("invalid_string", f"{attr} must be a string in base64.")
+        try:
+            return decode_strict(value)
+        except ValueError:
+            raise problem("invalid_attachment_content") from None
+
+
+class AttachmentSchema(CodeSchema):
+    """A file for all recipients, or for one."""
+
+    type = String(required=True, most=255)
+    name = AttachmentName(required=True)
+    content = Base64(required=True)
+
+    @validates_schema
+    def check_extension(self, data: Mapping[str, Any], **_: Any) -> None:
+        """The extension must be one that the MIME type allows."""
+        if not extension_fits(data["type"], data["name"]):
+            field = "name" if media_type(data["type"]) else "type"
+            detail = f"{field}: the extension of {data['name']} does not fit the MIME type {data['type']}."
+            raise ValidationError({field: [Problem("invalid_attachment_extension", detail)]})
+
+    @post_load
+    def make_draft(self, data: Mapping[str, Any], **_: Any) -> AttachmentDraft:
+        """The file as the use case takes it."""
+        return AttachmentDraft(data["name"], data["type"], data["content"])
+
+
+def attachments() -> Array:
+    """An optional array of attachments."""
+    return Array(Object(AttachmentSchema), most=MOST_ELEMENTS, least_one=False, allow_none=True)

@@ -1,0 +1,92 @@
+"""Recipients of a send: objects with a few attributes of their own and any number of wildcard values.
+
+One request may hold a hundred of them, so an element is read in a single pass; what its attributes are is declared in
+`RecipientSchema` like everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import INCLUDE, ValidationError
+
+from app.sends.draft import RecipientDraft, WildcardValue
+from app.sends.rules import RecipientRules
+from schemas.attachments import attachments
+from schemas.base import CodeSchema, problem
+from schemas.broken import Messages, note
+from schemas.fields import Array, Email, Integer, Mobile, Object
+
+MOST_RECIPIENTS = 100
+MOST_EXACT = 2**53
+
+
+class RecipientSchema(CodeSchema):
+    """A person and how to reach them. Every other attribute is the value of the wildcard of that name."""
+
+    class Meta:
+        """Unknown attributes are wildcard values."""
+
+        unknown = INCLUDE
+
+    contact_id = Integer(allow_none=True)
+    email = Email(allow_none=True)
+    mobile = Mobile(allow_none=True)
+    attachments = attachments()
+
+
+class Recipient(Object):
+    """One element of `recipients`."""
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, partial: Any = None, **options: Any
+    ) -> RecipientDraft:
+        rules: RecipientRules = options["rules"]
+        if not isinstance(value, dict):
+            raise problem("invalid_object", "A recipient must be an object.")
+        own, values, messages = self._sorted_out(value, rules)
+        note(messages, rules.errors(value))
+        if messages:
+            raise ValidationError(messages)
+        files = own.get("attachments") or ()
+        return RecipientDraft(own.get("contact_id"), own.get("email"), own.get("mobile"), values, tuple(files))
+
+    def _sorted_out(
+        self, recipient: Mapping[str, Any], rules: RecipientRules
+    ) -> tuple[dict[str, Any], dict[str, WildcardValue], Messages]:
+        """Declared attributes, wildcard values, and what is wrong with them."""
+        declared = self.schema.fields
+        own: dict[str, Any] = {}
+        values: dict[str, WildcardValue] = {}
+        messages: Messages = {}
+        for name, value in recipient.items():
+            if name in declared:
+                try:
+                    own[name] = declared[name].deserialize(value, name, recipient)
+                except ValidationError as error:
+                    messages[name] = error.messages
+            elif broken := rules.wildcard_error(name, value):
+                note(messages, [broken])
+            elif value is not None:
+                values[name] = _exact(value)
+        return own, values, messages
+
+
+def _exact(value: WildcardValue) -> WildcardValue:
+    """A number too large to be exact is kept as digits: the databases would write it in different ways."""
+    if isinstance(value, float) and abs(value) >= MOST_EXACT:
+        return str(int(value))
+    return value
+
+
+class Recipients(Array):
+    """The `recipients` of a send."""
+
+    def __init__(self) -> None:
+        super().__init__(Recipient(RecipientSchema), most=MOST_RECIPIENTS, required=True)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
+        final_type = getattr(self.parent, "final_type", None)
+        rules = RecipientRules.of(data or {}, final_type)
+        return super()._deserialize(value, attr, data, rules=rules, **options)

@@ -1,0 +1,148 @@
+"""Transactional sends as clients write them (specification: Transactional send)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from marshmallow import Schema, ValidationError, fields, validates_schema
+
+from app.sends.draft import MessageType, SendDraft
+from app.sends.rules import Broken, Limits, attachment_errors, send_errors
+from schemas.attachments import attachments
+from schemas.base import CodeSchema, Problem, load, problem
+from schemas.broken import Messages, note
+from schemas.fields import Boolean, Email, Integer, String
+from schemas.links import LinkSchema, SelfLinksSchema
+from schemas.recipients import Recipients
+
+UNSUBSCRIBE_TYPES = ("none", "word", "link")
+LONGEST_SUBJECT = 998
+LONGEST_NAME = 255
+LONGEST_BODY = 1024 * 1024
+"""Bytes in UTF-8 (decisions: 6, lengths)."""
+
+NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
+
+
+class Body(String):
+    """A text of at most `LONGEST_BODY` bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(most=LONGEST_BODY, allow_none=True)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if len(text.encode()) > LONGEST_BODY:
+            raise problem("too_long", f"{attr} has more than {LONGEST_BODY} bytes in UTF-8.")
+        return text
+
+
+class SendSchema(CodeSchema):
+    """The body of a send; null means absent for every optional attribute.
+
+    This one asks for nothing that depends on the type. The type that counts is that of the message where the send
+    refers to one, so it is not always that of the body.
+    """
+
+    final_type: ClassVar[MessageType | None] = None
+
+    type = String(required=True, choices=("email", "sms"))
+    list_id = Integer(allow_none=True)
+    group_id = Integer(allow_none=True)
+    group_name = String(least=1, most=LONGEST_NAME, allow_none=True)
+    message_id = Integer(allow_none=True)
+    unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
+    subject = String(most=LONGEST_SUBJECT, allow_none=True)
+    from_name = String(most=LONGEST_NAME, allow_none=True)
+    from_address = String(allow_none=True)
+    reply_to = String(allow_none=True)
+    bcc_address = Email(allow_none=True)
+    body_html = Body()
+    body_text = Body()
+    include_unsubscribed = Boolean(allow_none=True)
+    recipient_data_html_encoded = Boolean(allow_none=True)
+    recipients = Recipients()
+    attachments = attachments()
+
+    def __init__(self, *, limits: Limits = NO_LIMITS, **options: Any) -> None:
+        super().__init__(**options)
+        self.limits = limits
+
+    @validates_schema(pass_original=True, skip_on_field_errors=False)
+    def check_type(self, _data: Mapping[str, Any], original: Mapping[str, Any], **_: Any) -> None:
+        """What the type asks of the other attributes."""
+        _refuse(send_errors(original, self.final_type))
+
+    @validates_schema
+    def check_attachments(self, data: Mapping[str, Any], **_: Any) -> None:
+        """Names and sizes of what one recipient gets, once every attachment is right by itself."""
+        own = [one.attachments for one in data["recipients"]]
+        _refuse(attachment_errors(data.get("attachments") or (), own, self.limits))
+
+
+def _refuse(broken: Iterable[Broken]) -> None:
+    messages: Messages = {}
+    note(messages, broken)
+    if messages:
+        raise ValidationError(messages)
+
+
+class EmailSendSchema(SendSchema):
+    """The body of an email send, which goes to the contacts of a list (decisions: 6)."""
+
+    final_type = "email"
+    list_id = Integer(required=True, error_messages={"null": Problem("required")})
+
+
+class SmsSendSchema(SendSchema):
+    """The body of an sms send."""
+
+    final_type = "sms"
+
+
+SCHEMAS: dict[MessageType | None, type[SendSchema]] = {"email": EmailSendSchema, "sms": SmsSendSchema, None: SendSchema}
+
+
+@lru_cache
+def _schema(final_type: MessageType | None, limits: Limits) -> SendSchema:
+    """Made once: a schema keeps nothing of what it loads, and making one costs more than loading."""
+    return SCHEMAS[final_type](limits=limits)
+
+
+def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: Limits) -> SendDraft:
+    """The send that a body asks for. Raises `ServiceError` with every error of it, in the order of the document."""
+    loaded = load(_schema(final_type, limits), body)
+    switches = {"include_unsubscribed": False, "recipient_data_html_encoded": True}
+    given = {name: value for name, value in loaded.items() if value is not None}
+    arrays = {name: tuple(given.get(name, ())) for name in ("recipients", "attachments")}
+    return SendDraft(**{**ABSENT, **switches, **given, **arrays, "type": final_type or loaded["type"]})
+
+
+ABSENT = dict.fromkeys(SendDraft.__slots__)
+
+
+class RecipientAnswerSchema(Schema):
+    """What was promised to one recipient."""
+
+    uuid = fields.String(required=True)
+
+
+class RecipientAnswersSchema(Schema):
+    """The recipients in the order of the request."""
+
+    recipients = fields.List(fields.Nested(RecipientAnswerSchema), required=True)
+
+
+class SendLinksSchema(SelfLinksSchema):
+    """Where the results of a send are found."""
+
+    transactional_group = fields.Nested(LinkSchema, required=True)
+
+
+class SendAnswerSchema(Schema):
+    """The answer to an accepted send."""
+
+    _embedded = fields.Nested(RecipientAnswersSchema, required=True)
+    _links = fields.Nested(SendLinksSchema, required=True)
