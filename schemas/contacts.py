@@ -60,7 +60,7 @@ class ContactWriteSchema(CodeSchema):
 class ContactsWriteSchema(CodeSchema):
     """The multiple form."""
 
-    contacts = Array(fields.Nested(ContactWriteSchema), most=MOST_CONTACTS, required=True)
+    contacts = Array(Object(ContactWriteSchema), most=MOST_CONTACTS, required=True)
 
 
 class ContactUpdateSchema(ContactWriteSchema):
@@ -72,7 +72,7 @@ class ContactUpdateSchema(ContactWriteSchema):
 class ContactsUpdateSchema(CodeSchema):
     """A bulk update."""
 
-    contacts = Array(fields.Nested(ContactUpdateSchema), most=MOST_CONTACTS, required=True)
+    contacts = Array(Object(ContactUpdateSchema), most=MOST_CONTACTS, required=True)
 
 
 @lru_cache(maxsize=512)
@@ -92,7 +92,7 @@ def contact_schema(lst: ListSpec) -> Schema:
 def contacts_schema(lst: ListSpec, *, with_id: bool) -> Schema:
     """A `contacts` array of such contacts, for an update each with its id (specification: Contacts, rule 1)."""
     element = _element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id)
-    return CodeSchema.from_dict({"contacts": Array(fields.Nested(element), most=MOST_CONTACTS, required=True)})()
+    return CodeSchema.from_dict({"contacts": Array(Object(element), most=MOST_CONTACTS, required=True)})()
 
 
 class ContactFlagsSchema(Schema):

@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER = 5
 """Seconds that a client is asked to wait after an unforeseen failure."""
 
+LONGEST_TEXT = 1000
+"""Characters of what an error repeats of a request."""
+
 
 def error_page_path(code: Code) -> str:
     """The page that documents the error: one per type, with an anchor per code."""
@@ -36,7 +39,7 @@ def render(error: ServiceError) -> Response:
         "type": code.type,
         "code": code.code,
         "message": code.message,
-        "developer_message": first.developer_message,
+        "developer_message": _cut(first.developer_message),
     }
     body.update(_place(first))
     body["timestamp"] = timestamp(this_second())
@@ -49,7 +52,7 @@ def render(error: ServiceError) -> Response:
 
 
 def _place(error: FieldError) -> dict[str, Any]:
-    place = {"field": error.field, "collection": error.collection, "index": error.index}
+    place = {"field": _cut(error.field), "collection": error.collection, "index": error.index}
     return {name: value for name, value in place.items() if value is not None}
 
 
@@ -57,11 +60,16 @@ def _listed(error: FieldError) -> dict[str, Any]:
     return {
         "code": error.code,
         "message": CATALOGUE[error.code].message,
-        "developer_message": error.developer_message,
-        "field": error.field,
+        "developer_message": _cut(error.developer_message),
+        "field": _cut(error.field),
         "collection": error.collection,
         "index": error.index,
     }
+
+
+def _cut(text: str | None) -> str | None:
+    """The text, shortened when it is longer than any name of this API: names of attributes come from the client."""
+    return text if text is None or len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
 def _headers(error: ServiceError, code: Code) -> dict[str, str]:

@@ -1,0 +1,402 @@
+"""Keys, networks, https, and the order in which a request is checked (decisions: 1; specification: Authentication)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import update
+from werkzeug.test import TestResponse
+
+from app.auth import new_token
+from app.clock import now
+from app.db.models import ApiKey
+from app.settings import Settings
+from tests.support.apps import app_with
+from tests.support.client import Client, check_error, conflict, not_found
+from tests.support.tenants import Tenant, add_key, new_email, new_tenant
+
+HTTPS = "https://localhost"
+
+
+# ---------------------------------------------------------------------------------------------- order
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that creates a contact, and with other values one that fails at a certain step."""
+
+    token: str | None
+    list_id: int
+    body: bytes
+    base_url: str = HTTPS
+    version: str = "v1"
+    client: str = "127.0.0.1"
+    method: str = "POST"
+    tail: str = ""
+    query: str = ""
+
+    def send(self, app: Flask) -> TestResponse:
+        """The answer."""
+        return Client(app, self.token).raw(
+            self.method,
+            f"/{self.version}/lists/{self.list_id}/contacts{self.tail}",
+            self.body,
+            base_url=self.base_url,
+            query_string=self.query,
+            environ_overrides={"REMOTE_ADDR": self.client},
+        )
+
+
+@dataclass(frozen=True)
+class World:
+    """What the steps need: an application that wants https, two accounts and a taken address."""
+
+    app: Flask
+    tenant: Tenant
+    spent: Tenant
+    list_id: int
+    foreign_list: int
+    taken: str
+
+    def good(self) -> Request:
+        """A request that passes every step."""
+        return Request(self.tenant.tokens["standard"], self.list_id, b"{}")
+
+
+@pytest.fixture(scope="module")
+def world(app: Flask, settings: Settings) -> Iterator[World]:
+    """An account with one network; another whose keys have used up their rate."""
+    tenant = new_tenant(app, allowed_networks=["127.0.0.0/8"])
+    spent = new_tenant(app, allowed_networks=["127.0.0.0/8"], rate_limit="1/hour")
+    list_id, taken = tenant.add_list(), new_email()
+    tenant.new_contact(list_id, email=taken)
+    for level in ("standard", "limited"):
+        spent.client(level).get("/v1/")
+    with app_with(settings, require_https=True) as strict:
+        yield World(strict, tenant, spent, list_id, spent.add_list(), taken)
+
+
+def wrong_level(world: World, request: Request) -> Request:
+    """The limited key of whichever account the request comes from."""
+    accounts = (world.tenant, world.spent)
+    owner = next((one for one in accounts if request.token in one.tokens.values()), world.tenant)
+    return replace(request, token=owner.tokens["limited"])
+
+
+def used_up(world: World, request: Request) -> Request:
+    """The same level of the account that has used up its rate."""
+    level = "limited" if request.token == world.tenant.tokens["limited"] else "standard"
+    return replace(request, token=world.spent.tokens[level])
+
+
+FAULTS: dict[str, tuple[Any, tuple[int, str, str]]] = {
+    "http": (lambda w, r: replace(r, base_url="http://localhost"), (403, "ssl_required", "ssl_required")),
+    "version": (lambda w, r: replace(r, version="v2"), (400, "invalid_api_version", "invalid_api_version")),
+    "key": (lambda w, r: replace(r, token=new_token()), (401, "api_key_invalid", "api_key_invalid")),
+    "network": (lambda w, r: replace(r, client="192.0.2.1"), (403, "ip_restricted", "ip_restricted")),
+    "rate": (used_up, (429, "too_many_requests", "too_many_requests")),
+    "path": (lambda w, r: replace(r, tail="/1/nothing"), (404, "not_found", "not_found")),
+    "method": (lambda w, r: replace(r, method="PUT"), (405, "method_not_allowed", "method_not_allowed")),
+    "permission": (wrong_level, (403, "permission_denied", "permission_denied")),
+    "id": (lambda w, r: replace(r, list_id=w.foreign_list), (404, "not_found", "not_found")),
+    "query": (lambda w, r: replace(r, query="nonsense=1"), (400, "invalid_request", "parameter_not_supported")),
+    "body": (lambda w, r: replace(r, body=b"{"), (400, "invalid_request", "invalid_request")),
+    "schema": (
+        lambda w, r: replace(r, body=b'{"email": "%s", "first_name": 5}' % w.taken.encode()),
+        (422, "validation_error", "invalid_string"),
+    ),
+    "rule": (lambda w, r: replace(r, body=b'{"email": "%s"}' % w.taken.encode()), (409, "conflict", "conflict")),
+}
+"""In the order of the decisions: what is wrong with a request, and its answer."""
+
+
+def test_the_request_without_a_fault_passes(world: World) -> None:
+    assert world.good().send(world.app).status_code == 201
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_step_refuses(world: World, fault: str) -> None:
+    spoil, expected = FAULTS[fault]
+    check_error(spoil(world, world.good()).send(world.app), *expected)
+
+
+@pytest.mark.parametrize(("earlier", "later"), list(combinations(FAULTS, 2)))
+def test_of_two_faults_the_earlier_step_answers(world: World, earlier: str, later: str) -> None:
+    request = world.good()
+    # The later fault first: some faults choose a body or a key, and the earlier one's must stand.
+    for fault in (later, earlier):
+        request = FAULTS[fault][0](world, request)
+    check_error(request.send(world.app), *FAULTS[earlier][1])
+
+
+# ---------------------------------------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize("header", [None, "", "   "])
+def test_no_authorization_header_or_an_empty_one_is_missing(anon: Client, header: str | None) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    check_error(anon.get("/v1/", headers=headers), 401, "api_key_missing", "api_key_missing")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer", "Bearer ", "Token {}", "Basic {}", "{}", "Bearer{}", "Bearer {}x", "Bearer {} {}", "Bearer\t{}"],
+)
+def test_what_is_no_bearer_token_of_a_key_is_invalid(tenant: Tenant, anon: Client, header: str) -> None:
+    token = tenant.tokens["standard"]
+    answer = anon.get("/v1/", headers={"Authorization": header.format(token, token)})
+    check_error(answer, 401, "api_key_invalid", "api_key_invalid")
+
+
+@pytest.mark.parametrize("token", ["tms_", "\x00", "é", "\udcff", "a" * 100_000, "' OR 1=1 --"])
+def test_odd_tokens_are_invalid(app: Flask, token: str) -> None:
+    raw = f"Bearer {token}".encode("utf-8", "surrogateescape").decode("latin-1")
+    answer = Client(app).get("/v1/", environ_overrides={"HTTP_AUTHORIZATION": raw})
+    check_error(answer, 401, "api_key_invalid")
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_is_read_without_regard_to_case(tenant: Tenant, anon: Client, scheme: str) -> None:
+    headers = {"Authorization": f"{scheme} {tenant.tokens['report']}"}
+    assert anon.get("/v1/", headers=headers).status_code == 200
+
+
+def test_a_key_in_the_query_is_no_key(tenant: Tenant, anon: Client) -> None:
+    check_error(anon.get("/v1/", {"access_token": tenant.tokens["standard"]}), 401, "api_key_missing")
+
+
+@pytest.mark.parametrize("days", [-1, 1, 20_000])
+def test_a_key_with_an_expiry_date_is_incompatible_also_before_that_date(tenant: Tenant, days: int) -> None:
+    token = add_key(tenant, "standard", expiry_time=now() + timedelta(days=days))
+    check_error(Client(tenant.app, token).get("/v1/"), 401, "api_key_invalid")
+
+
+def test_a_revoked_key_stops_working_at_once(tenant: Tenant) -> None:
+    token = add_key(tenant, "standard")
+    client = Client(tenant.app, token)
+    assert client.get("/v1/").status_code == 200
+    with tenant.services.database.write() as transaction:
+        newest = transaction.query(ApiKey.id).order_by(ApiKey.id.desc()).limit(1).scalar_subquery()
+        transaction.execute(update(ApiKey).where(ApiKey.id == newest).values(revoked_time=now()))
+    check_error(client.get("/v1/"), 401, "api_key_invalid")
+
+
+def test_every_method_but_options_needs_a_key(anon: Client) -> None:
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
+        assert anon.request(method, "/v1/messages").status_code == 401, method
+
+
+# ---------------------------------------------------------------------------------------------- networks
+
+NETWORKS = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "198.51.100.9/24"]
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("10.255.1.2", True),
+        ("11.0.0.1", False),
+        ("192.0.2.7", True),
+        ("192.0.2.8", False),
+        ("198.51.100.200", True),
+        ("2001:db8:1::5", True),
+        ("2001:db9::1", False),
+        ("::ffff:10.1.2.3", True),
+        ("::ffff:11.1.2.3", False),
+        ("2001:db8::1%eth0", True),
+        ("", False),
+        ("unix:", False),
+    ],
+)
+def test_the_client_must_be_in_a_network_of_the_account(app: Flask, address: str, allowed: bool) -> None:
+    api = new_tenant(app, allowed_networks=NETWORKS).api
+    answer = api.get("/v1/", environ_overrides={"REMOTE_ADDR": address})
+    if allowed:
+        assert answer.status_code == 200
+    else:
+        check_error(answer, 403, "ip_restricted", "ip_restricted")
+
+
+def test_without_networks_any_client_may_come(api: Client) -> None:
+    assert api.get("/v1/", environ_overrides={"REMOTE_ADDR": "203.0.113.5"}).status_code == 200
+
+
+FORWARDED = {"X-Forwarded-For": "203.0.113.1, 10.1.2.3"}
+
+
+def test_a_forwarded_address_is_not_believed_without_trusted_proxies(app: Flask) -> None:
+    api = new_tenant(app, allowed_networks=["10.0.0.0/8"]).api
+    check_error(api.get("/v1/", headers=FORWARDED), 403, "ip_restricted")
+
+
+@pytest.mark.parametrize(("hops", "status"), [(1, 200), (2, 403)])
+def test_as_many_forwarded_addresses_are_believed_as_there_are_proxies(
+    app: Flask, settings: Settings, hops: int, status: int
+) -> None:
+    tenant = new_tenant(app, allowed_networks=["10.0.0.0/8"])
+    with app_with(settings, trusted_proxies=hops) as behind:
+        assert Client(behind, tenant.tokens["report"]).get("/v1/", headers=FORWARDED).status_code == status
+
+
+# ---------------------------------------------------------------------------------------------- https
+
+
+@pytest.fixture(scope="module")
+def strict(settings: Settings) -> Iterator[Flask]:
+    """An application that wants https and trusts no proxy."""
+    with app_with(settings, require_https=True) as made:
+        yield made
+
+
+def test_plain_http_is_refused_for_every_method_and_path(strict: Flask) -> None:
+    for method in ("GET", "POST", "OPTIONS", "HEAD", "DELETE"):
+        for path in ("/v1/", "/v1/lists", "/v1/nothing", "/v2/lists"):
+            assert Client(strict).request(method, path).status_code == 403, (method, path)
+    check_error(Client(strict).get("/v1/lists"), 403, "ssl_required", "ssl_required")
+
+
+def test_https_is_let_in(strict: Flask, tenant: Tenant) -> None:
+    assert Client(strict, tenant.tokens["report"]).get("/v1/", base_url=HTTPS).status_code == 200
+
+
+def test_a_forwarded_scheme_is_not_believed_without_trusted_proxies(strict: Flask, tenant: Tenant) -> None:
+    answer = Client(strict, tenant.tokens["report"]).get("/v1/", headers={"X-Forwarded-Proto": "https"})
+    check_error(answer, 403, "ssl_required")
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("https", 200), ("http", 403), ("https, http", 403)])
+def test_a_trusted_proxy_tells_the_scheme(settings: Settings, tenant: Tenant, scheme: str, status: int) -> None:
+    with app_with(settings, require_https=True, trusted_proxies=1) as behind:
+        client = Client(behind, tenant.tokens["report"])
+        assert client.get("/v1/", headers={"X-Forwarded-Proto": scheme}).status_code == status
+
+
+def test_probes_and_pages_answer_over_http_too(strict: Flask) -> None:
+    for path in ("/healthz", "/readyz", "/docs/errors"):
+        assert Client(strict).get(path).status_code == 200, path
+
+
+# ---------------------------------------------------------------------------------------------- versions
+
+
+@pytest.mark.parametrize("path", ["/v2", "/v2/", "/v2/lists", "/v10/lists", "/v0/", "/v1.1/lists", "/v1beta/lists"])
+def test_another_version_is_invalid_without_looking_at_a_key(anon: Client, path: str) -> None:
+    check_error(anon.get(path), 400, "invalid_api_version", "invalid_api_version")
+
+
+@pytest.mark.parametrize("path", ["/", "/lists", "/version/lists", "/v", "/V1/lists", "/vx"])
+def test_what_does_not_look_like_a_version_is_not_found(anon: Client, path: str) -> None:
+    not_found(anon.get(path))
+
+
+# ---------------------------------------------------------------------------------------------- routing
+
+
+def test_options_names_the_methods_without_a_key(anon: Client) -> None:
+    answer = anon.request("OPTIONS", "/v1/messages")
+    assert answer.status_code == 200
+    assert {method.strip() for method in answer.headers["Allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
+    assert answer.data == b""
+    assert answer.headers["Content-Type"] == "application/json; charset=UTF-8"
+
+
+def test_options_of_an_unknown_path_is_not_found(anon: Client) -> None:
+    not_found(anon.request("OPTIONS", "/v1/nothing"))
+
+
+def test_options_of_another_version_is_invalid(anon: Client) -> None:
+    check_error(anon.request("OPTIONS", "/v2/lists"), 400, "invalid_api_version")
+
+
+def test_head_is_get_without_the_body(tenant: Tenant) -> None:
+    message = tenant.add_message()
+    for path in ("/v1/", "/v1/messages", f"/v1/messages/{message}", "/v1/messages/0", "/v1/messages?limit=x"):
+        got, head = tenant.api.get(path), tenant.api.request("HEAD", path)
+        assert (head.status_code, head.data) == (got.status_code, b"")
+        assert head.headers["Content-Type"] == got.headers["Content-Type"]
+        if got.status_code == 200:
+            assert head.headers["Content-Length"] == got.headers["Content-Length"]
+
+
+def test_a_trailing_slash_changes_nothing(tenant: Tenant) -> None:
+    message = tenant.add_message()
+    for path in ("/v1", "/v1/messages", f"/v1/messages/{message}", f"/v1/messages/{message}/content"):
+        without, with_slash = tenant.api.get(path), tenant.api.get(path + "/")
+        assert without.status_code == with_slash.status_code == 200
+        assert without.get_json() == with_slash.get_json()
+
+
+def test_a_trailing_slash_changes_nothing_for_writes(tenant: Tenant) -> None:
+    list_id = tenant.add_list()
+    assert tenant.api.post(f"/v1/lists/{list_id}/contacts/", {}).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/v1//messages", "/v1/messages//", "/v1/./messages", "/v1/../v1/"])
+def test_other_spellings_of_a_path_are_not_found_and_never_redirected(api: Client, path: str) -> None:
+    not_found(api.get("/", environ_overrides={"PATH_INFO": path}))
+
+
+@pytest.mark.parametrize("path", ["//v1/messages", "/v1//messages"])
+def test_other_spellings_of_a_path_need_a_key(anon: Client, path: str) -> None:
+    check_error(anon.get("/", environ_overrides={"PATH_INFO": path}), 401, "api_key_missing")
+
+
+def test_a_wrong_method_names_the_right_ones(api: Client) -> None:
+    answer = api.request("PUT", "/v1/messages")
+    check_error(answer, 405, "method_not_allowed", "method_not_allowed")
+    assert {method.strip() for method in answer.headers["Allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
+
+
+@pytest.mark.parametrize("method", ["TRACE", "FOO", "QUERY"])
+def test_methods_that_nobody_knows_are_not_allowed(api: Client, method: str) -> None:
+    answer = api.get("/v1/messages", environ_overrides={"REQUEST_METHOD": method})
+    check_error(answer, 405, "method_not_allowed")
+
+
+# ---------------------------------------------------------------------------------------------- ids in paths
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "-1",
+        "+1",
+        "1.5",
+        "abc",
+        "1e3",
+        "0x1",
+        " 1",
+        "1 ",
+        "1\n",
+        "٣",
+        "9" * 30,
+        str(2**63),
+        "%00",
+        "\x00",
+        "é",
+        "%",
+    ],
+)
+def test_what_is_no_id_of_the_account_is_not_found(api: Client, text: str) -> None:
+    path = f"/v1/messages/{text}".encode().decode("latin-1")
+    for tail in ("", "/content", "/sent-contacts"):
+        not_found(api.get("/", environ_overrides={"PATH_INFO": path + tail}))
+
+
+def test_the_path_comes_before_the_query(tenant: Tenant, other: Tenant) -> None:
+    message = other.add_message()
+    for path in (f"/v1/messages/{message}", f"/v1/messages/{message}/sent-contacts", "/v1/transactional-groups/0"):
+        not_found(tenant.api.get(path, {"limit": "x", "nonsense": 1}))
+
+
+def test_a_conflict_is_found_only_in_a_valid_request(tenant: Tenant) -> None:
+    list_id, taken = tenant.add_list(), new_email()
+    tenant.new_contact(list_id, email=taken)
+    conflict(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"email": taken}), field="email")

@@ -1,0 +1,177 @@
+"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+from werkzeug.test import TestResponse
+
+from app.clock import now
+from app.db.models import IdempotencyRecord, Recipient
+from tests.support.client import SENDS, Client, check_error, conflict, invalid
+from tests.support.tenants import Tenant, new_email, unique
+
+
+@pytest.fixture
+def path(customers: int) -> str:
+    """Where contacts are created."""
+    return f"/v1/lists/{customers}/contacts"
+
+
+def post(client: Client, path: str, body: Any, key: str, **options: Any) -> TestResponse:
+    """A POST with an idempotency key."""
+    return client.post(path, body, headers={"Idempotency-Key": key}, **options)
+
+
+def is_replay(answer: TestResponse) -> bool:
+    """Whether the answer says that it was given before."""
+    return answer.headers.get("Idempotent-Replayed") == "true"
+
+
+def count(api: Client, path: str) -> int:
+    """The number of contacts."""
+    size: int = api.get(path, {"limit": 0}).get_json()["size"]
+    return size
+
+
+def test_the_same_request_with_the_same_key_gets_the_first_answer_again(api: Client, path: str) -> None:
+    key, body = unique("key"), {"email": new_email()}
+    first, second, third = (post(api, path, body, key) for _ in range(3))
+    assert first.status_code == second.status_code == third.status_code == 201
+    assert first.data == second.data == third.data
+    assert [is_replay(answer) for answer in (first, second, third)] == [False, True, True]
+    assert second.headers["Content-Type"] == first.headers["Content-Type"]
+    assert second.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert count(api, path) == 1
+
+
+def test_an_answer_without_a_body_is_replayed_as_such(api: Client, path: str) -> None:
+    key, body = unique("key"), {"contacts": [{"email": new_email()}]}
+    first, second = post(api, path, body, key), post(api, path, body, key)
+    assert (first.status_code, first.data) == (second.status_code, second.data) == (204, b"")
+    assert is_replay(second)
+
+
+def test_a_send_is_accepted_once(tenant: Tenant, customers: int) -> None:
+    body = {
+        "type": "email",
+        "list_id": customers,
+        "group_name": unique("group"),
+        "subject": "Hi",
+        "body_text": "Hi",
+        "recipients": [{"email": new_email()}],
+    }
+    key = unique("key")
+    first, second = post(tenant.api, SENDS, body, key), post(tenant.api, SENDS, body, key)
+    assert first.status_code == second.status_code == 202, first.text
+    assert first.data == second.data
+    with tenant.services.database.read() as session:
+        rows = session.scalar(select(func.count()).where(Recipient.account_id == tenant.id))
+    assert rows == 1
+
+
+def test_the_key_with_another_body_is_a_conflict(api: Client, path: str) -> None:
+    key = unique("key")
+    assert post(api, path, {"first_name": "Ann"}, key).status_code == 201
+    conflict(post(api, path, {"first_name": "Bob"}, key))
+    assert count(api, path) == 1
+
+
+def test_the_key_with_another_query_or_path_is_a_conflict(tenant: Tenant, path: str) -> None:
+    key = unique("key")
+    assert post(tenant.api, path, {}, key).status_code == 201
+    conflict(post(tenant.api, path, {}, key, query_string="remove_unsubscribers=any"))
+    conflict(post(tenant.api, f"/v1/lists/{tenant.add_list()}/contacts", {}, key))
+
+
+def test_another_key_is_another_request(api: Client, path: str) -> None:
+    for _ in range(2):
+        assert not is_replay(post(api, path, {}, unique("key")))
+    assert count(api, path) == 2
+
+
+def test_keys_belong_to_an_account_and_not_to_one_of_its_api_keys(tenant: Tenant, other: Tenant, path: str) -> None:
+    key = unique("key")
+    assert post(tenant.api, path, {}, key).status_code == 201
+    assert post(other.api, f"/v1/lists/{other.add_list()}/contacts", {}, key).status_code == 201
+
+
+def test_an_error_leaves_the_key_free(api: Client, path: str) -> None:
+    key, email = unique("key"), new_email()
+    assert post(api, path, {"email": email}, unique("key")).status_code == 201
+    conflict(post(api, path, {"email": email}, key), field="email")
+    invalid(post(api, path, {"email": "nope"}, key), "invalid_email_address")
+    answer = post(api, path, {"email": new_email()}, key)
+    assert answer.status_code == 201
+    assert not is_replay(answer)
+
+
+def test_while_the_first_request_is_in_progress_the_key_is_a_conflict(tenant: Tenant, path: str) -> None:
+    key, body = unique("key"), {"email": new_email()}
+    assert post(tenant.api, path, body, key).status_code == 201
+    with tenant.services.database.write() as transaction:
+        transaction.execute(
+            update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(status=None, body=None)
+        )
+    conflict(post(tenant.api, path, body, key))
+
+
+def test_a_request_that_died_gives_its_key_back(tenant: Tenant, path: str) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    assert post(tenant.api, path, body, key).status_code == 201
+    with tenant.services.database.write() as transaction:
+        transaction.execute(
+            update(IdempotencyRecord)
+            .where(IdempotencyRecord.key == key)
+            .values(status=None, body=None, creation_time=now() - timedelta(minutes=6))
+        )
+    assert not is_replay(post(tenant.api, path, body, key))
+    assert is_replay(post(tenant.api, path, body, key))
+
+
+@pytest.mark.parametrize(("hours", "replayed"), [(23, True), (25, False)])
+def test_an_answer_is_remembered_for_24_hours(tenant: Tenant, path: str, hours: int, replayed: bool) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    assert post(tenant.api, path, body, key).status_code == 201
+    with tenant.services.database.write() as transaction:
+        moment = now() - timedelta(hours=hours)
+        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(creation_time=moment))
+    answer = post(tenant.api, path, body, key)
+    assert answer.status_code == 201
+    assert is_replay(answer) is replayed
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "é", "a\tb", "k" * 256, "\x7f"])
+def test_a_malformed_key_is_an_invalid_request(api: Client, path: str, key: str) -> None:
+    check_error(post(api, path, {}, key), 400, "invalid_request", "invalid_request")
+    assert count(api, path) == 0
+
+
+@pytest.mark.parametrize("key", ["k", "!~#", "k" * 255])
+def test_1_to_255_visible_characters_are_a_key(api: Client, path: str, key: str) -> None:
+    assert post(api, path, {}, key).status_code == 201
+
+
+def test_other_methods_take_no_notice_of_the_header(tenant: Tenant, path: str) -> None:
+    contact = tenant.new_contact(int(path.split("/")[3]))["id"]
+    headers = {"Idempotency-Key": ""}
+    for _ in range(2):
+        answer = tenant.api.patch(f"{path}/{contact}", {"first_name": "Ann"}, headers=headers)
+        assert answer.status_code == 200
+        assert not is_replay(answer)
+    assert tenant.api.get(path, headers=headers).status_code == 200
+
+
+def test_of_many_requests_at_once_one_does_the_work(tenant: Tenant, path: str) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: post(tenant.api, path, body, key), range(8)))
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    done = [answer for answer in answers if answer.status_code == 201]
+    assert len([answer for answer in done if not is_replay(answer)]) == 1
+    assert len({answer.data for answer in done}) == 1
+    assert count(tenant.api, path) == 1

@@ -1,0 +1,120 @@
+"""The rate limit of a key: its headers, its answer and when it does not apply (decisions: 1.5, 2 and 10)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+
+from app.http.context import EXTENSION
+from app.settings import Rate, Settings
+from tests.support.apps import app_with
+from tests.support.client import Client, check_error
+from tests.support.tenants import Tenant, add_key, new_tenant
+
+HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+
+
+@pytest.fixture(scope="module")
+def limited_app(settings: Settings) -> Iterator[Flask]:
+    """Three requests an hour, none of them used."""
+    with app_with(settings, rate_limit=Rate(3, 3600)) as made:
+        redis = made.extensions[EXTENSION].redis
+        # The keys of both databases have the same ids, and the databases share one Redis.
+        for counter in redis.scan_iter("tms:rate:*"):
+            redis.delete(counter)
+        yield made
+
+
+@pytest.fixture
+def client(limited_app: Flask) -> Client:
+    """A key with all of its requests left."""
+    return new_tenant(limited_app).api
+
+
+def test_every_answer_tells_what_is_left(client: Client) -> None:
+    answers = [client.get("/v1/") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert [answer.headers["RateLimit-Limit"] for answer in answers] == ["3", "3", "3"]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["2", "1", "0"]
+    left = 3600 - time.time() % 3600
+    assert abs(int(answers[-1].headers["RateLimit-Reset"]) - left) <= 2
+
+
+def test_one_request_too_many_is_refused_and_told_when_to_come_back(client: Client) -> None:
+    for _ in range(3):
+        client.get("/v1/")
+    answer = client.get("/v1/")
+    check_error(answer, 429, "too_many_requests", "too_many_requests")
+    assert answer.headers["RateLimit-Remaining"] == "0"
+    assert answer.headers["Retry-After"] == answer.headers["RateLimit-Reset"]
+    assert 1 <= int(answer.headers["Retry-After"]) <= 3600
+
+
+def test_errors_count_and_carry_the_headers(client: Client) -> None:
+    answers = [client.get("/v1/nothing"), client.request("PUT", "/v1/messages"), client.get("/v1/messages?limit=x")]
+    assert [answer.status_code for answer in answers] == [404, 405, 400]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["2", "1", "0"]
+    assert client.get("/v1/").status_code == 429
+
+
+def test_writes_are_refused_before_they_do_anything(limited_app: Flask, tenant: Tenant) -> None:
+    client = Client(limited_app, tenant.tokens["standard"])
+    list_id = tenant.add_list()
+    for _ in range(3):
+        client.get("/v1/")
+    assert client.post(f"/v1/lists/{list_id}/contacts", {}).status_code == 429
+    assert tenant.api.get(f"/v1/lists/{list_id}/contacts", {"limit": 0}).get_json()["size"] == 0
+
+
+def test_each_key_has_its_own_limit(limited_app: Flask) -> None:
+    tenant = new_tenant(limited_app)
+    for _ in range(4):
+        tenant.client("standard").get("/v1/")
+    assert tenant.client("standard").get("/v1/").status_code == 429
+    assert tenant.client("limited").get("/v1/").status_code == 200
+    assert Client(limited_app, add_key(tenant, "standard")).get("/v1/").status_code == 200
+
+
+def test_a_request_without_a_valid_key_costs_nobody_anything(limited_app: Flask) -> None:
+    anon = Client(limited_app)
+    for _ in range(5):
+        answer = anon.get("/v1/")
+        assert answer.status_code == 401
+        assert not [name for name in HEADERS if name in answer.headers]
+
+
+def test_options_pages_and_probes_are_not_counted(client: Client, limited_app: Flask) -> None:
+    for path in ("/healthz", "/docs/errors", "/v2/lists"):
+        for _ in range(4):
+            assert "RateLimit-Limit" not in client.get(path).headers
+    for _ in range(4):
+        assert client.request("OPTIONS", "/v1/messages").status_code == 200
+    assert client.get("/v1/").headers["RateLimit-Remaining"] == "2"
+
+
+def test_an_account_may_have_its_own_rate(limited_app: Flask) -> None:
+    wide = new_tenant(limited_app, rate_limit="5/hour").api
+    assert [wide.get("/v1/").status_code for _ in range(6)] == [200] * 5 + [429]
+    free = new_tenant(limited_app, rate_limit="off").api
+    answers = [free.get("/v1/") for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert "RateLimit-Limit" not in answers[0].headers
+
+
+def test_without_a_limit_there_are_no_headers(api: Client) -> None:
+    assert not [name for name in HEADERS if name in api.get("/v1/").headers]
+
+
+def test_a_new_window_gives_the_requests_back(settings: Settings) -> None:
+    with app_with(settings, rate_limit=Rate(1, 1)) as quick:
+        client = new_tenant(quick).api
+        deadline = time.monotonic() + 20
+        codes: list[int] = []
+        while not (429 in codes and codes[-1] == 200):
+            assert time.monotonic() < deadline, codes
+            codes.append(client.get("/v1/").status_code)
+    assert codes[0] == 200
+    assert set(codes) == {200, 429}
