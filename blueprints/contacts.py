@@ -120,8 +120,8 @@ class Contacts(MethodView):
         lst = the_list(list_id)
         parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
         elements = load(contacts_schema(lst, with_id=True), json_object())["contacts"]
-        with services().database.write() as transaction:
-            update_contacts(transaction, lst, [(element["id"], element) for element in elements], bulk=True)
+        changes = [(element["id"], element) for element in elements]
+        services().database.transact(lambda transaction: update_contacts(transaction, lst, changes, bulk=True))
         return no_content()
 
     @blp.scope("contact.delete")
@@ -130,8 +130,7 @@ class Contacts(MethodView):
         """Deletes the contacts that the query names by id; ids that the list does not have are ignored."""
         lst = the_list(list_id)
         ids = parse_delete_ids(query_pairs(), contact_shape(lst.value_fields).resource)
-        with services().database.write() as transaction:
-            delete_contacts(transaction, lst, ids)
+        services().database.transact(lambda transaction: delete_contacts(transaction, lst, ids))
         return no_content()
 
 
@@ -157,10 +156,7 @@ class Contact(MethodView):
         lst, wanted = the_contact(list_id, contact_id)
         parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
         given = load(contact_schema(lst), json_object())
-        with services().database.write() as transaction:
-            update_contacts(transaction, lst, [(wanted, given)])
-            contact = get_contact(transaction, lst, wanted, Query())
-        return json_response(contact)
+        return services().database.transact(lambda transaction: update_one(transaction, lst, wanted, given))
 
     @blp.scope("contact.delete")
     @blp.describe(status=204, errors=(422,))
@@ -168,8 +164,7 @@ class Contact(MethodView):
         """Deletes the contact."""
         lst, wanted = the_contact(list_id, contact_id)
         parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
-        with services().database.write() as transaction:
-            delete_contacts(transaction, lst, [wanted])
+        services().database.transact(lambda transaction: delete_contacts(transaction, lst, [wanted]))
         return no_content()
 
 
@@ -187,3 +182,9 @@ def create_many(
     """The multiple form: 204."""
     create_contacts(transaction, lst, drafts, remove_unsubscribers=mode, bulk=True)
     return no_content()
+
+
+def update_one(transaction: Transaction, lst: ListSpec, contact_id: int, given: Mapping[str, Any]) -> Response:
+    """200 with the contact as it is now."""
+    update_contacts(transaction, lst, [(contact_id, given)])
+    return json_response(get_contact(transaction, lst, contact_id, Query()))

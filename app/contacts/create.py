@@ -13,7 +13,7 @@ from app.contacts.announce import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
-from app.contacts.subscriptions import KINDS, Entries, entries_of, follow_wishes
+from app.contacts.subscriptions import KINDS, Entries, entries_of, follow_wishes, lock_subscriptions
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -37,6 +37,8 @@ def create_contacts(
     bool}`), `is_active`, `double_opt_in` and list field keys. At most some thousands at once. Raises `ServiceError`
     with every broken rule, for `bulk` located by collection and index; then nothing may be kept of the transaction.
     """
+    if any("subscribed" in draft for draft in drafts):
+        lock_subscriptions(transaction, lst.account_id)
     edits = [Edit(index, BLANK, draft) for index, draft in enumerate(drafts)]
     entries = entries_of(transaction, lst.account_id, lst.id, looked_up(edits))
     kept = [edit for edit in edits if not _is_skipped(edit, entries, remove_unsubscribers)]

@@ -19,7 +19,7 @@ from app.addresses import email_key
 from app.contacts.announce import ContactKey
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.models import Contact, Unsubscriber
+from app.db.models import Account, Contact, Unsubscriber
 
 Kind = Literal["email", "mobile"]
 KINDS: tuple[Kind, ...] = ("email", "mobile")
@@ -61,6 +61,15 @@ class Entries:
         """Whether this list must not write to the address: by an entry of its own or an account-wide one."""
         lists = self.found.get(address, ())
         return self.list_id in lists or None in lists
+
+
+def lock_subscriptions(transaction: Transaction, account_id: int) -> None:
+    """Lets one transaction at a time change what the account's addresses want; it comes before any other lock.
+
+    Such a change reaches contacts that the request does not name: two of them would wait for each other's. On
+    PostgreSQL the lock is that of an update of the account's row, so that all else goes on; SQLite has one writer.
+    """
+    transaction.execute(select(Account.id).where(Account.id == account_id).with_for_update(key_share=True))
 
 
 def entries_of(session: Session, account_id: int, list_id: int, addresses: Collection[Address]) -> Entries:

@@ -12,7 +12,7 @@ from sqlalchemy import delete
 
 from app.clock import this_second
 from app.contacts.announce import announce
-from app.contacts.subscriptions import Address, Kind, address_of, put_on, take_off
+from app.contacts.subscriptions import Address, Kind, address_of, lock_subscriptions, put_on, take_off
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.models import AddressTrouble, BlockedAddress
@@ -23,6 +23,7 @@ def unsubscribe(transaction: Transaction, account_id: int, kind: Kind, address: 
 
     Returns how many contacts were subscribed until now.
     """
+    lock_subscriptions(transaction, account_id)
     moment = this_second()
     changed = put_on(transaction, account_id, list_id, [_address(kind, address)], moment)
     announce(transaction, account_id, "updated", changed, moment)
@@ -34,6 +35,7 @@ def resubscribe(transaction: Transaction, account_id: int, kind: Kind, address: 
 
     Returns how many contacts are subscribed again.
     """
+    lock_subscriptions(transaction, account_id)
     moment = this_second()
     changed = take_off(transaction, account_id, list_id, [_address(kind, address)], moment)
     announce(transaction, account_id, "updated", changed, moment)

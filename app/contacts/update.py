@@ -15,7 +15,7 @@ from app.contacts.announce import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, place, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
-from app.contacts.subscriptions import entries_of, follow_wishes
+from app.contacts.subscriptions import entries_of, follow_wishes, lock_subscriptions
 from app.db.database import Transaction
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
@@ -41,6 +41,8 @@ def update_contacts(
     does not have is `invalid_id` there and `not_found` in the single form. Then nothing may be kept of the
     transaction.
     """
+    if any("subscribed" in given for _, given in changes):
+        lock_subscriptions(transaction, lst.account_id)
     rows = _locked_rows(transaction, lst, {contact_id for contact_id, _ in changes})
     _check_rules(lst, changes, rows, bulk, allow_system)
     _check_named_once(changes, bulk)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from app.db.engine import WRITE, make_engine
+
+DEADLOCK_DETECTED = "40P01"
+DEADLOCK_RETRIES = 3
+
+Result = TypeVar("Result")
 
 
 class Transaction(Session):
@@ -58,6 +65,22 @@ class Database:
             yield transaction
             transaction.commit()
         transaction.release()
+
+    def transact(self, work: Callable[[Transaction], Result]) -> Result:
+        """Runs the work in a writing transaction, again where PostgreSQL ended it to let another one through.
+
+        Two transactions that write the same rows in another order can wait for each other. One of them is then undone
+        completely, so the work must do nothing that its transaction does not undo.
+        """
+        for _ in range(DEADLOCK_RETRIES):
+            try:
+                with self.write() as transaction:
+                    return work(transaction)
+            except OperationalError as error:
+                if getattr(error.orig, "sqlstate", None) != DEADLOCK_DETECTED:
+                    raise
+        with self.write() as transaction:
+            return work(transaction)
 
     def ping(self) -> None:
         """Raises `SQLAlchemyError` when the database does not answer."""

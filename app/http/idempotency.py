@@ -39,22 +39,24 @@ def idempotent(work: Callable[[Transaction], Response]) -> Response:
     """
     key = request.headers.get(HEADER)
     if key is None:
-        with services().database.write() as transaction:
-            return work(transaction)
+        return services().database.transact(work)
     if not KEY.fullmatch(key):
         raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
     fingerprint = _fingerprint()
     replay = _claim_or_replay(key, fingerprint)
     if replay is not None:
         return replay
+
+    def remembered(transaction: Transaction) -> Response:
+        response = work(transaction)
+        _remember(transaction, key, response)
+        return response
+
     try:
-        with services().database.write() as transaction:
-            response = work(transaction)
-            _remember(transaction, key, response)
+        return services().database.transact(remembered)
     except BaseException:
         _forget(key)
         raise
-    return response
 
 
 def _fingerprint() -> str:
