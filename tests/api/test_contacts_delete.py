@@ -1,0 +1,146 @@
+"""Deleting contacts, single and bulk (specification: Contacts, rules 3 to 5; decisions: 4, 5, 11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.clock import this_second
+from app.db.models import Contact
+from tests.support.client import Client, bad_query, check_error, ids, invalid, not_found
+from tests.support.contacts import contact, contacts_path, count, entries
+from tests.support.tenants import Tenant, new_email
+
+
+@pytest.fixture
+def path(customers: int) -> str:
+    return contacts_path(customers)
+
+
+@pytest.fixture
+def made(tenant: Tenant, customers: int) -> list[int]:
+    """The ids of five contacts, ascending."""
+    return [tenant.new_contact(customers, score=number)["id"] for number in range(5)]
+
+
+def left(api: Client, path: str) -> list[int]:
+    return sorted(ids(api.get(path)))
+
+
+def test_a_deleted_contact_is_gone(api: Client, path: str, made: list[int]) -> None:
+    response = api.delete(f"{path}/{made[0]}")
+    assert (response.status_code, response.data) == (204, b"")
+    not_found(api.get(f"{path}/{made[0]}"))
+    not_found(api.delete(f"{path}/{made[0]}"))
+    assert left(api, path) == made[1:]
+
+
+def test_bulk_by_one_id(api: Client, path: str, made: list[int]) -> None:
+    response = api.delete(path, {"id": made[0]})
+    assert (response.status_code, response.data) == (204, b"")
+    assert left(api, path) == made[1:]
+
+
+def test_bulk_by_several_ids_ignores_those_that_are_not_there(
+    tenant: Tenant, other: Tenant, api: Client, path: str, made: list[int]
+) -> None:
+    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other.new_contact(other.add_list())
+    named = [made[0], made[2], made[2], elsewhere["id"], theirs["id"], 999_999_999, 10**30]
+    assert api.delete(path, {"id:in": ",".join(map(str, named))}).status_code == 204
+    assert left(api, path) == [made[1], made[3], made[4]]
+    assert contact(tenant, elsewhere["list_id"], elsewhere["id"]) == elsewhere
+    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+
+
+def test_several_parameters_narrow_each_other(api: Client, path: str, made: list[int]) -> None:
+    params = [("id:in", f"{made[0]},{made[1]}"), ("id:in", f"{made[1]},{made[2]}")]
+    assert api.delete(path, params).status_code == 204
+    assert left(api, path) == [made[0], *made[2:]]
+
+
+def test_nothing_that_is_there_may_be_named(api: Client, path: str, made: list[int]) -> None:
+    assert api.delete(path, {"id": 999_999_999}).status_code == 204
+    assert left(api, path) == made
+
+
+def test_1000_ids(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    api.post(path, {"contacts": [{}] * 1000})
+    found = ids(api.get(path, {"limit": 1000, "fields": "id"}))
+    assert api.delete(path, {"id:in": ",".join(map(str, found))}).status_code == 204
+    assert count(tenant, customers) == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"id:in": ",".join(map(str, range(1, 1002)))}, "invalid_filter_list"),
+        ({"id:in": "1,abc"}, "invalid_filter_list"),
+        ({"id:in": "1,,2"}, "invalid_filter_list"),
+        ({"id:in": ""}, "invalid_filter_list"),
+        ({"id:in": "1..5"}, "invalid_filter_list"),
+        ({"id": "abc"}, "invalid_query_syntax"),
+        ({"id": ""}, "invalid_query_syntax"),
+        ({"id:ne": "1"}, "invalid_operator"),
+        ({"id:": "1"}, "invalid_operator"),
+        ({"email": "a@example.com"}, "parameter_not_available"),
+        ({"score:in": "1,2"}, "parameter_not_available"),
+        ({"limit": "1"}, "parameter_not_available"),
+        ({"remove_unsubscribers": "any"}, "parameter_not_available"),
+        ({"nonsense": "1"}, "parameter_not_supported"),
+    ],
+)
+def test_wrong_queries(api: Client, path: str, made: list[int], params: dict[str, str], code: str) -> None:
+    bad_query(api.delete(path, params), code)
+    assert left(api, path) == made
+
+
+def test_an_id_is_required(api: Client, path: str, made: list[int]) -> None:
+    invalid(api.delete(path), "filter_id_required")
+    assert left(api, path) == made
+
+
+def test_a_single_delete_takes_no_query(api: Client, path: str, made: list[int]) -> None:
+    bad_query(api.delete(f"{path}/{made[0]}", {"id": made[0]}), "parameter_not_available")
+    bad_query(api.delete(f"{path}/{made[0]}", {"nonsense": 1}), "parameter_not_supported")
+    assert left(api, path) == made
+
+
+def test_a_system_list_cannot_be_changed(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(system=True)
+    moment = this_second()
+    inside = tenant.add(Contact, list_id=list_id, creation_time=moment, last_modified_time=moment, values={})
+    path = contacts_path(list_id)
+    invalid(api.delete(f"{path}/{inside}"), "list_not_mutable")
+    invalid(api.delete(path, {"id": inside}), "list_not_mutable")
+    body = invalid(api.delete(path), "list_not_mutable")
+    assert [one["code"] for one in body["_embedded"]["errors"]] == ["list_not_mutable", "filter_id_required"]
+    assert left(api, path) == [inside]
+
+
+def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Client, path: str) -> None:
+    theirs = other.new_contact(other.add_list())
+    for segment in (theirs["id"], 0, "abc"):
+        not_found(api.delete(f"{path}/{segment}"))
+    not_found(api.delete(f"{contacts_path(theirs['list_id'])}/{theirs['id']}"))
+    not_found(api.delete(contacts_path(theirs["list_id"]), {"id": theirs["id"]}))
+    not_found(api.delete(contacts_path(theirs["list_id"]), {"nonsense": 1}))
+    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+
+
+def test_an_identifier_is_free_again(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    first = tenant.new_contact(customers, email=new_email())
+    api.delete(f"{path}/{first['id']}")
+    assert tenant.new_contact(customers, email=first["email"])["id"] > first["id"]
+
+
+def test_who_unsubscribed_stays_unsubscribed(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    first = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
+    api.delete(f"{path}/{first['id']}")
+    assert entries(tenant) == {("email", first["email"], customers)}
+    again: dict[str, Any] = tenant.new_contact(customers, email=first["email"].upper())
+    assert again["subscribed"] == {"email": False, "mobile": True}
+
+
+def test_deleting_needs_the_standard_level(tenant: Tenant, path: str, made: list[int]) -> None:
+    check_error(tenant.client("limited").delete(f"{path}/{made[0]}"), 403, "permission_denied")

@@ -1,0 +1,133 @@
+"""Events and automation triggers of contacts (specification: Contact events, Other behaviours, 3; decisions: 9)."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Event
+from tests.support.client import Client
+from tests.support.contacts import (
+    add_webhook,
+    block,
+    contacts_path,
+    events,
+    find,
+    firings,
+    resubscribe,
+    unblock,
+    unsubscribe,
+)
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+
+@pytest.fixture
+def path(tenant: Tenant, customers: int) -> str:
+    """The contacts of a list whose account hears of them."""
+    add_webhook(tenant)
+    return contacts_path(customers)
+
+
+def test_a_created_contact(tenant: Tenant, path: str, customers: int) -> None:
+    one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
+    with tenant.services.database.read() as session:
+        payloads = [
+            orjson.loads(text) for text in session.scalars(select(Event.payload).where(Event.account_id == tenant.id))
+        ]
+    assert payloads == [
+        {
+            "object": "contact",
+            "event": "created",
+            "id": one["id"],
+            "list_id": customers,
+            "timestamp": one["creation_time"],
+        }
+    ]
+    assert firings(tenant) == [("created", customers, one["id"])]
+
+
+def test_created_in_bulk_in_the_order_of_the_request(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    emails = [f"{letter}@example.com" for letter in "zaby"]
+    api.post(path, {"contacts": [{"email": email} for email in emails]})
+    by_email = {one["email"]: one["id"] for one in find(tenant, customers)}
+    expected = [("created", customers, by_email[email]) for email in emails]
+    assert events(tenant) == firings(tenant) == expected
+
+
+def test_updated(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    ids = [tenant.new_contact(customers, score=1)["id"] for _ in range(3)]
+    api.patch(f"{path}/{ids[0]}", {"score": 2})
+    api.patch(path, {"contacts": [{"id": ids[2], "score": 2}, {"id": ids[1]}, {"id": ids[0], "score": 3}]})
+    expected = [("updated", customers, one) for one in (ids[0], ids[2], ids[0])]
+    assert events(tenant)[3:] == firings(tenant)[3:] == expected
+
+
+def test_what_changes_nothing_is_no_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    one = tenant.new_contact(customers, email=new_email(), score=1)
+    for again in ({}, {"score": 1}, {"email": one["email"]}, {"subscribed": {"email": True}}, {"double_opt_in": False}):
+        assert api.patch(f"{path}/{one['id']}", again).status_code == 200
+    assert len(events(tenant)) == len(firings(tenant)) == 1
+
+
+def test_deleted(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    ids = [tenant.new_contact(customers)["id"] for _ in range(3)]
+    api.delete(f"{path}/{ids[1]}")
+    api.delete(path, {"id:in": f"{ids[2]},{ids[1]},{ids[0]}"})
+    assert events(tenant)[3:] == [("deleted", customers, one) for one in (ids[1], ids[0], ids[2])]
+    assert len(firings(tenant)) == 3
+
+
+def test_nothing_is_announced_of_a_refused_request(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    held = tenant.new_contact(customers, email=new_email())
+    api.post(path, {"contacts": [{"email": new_email()}, {"email": held["email"]}]})
+    api.patch(path, {"contacts": [{"id": held["id"], "score": 1}, {"id": 999_999_999}]})
+    assert len(events(tenant)) == len(firings(tenant)) == 1
+
+
+def test_a_shared_address_announces_every_contact_that_it_changes(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    """All of them changed, but the request updated only the first: triggers fire for that one alone."""
+    mobile = new_mobile()
+    first, second = (tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] for _ in range(2))
+    api.patch(f"{path}/{first}", {"subscribed": {"mobile": False}})
+    assert events(tenant)[2:] == [("updated", customers, first), ("updated", customers, second)]
+    assert firings(tenant)[2:] == [("updated", customers, first)]
+    third = tenant.new_contact(customers, email=new_email(), mobile=mobile, subscribed={"mobile": True})["id"]
+    assert events(tenant)[4:] == [
+        ("created", customers, third),
+        ("updated", customers, first),
+        ("updated", customers, second),
+    ]
+
+
+def test_unsubscribing_by_link_is_an_update_without_trigger(tenant: Tenant, path: str, customers: int) -> None:
+    email = new_email()
+    one = tenant.new_contact(customers, email=email)["id"]
+    other_list = tenant.add_list()
+    two = tenant.new_contact(other_list, email=email)["id"]
+    for _ in range(2):
+        unsubscribe(tenant, email)
+    resubscribe(tenant, email, customers)
+    assert events(tenant)[2:] == [
+        ("updated", customers, one),
+        ("updated", other_list, two),
+        ("updated", customers, one),
+    ]
+    assert len(firings(tenant)) == 2
+
+
+def test_blocking_is_no_event(tenant: Tenant, path: str, customers: int) -> None:
+    email = new_email()
+    one = tenant.new_contact(customers, email=email)
+    block(tenant, email)
+    assert find(tenant, customers)[0]["last_modified_time"] == one["last_modified_time"]
+    unblock(tenant, email)
+    assert len(events(tenant)) == 1
+
+
+def test_events_of_an_account_are_its_own(tenant: Tenant, other: Tenant, path: str, customers: int) -> None:
+    add_webhook(other)
+    tenant.new_contact(customers)
+    assert events(other) == []

@@ -1,0 +1,117 @@
+"""Requests at the same moment (decisions: 5: an identifier belongs to one contact, whoever was quicker)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from sqlalchemy import select, update
+from werkzeug.test import TestResponse
+
+from app.db.database import Transaction
+from app.db.models import Contact
+from app.services import Services
+from tests.support.client import Client
+from tests.support.contacts import contact, contacts_path, count, entries
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+THREADS = 4
+Request = Callable[[], TestResponse]
+
+
+def at_once(*requests: Request) -> list[TestResponse]:
+    """Runs the requests in threads that start together."""
+    barrier = threading.Barrier(len(requests))
+
+    def run(request: Request) -> TestResponse:
+        barrier.wait(10)
+        return request()
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(run, requests))
+
+
+def statuses(responses: list[TestResponse]) -> list[int]:
+    return sorted(one.status_code for one in responses)
+
+
+def test_a_new_email_is_created_once(tenant: Tenant, api: Client, customers: int) -> None:
+    for _ in range(10):
+        email = new_email()
+        responses = at_once(*[partial(api.post, contacts_path(customers), {"email": email})] * THREADS)
+        assert statuses(responses) == [201, *[409] * (THREADS - 1)]
+        (made,) = (one.get_json() for one in responses if one.status_code == 201)
+        for refused in (one.get_json() for one in responses if one.status_code == 409):
+            assert refused["fields"] == {"email": {"contact_id": made["id"]}}
+        assert count(tenant, customers, email=email) == 1
+
+
+def test_bulk_requests_that_overlap_in_another_order(tenant: Tenant, api: Client, customers: int) -> None:
+    for _ in range(5):
+        emails = [new_email() for _ in range(50)]
+        bodies = [{"contacts": [{"email": email} for email in order]} for order in (emails, emails[::-1])]
+        responses = at_once(*(partial(api.post, contacts_path(customers), body) for body in bodies))
+        assert statuses(responses) == [204, 409]
+        assert count(tenant, customers, **{"email:in": ",".join(emails)}) == 50
+
+
+def test_an_update_and_a_create_want_the_same_email(tenant: Tenant, api: Client, customers: int) -> None:
+    path = contacts_path(customers)
+    one = tenant.new_contact(customers, email=new_email())
+    for _ in range(10):
+        body = {"email": new_email()}
+        responses = at_once(partial(api.patch, f"{path}/{one['id']}", body), partial(api.post, path, body))
+        assert statuses(responses) in ([200, 409], [201, 409])
+        assert count(tenant, customers, email=body["email"]) == 1
+
+
+def test_updates_of_different_attributes_all_hold(tenant: Tenant, api: Client, customers: int) -> None:
+    one = tenant.new_contact(customers)
+    path = f"{contacts_path(customers)}/{one['id']}"
+    for number in range(10):
+        bodies: list[dict[str, Any]] = [{"score": number}, {"first_name": str(number)}, {"spend": number + 0.5}]
+        responses = at_once(*(partial(api.patch, path, body) for body in bodies))
+        assert statuses(responses) == [200] * 3
+        found = contact(tenant, customers, one["id"])
+        assert (found["score"], found["first_name"], found["spend"]) == (number, str(number), number + 0.5)
+
+
+def test_contacts_that_share_an_address_are_unsubscribed_at_once(tenant: Tenant, api: Client, customers: int) -> None:
+    mobile, path = new_mobile(), contacts_path(customers)
+    made = [tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] for _ in range(THREADS)]
+    for wanted in (*(False, True) * 5, False):
+        body = {"subscribed": {"mobile": wanted}}
+        responses = at_once(*(partial(api.patch, f"{path}/{one}", body) for one in made))
+        assert statuses(responses) == [200] * THREADS
+        assert count(tenant, customers, **{"subscribed.mobile": str(wanted).lower()}) == THREADS
+    assert entries(tenant) == {("mobile", mobile, customers)}
+
+
+def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, services: Services, customers: int) -> None:
+    """The database ends one of them to let the other through; it runs again. On SQLite the second just waits."""
+    first, second = (tenant.new_contact(customers, score=0)["id"] for _ in range(2))
+    barrier = threading.Barrier(2)
+    runs: list[int] = []
+
+    def add_one(order: tuple[int, int], transaction: Transaction) -> None:
+        runs.append(order[0])
+        for contact_id in order:
+            statement = update(Contact).where(Contact.id == contact_id).values(email=Contact.email.concat("x"))
+            transaction.execute(statement, execution_options={"synchronize_session": False})
+            if services.database.is_postgresql and len(runs) <= 2:
+                with suppress(threading.BrokenBarrierError):
+                    barrier.wait(10)
+
+    with services.database.write() as transaction:
+        transaction.execute(update(Contact).where(Contact.list_id == customers).values(email=""))
+    with ThreadPoolExecutor(2) as pool:
+        orders = ((first, second), (second, first))
+        list(pool.map(lambda order: services.database.transact(partial(add_one, order)), orders))
+    with services.database.read() as session:
+        emails = session.scalars(select(Contact.email).where(Contact.list_id == customers)).all()
+    assert emails == ["xx", "xx"]
+    assert len(runs) == (3 if services.database.is_postgresql else 2)

@@ -1,0 +1,302 @@
+"""Reading contacts: instances, pages, filters of every property (specification: Contacts; decisions: 4, 5)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from app.clock import timestamp
+from app.db.models import Contact
+from tests.support.client import Client, bad_query, check_error, ids, items, not_found
+from tests.support.contacts import block, contact, contacts_path, find, unblock, unsubscribe
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+
+@pytest.fixture
+def path(customers: int) -> str:
+    return contacts_path(customers)
+
+
+@pytest.fixture
+def ann(tenant: Tenant, customers: int) -> dict[str, Any]:
+    """A contact with a value for everything."""
+    return tenant.new_contact(
+        customers,
+        email="Ann.Lee@example.com",
+        mobile="61411111111",
+        first_name="Ann",
+        last_name="Lee, Jr",
+        plan="gold",
+        interests="tea,cake",
+        spend=12.5,
+        score=3,
+        born="1990-02-28",
+        visit="2026-01-31T08:30:00",
+        reply_to="",
+        double_opt_in=True,
+    )
+
+
+@pytest.fixture
+def bob(tenant: Tenant, customers: int) -> dict[str, Any]:
+    """A contact with little."""
+    return tenant.new_contact(
+        customers, email="bob@example.com", plan="free", score=40, visit="2026-02-01", is_active=False
+    )
+
+
+def names(api: Client, path: str, *params: tuple[str, str]) -> list[str]:
+    """The contacts that filters leave, ann and bob in this order."""
+    return sorted(
+        item["email"].partition("@")[0].partition(".")[0].lower() for item in items(api.get(path, list(params)))
+    )
+
+
+# ---------------------------------------------------------------------------------------------- instances
+
+
+def test_an_instance_is_the_item_of_the_page(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    assert contact(tenant, customers, ann["id"]) == ann
+    assert items(api.get(path)) == [ann]
+
+
+def test_fields_of_an_instance(api: Client, path: str, ann: Any) -> None:
+    body = api.get(f"{path}/{ann['id']}", {"fields": "subscribed,first_name"}).get_json()
+    assert body == {"subscribed": {"email": True, "mobile": True}, "first_name": "Ann", "_links": ann["_links"]}
+
+
+@pytest.mark.parametrize("name", ["id", "blocked", "double_opt_in_time", "last_modified_time", "interests", "spend"])
+def test_every_property_can_be_the_only_field(api: Client, path: str, ann: Any, name: str) -> None:
+    for body in (
+        api.get(f"{path}/{ann['id']}", {"fields": name}).get_json(),
+        items(api.get(path, {"fields": name}))[0],
+    ):
+        assert body == {name: ann[name], "_links": ann["_links"]}
+
+
+def test_a_contact_of_another_list_or_account_is_not_found(
+    tenant: Tenant, other: Tenant, api: Client, path: str
+) -> None:
+    theirs = other.new_contact(other.add_list())
+    elsewhere = tenant.new_contact(tenant.add_list())
+    for contact_id in (theirs["id"], elsewhere["id"]):
+        not_found(api.get(f"{path}/{contact_id}"))
+        not_found(api.get(f"{path}/{contact_id}", {"nonsense": 1}))
+    not_found(api.get(contacts_path(theirs["list_id"])))
+    not_found(api.get(f"{contacts_path(theirs['list_id'])}/{theirs['id']}"))
+    not_found(api.get(f"{contacts_path(theirs['list_id'])}/{elsewhere['id']}"))
+
+
+@pytest.mark.parametrize("segment", ["0", "-1", "abc", "1.5", "99999999999999999999"])
+def test_what_is_no_id_is_not_found(api: Client, path: str, segment: str) -> None:
+    not_found(api.get(f"{path}/{segment}"))
+
+
+def test_the_query_of_an_instance(api: Client, path: str, ann: Any) -> None:
+    path = f"{path}/{ann['id']}"
+    bad_query(api.get(path, {"limit": 1}), "parameter_not_available")
+    bad_query(api.get(path, {"score": 1}), "parameter_not_available")
+    bad_query(api.get(path, {"remove_unsubscribers": "none"}), "parameter_not_available")
+    bad_query(api.get(path, {"nonsense": 1}), "parameter_not_supported")
+    bad_query(api.get(path, {"fields": "nonsense"}), "invalid_query_syntax", field="fields")
+    bad_query(api.get(path, {"expand": "list"}), "invalid_query_syntax", field="expand")
+
+
+def test_reading_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
+    for level in ("limited", "report"):
+        check_error(tenant.client(level).get(path), 403, "permission_denied")
+        check_error(tenant.client(level).get(f"{path}/{ann['id']}"), 403, "permission_denied")
+
+
+# ---------------------------------------------------------------------------------------------- pages
+
+
+def test_pages_follow_each_other_without_gap(tenant: Tenant, api: Client, path: str) -> None:
+    api.post(path, {"contacts": [{"score": number} for number in range(25)]})
+    whole = ids(api.get(path))
+    assert whole == sorted(whole, reverse=True)
+    found: list[int] = []
+    href: str | None = f"{path}?limit=4&fields=id"
+    while href:
+        body = api.get(href).get_json()
+        found += [item["id"] for item in body["_embedded"]["contacts"]]
+        href = body["_links"].get("next", {}).get("href")
+    assert found == whole
+
+
+def test_only_contacts_of_the_list_are_on_its_page(tenant: Tenant, api: Client, path: str, ann: Any) -> None:
+    tenant.new_contact(tenant.add_list(), email=ann["email"])
+    assert ids(api.get(path)) == [ann["id"]]
+    assert api.get(path, {"limit": 0}).get_json()["size"] == 1
+
+
+def test_times_are_shown_in_the_zone_of_the_query(api: Client, path: str, ann: Any) -> None:
+    (item,) = items(api.get(path, {"_tz": "Australia/Brisbane"}))
+    for name in ("creation_time", "last_modified_time", "double_opt_in_time"):
+        assert item[name].endswith("+1000")
+        assert datetime.fromisoformat(item[name]) == datetime.fromisoformat(ann[name])
+    assert (item["born"], item["visit"]) == (ann["born"], ann["visit"])
+
+
+# ---------------------------------------------------------------------------------------------- filters
+
+FILTERS: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
+    "email": ([("email", "ann.lee@EXAMPLE.com")], ["ann"]),
+    "email in": ([("email:in", "ANN.LEE@example.com,nobody@example.com")], ["ann"]),
+    "email ne": ([("email:ne", "ann.lee@example.com")], ["bob"]),
+    "mobile": ([("mobile", "61411111111")], ["ann"]),
+    "mobile null": ([("mobile", "")], ["bob"]),
+    "is_active": ([("is_active", "false")], ["bob"]),
+    "is_active ne": ([("is_active:ne", "false")], ["ann"]),
+    "double_opt_in": ([("double_opt_in", "true")], ["ann"]),
+    "double_opt_in_time null": ([("double_opt_in_time", "")], ["bob"]),
+    "double_opt_in_time": ([("double_opt_in_time:in", "2020-01-01..")], ["ann"]),
+    "string": ([("first_name", "Ann")], ["ann"]),
+    "string case": ([("first_name", "ann")], []),
+    "string null or empty": ([("reply_to", "")], ["ann", "bob"]),
+    "string ne includes null": ([("first_name:ne", "Bea")], ["ann", "bob"]),
+    "string ne": ([("first_name:ne", "Ann")], ["bob"]),
+    "string with comma": ([("last_name", "Lee, Jr")], ["ann"]),
+    "string in with comma": ([("last_name:in", "Lee\\, Jr,x")], ["ann"]),
+    "option": ([("plan:in", "gold,free")], ["ann", "bob"]),
+    "option unknown": ([("plan", "silver")], []),
+    "checkbox is compared whole": ([("interests", "tea,cake")], ["ann"]),
+    "number": ([("score", "3")], ["ann"]),
+    "number as float": ([("score", "3.0")], ["ann"]),
+    "number ne": ([("score:ne", "3")], ["bob"]),
+    "number range": ([("score:in", "3..39")], ["ann"]),
+    "number after": ([("score:in", "3..")], ["bob"]),
+    "number before": ([("score:in", "..40")], ["ann"]),
+    "number is no text": ([("score:in", "..5")], ["ann"]),
+    "currency": ([("spend", "12.50")], ["ann"]),
+    "currency null": ([("spend", "")], ["bob"]),
+    "date": ([("born", "1990-02-28")], ["ann"]),
+    "date range": ([("born:in", "1990-02-01..1990-02-28")], ["ann"]),
+    "date after": ([("born:in", "1990-02-28..")], []),
+    "datetime": ([("visit", "2026-01-31T08:30:00")], ["ann"]),
+    "datetime by day": ([("visit", "2026-01-31")], ["ann"]),
+    "date of a date picker": ([("visit", "2026-02-01")], ["bob"]),
+    "datetime range": ([("visit:in", "2026-01-31..2026-02-01")], ["ann", "bob"]),
+    "and": ([("plan", "gold"), ("score:in", "1..5")], ["ann"]),
+    "sql": ([("first_name", "' OR 1=1 --")], []),
+    "json": ([("first_name", '"Ann"')], []),
+    "null byte": ([("first_name", "a\x00")], []),
+}
+
+
+@pytest.mark.usefixtures("ann", "bob")
+@pytest.mark.parametrize("case", list(FILTERS))
+def test_filter(api: Client, path: str, case: str) -> None:
+    params, expected = FILTERS[case]
+    assert names(api, path, *params) == expected
+
+
+def test_filter_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: Any, bob: Any) -> None:
+    early = datetime.fromisoformat(ann["creation_time"]) - timedelta(days=3)
+    with tenant.services.database.write() as transaction:
+        transaction.execute(
+            update(Contact).where(Contact.id == ann["id"]).values(creation_time=early, last_modified_time=early)
+        )
+    shown = timestamp(early)
+    for params in (
+        {"id": ann["id"]},
+        {"creation_time": shown},
+        {"last_modified_time": shown},
+        {"creation_time": shown[:10]},
+    ):
+        assert ids(api.get(path, params)) == [ann["id"]]
+    assert ids(api.get(path, {"creation_time:in": f"{shown}.."})) == [bob["id"]]
+    assert ids(api.get(path, {"id:ne": ann["id"]})) == [bob["id"]]
+    assert ids(api.get(path)) == [bob["id"], ann["id"]]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("score", "abc", "invalid_query_syntax"),
+        ("born", "1990-02-31", "invalid_query_syntax"),
+        ("is_active", "maybe", "invalid_query_syntax"),
+        ("subscribed.email", "yes", "invalid_query_syntax"),
+        ("blocked", "1", "invalid_query_syntax"),
+        ("score:in", "1,abc", "invalid_filter_list"),
+        ("first_name:like", "A", "invalid_operator"),
+        ("subscribed.fax", "true", "parameter_not_supported"),
+        ("list_id", "1", "parameter_not_supported"),
+        ("remove_unsubscribers", "none", "parameter_not_available"),
+        ("expand", "list", "invalid_query_syntax"),
+    ],
+)
+def test_wrong_filters(api: Client, path: str, key: str, value: str, code: str) -> None:
+    bad_query(api.get(path, {key: value}), code)
+
+
+def test_a_field_of_another_list_is_no_filter(tenant: Tenant, api: Client) -> None:
+    bad_query(api.get(contacts_path(tenant.add_list()), {"score": "1"}), "parameter_not_supported")
+
+
+def test_a_huge_number_is_found_by_its_own_value(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    found = tenant.new_contact(customers, score=2**53 + 1)
+    assert ids(api.get(path, {"score": str(2**53 + 1)})) == [found["id"]]
+
+
+# ---------------------------------------------------------------------------------------------- subscribed and blocked
+
+
+@pytest.fixture
+def flagged(tenant: Tenant, customers: int) -> dict[str, int]:
+    """Contacts by what is wrong with their addresses."""
+    made: dict[str, int] = {}
+    for name in ("fine", "email", "mobile", "both"):
+        email, mobile = new_email(), new_mobile()
+        made[name] = tenant.new_contact(customers, email=email, mobile=mobile)["id"]
+        if name in ("email", "both"):
+            unsubscribe(tenant, email, customers)
+            block(tenant, email)
+        if name in ("mobile", "both"):
+            unsubscribe(tenant, mobile, None, "mobile")
+            block(tenant, mobile, "mobile")
+    return made
+
+
+TROUBLED = {".email": {"email", "both"}, ".mobile": {"mobile", "both"}, "": {"email", "mobile", "both"}}
+
+
+@pytest.mark.parametrize("noun", ["subscribed", "blocked"])
+@pytest.mark.parametrize("member", list(TROUBLED))
+def test_flags_are_filters(api: Client, path: str, flagged: dict[str, int], noun: str, member: str) -> None:
+    with_trouble = {flagged[name] for name in TROUBLED[member]}
+    without = set(flagged.values()) - with_trouble
+    bad, good = ("true", "false") if noun == "blocked" else ("false", "true")
+    assert set(ids(api.get(path, {f"{noun}{member}": bad}))) == with_trouble
+    assert set(ids(api.get(path, {f"{noun}{member}": good}))) == without
+    assert set(ids(api.get(path, {f"{noun}{member}:ne": bad}))) == without
+    assert set(ids(api.get(path, {f"{noun}{member}:in": "true,false"}))) == set(flagged.values())
+    assert api.get(path, {f"{noun}{member}": bad, "limit": 0}).get_json()["size"] == len(with_trouble)
+    assert ids(api.get(path, {f"{noun}{member}": ""})) == []
+
+
+def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]) -> None:
+    body = contact(tenant, customers, flagged["mobile"])
+    assert body["subscribed"] == {"email": True, "mobile": False}
+    assert body["blocked"] == {"email": False, "mobile": True}
+
+
+def test_blocking_is_the_accounts_own_and_ignores_case(tenant: Tenant, other: Tenant, customers: int) -> None:
+    email = new_email()
+    before = tenant.new_contact(customers, email=email)
+    block(other, email)
+    assert contact(tenant, customers, before["id"]) == before
+    block(tenant, email.upper())
+    assert find(tenant, customers, blocked="true") == [{**before, "blocked": {"email": True, "mobile": False}}]
+    assert unblock(tenant, email)
+    assert not unblock(tenant, email)
+    assert contact(tenant, customers, before["id"]) == before
+
+
+def test_a_later_contact_with_a_blocked_address_is_blocked(tenant: Tenant, customers: int) -> None:
+    email = new_email()
+    block(tenant, email)
+    assert tenant.new_contact(customers, email=email)["blocked"] == {"email": True, "mobile": False}

@@ -1,0 +1,70 @@
+"""A request issues as many statements for a thousand contacts as for one (design: hot paths)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.client import Client, ids
+from tests.support.contacts import add_webhook, contacts_path
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+Cost = Callable[[Callable[[], Any]], int]
+MANY = 200
+
+
+@pytest.fixture
+def path(tenant: Tenant, customers: int) -> str:
+    add_webhook(tenant)
+    return contacts_path(customers)
+
+
+@pytest.fixture
+def cost(count_statements: Callable[[], Any]) -> Cost:
+    """The statements of a request that must succeed."""
+
+    def measure(request: Callable[[], Any]) -> int:
+        with count_statements() as counted:
+            response = request()
+        assert response.status_code in (200, 201, 204), response.text
+        return int(counted.count)
+
+    return measure
+
+
+def drafts(count: int, **attributes: Any) -> list[dict[str, Any]]:
+    return [{"email": new_email(), "mobile": new_mobile(), "score": 1, **attributes} for _ in range(count)]
+
+
+def test_reading(api: Client, path: str, cost: Cost) -> None:
+    api.post(path, {"contacts": drafts(1)})
+    one = cost(lambda: api.get(path, {"score": 1}))
+    api.post(path, {"contacts": drafts(MANY)})
+    assert cost(lambda: api.get(path, {"score": 1, "limit": 1000})) == one
+
+
+@pytest.mark.parametrize("attributes", [{}, {"subscribed": {"email": False, "mobile": True}}])
+def test_creating(api: Client, path: str, cost: Cost, attributes: dict[str, Any]) -> None:
+    one = cost(lambda: api.post(path, {"contacts": drafts(1, **attributes)}))
+    assert cost(lambda: api.post(path, {"contacts": drafts(MANY, **attributes)})) == one
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_updating(api: Client, path: str, cost: Cost, wanted: bool) -> None:
+    """Every attribute changes, and flags that were different before."""
+    api.post(path, {"contacts": drafts(MANY + 1, subscribed={"email": not wanted, "mobile": not wanted})})
+    first, *others = ids(api.get(path, {"limit": 1000}))
+    given = {"first_name": "x", "score": None, "is_active": False, "subscribed": {"email": wanted, "mobile": wanted}}
+    one = cost(lambda: api.patch(path, {"contacts": [{"id": first, "email": new_email(), **given}]}))
+    bulk = [{"id": contact_id, **given} for contact_id in others]
+    bulk = [{**element, "email": new_email()} for element in bulk]
+    assert cost(lambda: api.patch(path, {"contacts": bulk})) == one
+
+
+def test_deleting(api: Client, path: str, cost: Cost) -> None:
+    api.post(path, {"contacts": drafts(MANY + 1)})
+    first, *others = ids(api.get(path, {"limit": 1000}))
+    one = cost(lambda: api.delete(path, {"id:in": str(first)}))
+    assert cost(lambda: api.delete(path, {"id:in": ",".join(map(str, others))})) == one

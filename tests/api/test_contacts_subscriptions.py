@@ -1,0 +1,203 @@
+"""The unsubscribers list and the flags of contacts (decisions: 5 and 11, Contacts)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.client import Client, invalid
+from tests.support.contacts import contact, contacts_path, entries, find, resubscribe, unsubscribe
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+
+@pytest.fixture
+def path(customers: int) -> str:
+    return contacts_path(customers)
+
+
+def flag(tenant: Tenant, list_id: int, contact_id: int) -> bool:
+    """Whether the contact's email is subscribed."""
+    return bool(contact(tenant, list_id, contact_id)["subscribed"]["email"])
+
+
+# ---------------------------------------------------------------------------------------------- writing the flags
+
+
+def test_false_puts_the_address_on_the_list_and_true_takes_it_off(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    email, mobile = new_email(), new_mobile()
+    one = tenant.new_contact(customers, email=email.upper(), mobile=mobile)
+    api.patch(f"{path}/{one['id']}", {"subscribed": {"email": False, "mobile": False}})
+    assert entries(tenant) == {("email", email, customers), ("mobile", mobile, customers)}
+    assert contact(tenant, customers, one["id"])["subscribed"] == {"email": False, "mobile": False}
+    api.patch(path, {"contacts": [{"id": one["id"], "subscribed": {"email": True}}]})
+    assert entries(tenant) == {("mobile", mobile, customers)}
+    assert contact(tenant, customers, one["id"])["subscribed"] == {"email": True, "mobile": False}
+
+
+def test_false_at_creation_puts_the_address_on_the_list(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    first, second = new_email(), new_email()
+    tenant.new_contact(customers, email=first, subscribed={"email": False})
+    api.post(path, {"contacts": [{"email": second, "subscribed": {"email": False, "mobile": False}}]})
+    assert entries(tenant) == {("email", first, customers), ("email", second, customers)}
+
+
+def test_an_address_without_contact_is_remembered(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    email = new_email()
+    unsubscribe(tenant, email.upper(), customers)
+    invalid(api.post(f"{path}?remove_unsubscribers=list", {"email": email}), "no_subscribed_addresses")
+
+
+# ---------------------------------------------------------------------------------------------- new contacts
+
+
+@pytest.mark.parametrize("account_wide", [True, False])
+def test_a_new_contact_follows_the_list(tenant: Tenant, customers: int, account_wide: bool) -> None:
+    email = new_email()
+    unsubscribe(tenant, email, None if account_wide else customers)
+    body = tenant.new_contact(customers, email=email, subscribed={"mobile": True})
+    assert body["subscribed"] == {"email": False, "mobile": True}
+
+
+def test_entries_of_other_lists_and_accounts_do_not_count(tenant: Tenant, other: Tenant, customers: int) -> None:
+    email = new_email()
+    unsubscribe(tenant, email, tenant.add_list())
+    unsubscribe(other, email)
+    assert tenant.new_contact(customers, email=email)["subscribed"]["email"] is True
+
+
+@pytest.mark.parametrize("account_wide", [True, False])
+def test_an_explicit_true_takes_the_entry_off(tenant: Tenant, customers: int, account_wide: bool) -> None:
+    email = new_email()
+    unsubscribe(tenant, email, None if account_wide else customers)
+    assert tenant.new_contact(customers, email=email, subscribed={"email": True})["subscribed"]["email"] is True
+    assert entries(tenant) == set()
+
+
+# ---------------------------------------------------------------------------------------------- changed addresses
+
+
+def test_the_flag_follows_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    gone, fine = new_email(), new_email()
+    unsubscribe(tenant, gone, customers)
+    one = tenant.new_contact(customers, email=fine)
+    target = f"{path}/{one['id']}"
+    assert api.patch(target, {"email": gone}).get_json()["subscribed"]["email"] is False
+    assert api.patch(target, {"email": fine}).get_json()["subscribed"]["email"] is True
+    assert entries(tenant) == {("email", gone, customers)}
+
+
+def test_an_explicit_flag_speaks_of_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    old, new = new_email(), new_email()
+    one = tenant.new_contact(customers, email=old)
+    body = api.patch(f"{path}/{one['id']}", {"email": new, "subscribed": {"email": False}}).get_json()
+    assert (body["email"], body["subscribed"]["email"]) == (new, False)
+    assert entries(tenant) == {("email", new, customers)}
+
+
+def test_another_case_is_the_same_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
+    body = api.patch(f"{path}/{one['id']}", {"email": one["email"].upper()}).get_json()
+    assert body["subscribed"]["email"] is False
+
+
+def test_a_wish_without_an_address_holds_for_the_first_one(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    one = tenant.new_contact(customers, subscribed={"email": False})
+    assert one["subscribed"]["email"] is False
+    assert entries(tenant) == set()
+    email = new_email()
+    body = api.patch(f"{path}/{one['id']}", {"email": email}).get_json()
+    assert body["subscribed"]["email"] is False
+    assert entries(tenant) == {("email", email, customers)}
+
+
+def test_an_address_that_goes_takes_its_flag_along(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    email = new_email()
+    one = tenant.new_contact(customers, email=email, subscribed={"email": False})
+    target = f"{path}/{one['id']}"
+    assert api.patch(target, {"email": None}).get_json()["subscribed"]["email"] is True
+    assert api.patch(target, {"email": email}).get_json()["subscribed"]["email"] is False
+
+
+# ---------------------------------------------------------------------------------------------- contacts that share one
+
+
+def test_contacts_that_share_an_address_share_its_flag(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    mobile = new_mobile()
+    first, second = (tenant.new_contact(customers, email=new_email(), mobile=mobile) for _ in range(2))
+    elsewhere = tenant.new_contact(tenant.add_list(), mobile=mobile)
+    api.patch(f"{path}/{first['id']}", {"subscribed": {"mobile": False}})
+    assert {one["id"] for one in find(tenant, customers, **{"subscribed.mobile": "false"})} == {
+        first["id"],
+        second["id"],
+    }
+    assert contact(tenant, elsewhere["list_id"], elsewhere["id"]) == elsewhere
+    third = tenant.new_contact(customers, email=new_email(), mobile=mobile, subscribed={"mobile": True})
+    assert {one["id"] for one in find(tenant, customers, **{"subscribed.mobile": "true"})} == {
+        first["id"],
+        second["id"],
+        third["id"],
+    }
+
+
+def test_the_last_word_on_an_address_counts_in_one_request(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    mobile = new_mobile()
+    contacts = [{"mobile": mobile, "subscribed": {"mobile": wanted}} for wanted in (False, True, False)]
+    assert api.post(path, {"contacts": [*contacts, {"mobile": mobile}]}).status_code == 204
+    assert [one["subscribed"]["mobile"] for one in find(tenant, customers)] == [False] * 4
+    assert entries(tenant) == {("mobile", mobile, customers)}
+
+
+# ---------------------------------------------------------------------------------------------- links, command line
+
+
+def test_unsubscribing_from_a_list(tenant: Tenant, customers: int) -> None:
+    email = new_email()
+    one = tenant.new_contact(customers, email=email)
+    elsewhere = tenant.new_contact(tenant.add_list(), email=email)
+    assert unsubscribe(tenant, email.upper(), customers) == 1
+    assert unsubscribe(tenant, email, customers) == 0
+    assert not flag(tenant, customers, one["id"])
+    assert flag(tenant, elsewhere["list_id"], elsewhere["id"])
+    assert resubscribe(tenant, email, customers) == 1
+    assert flag(tenant, customers, one["id"])
+    assert entries(tenant) == set()
+
+
+def test_unsubscribing_from_the_account(tenant: Tenant, other: Tenant, customers: int) -> None:
+    email = new_email()
+    mine = [tenant.new_contact(list_id, email=email) for list_id in (customers, tenant.add_list())]
+    theirs = other.new_contact(other.add_list(), email=email)
+    assert unsubscribe(tenant, email) == 2
+    assert unsubscribe(tenant, email) == 0
+    assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [False, False]
+    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+    assert resubscribe(tenant, email) == 2
+    assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [True, True]
+
+
+def test_a_list_entry_outlives_the_account_wide_one(tenant: Tenant, customers: int) -> None:
+    email = new_email()
+    here = tenant.new_contact(customers, email=email, subscribed={"email": False})
+    elsewhere = tenant.new_contact(tenant.add_list(), email=email)
+    assert unsubscribe(tenant, email) == 1
+    assert resubscribe(tenant, email) == 1
+    assert not flag(tenant, customers, here["id"])
+    assert flag(tenant, elsewhere["list_id"], elsewhere["id"])
+
+
+def test_coming_back_to_one_list_is_not_coming_back_to_the_others(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    email = new_email()
+    here = tenant.new_contact(customers, email=email)
+    elsewhere = tenant.new_contact(tenant.add_list(), email=email)
+    unsubscribe(tenant, email)
+    body = api.patch(f"{path}/{here['id']}", {"subscribed": {"email": True}}).get_json()
+    assert body["subscribed"]["email"] is True
+    assert not flag(tenant, elsewhere["list_id"], elsewhere["id"])
+    assert entries(tenant) == {("email", email, elsewhere["list_id"])}

@@ -1,0 +1,338 @@
+"""Updating contacts, single and bulk (specification: Contacts, States; decisions: 1, 5, 11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from app.clock import this_second, timestamp
+from app.db.models import Contact
+from tests.support.client import Client, bad_query, check_error, conflict, invalid, not_found
+from tests.support.contacts import contact, contacts_path, find
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+LONG_AGO = this_second().replace(year=2020)
+
+
+@pytest.fixture
+def path(customers: int) -> str:
+    return contacts_path(customers)
+
+
+@pytest.fixture
+def ann(tenant: Tenant, customers: int) -> dict[str, Any]:
+    """A contact that was last changed long ago."""
+    made = tenant.new_contact(
+        customers, email=new_email(), mobile=new_mobile(), first_name="Ann", plan="gold", score=3, born="1990-02-28"
+    )
+    age(tenant, made["id"])
+    return contact(tenant, customers, made["id"])
+
+
+def age(tenant: Tenant, *contact_ids: int) -> None:
+    """Makes contacts look as if nothing had happened to them for years."""
+    with tenant.services.database.write() as transaction:
+        transaction.execute(
+            update(Contact)
+            .where(Contact.id.in_(contact_ids))
+            .values(creation_time=LONG_AGO, last_modified_time=LONG_AGO, double_opt_in_time=None)
+        )
+
+
+def is_moved(body: dict[str, Any]) -> bool:
+    """Whether last_modified_time tells of a change since `age`."""
+    return bool(body["last_modified_time"] > timestamp(LONG_AGO))
+
+
+# ---------------------------------------------------------------------------------------------- single
+
+
+def test_the_answer_is_the_updated_contact(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    response = api.patch(f"{path}/{ann['id']}", {"first_name": "Anna", "score": 4.5, "is_active": False})
+    body = response.get_json()
+    assert response.status_code == 200
+    assert is_moved(body)
+    expected = {**ann, "first_name": "Anna", "score": 4.5, "is_active": False}
+    assert body == {**expected, "last_modified_time": body["last_modified_time"]}
+    assert contact(tenant, customers, ann["id"]) == body
+
+
+def test_null_clears(api: Client, path: str, ann: Any) -> None:
+    nulls = dict.fromkeys(["email", "mobile", "first_name", "plan", "score", "born"])
+    body = api.patch(f"{path}/{ann['id']}", nulls).get_json()
+    assert {name: body[name] for name in nulls} == nulls
+    assert body["subscribed"] == {"email": True, "mobile": True}
+
+
+def test_an_empty_address_clears(api: Client, path: str, ann: Any) -> None:
+    assert api.patch(f"{path}/{ann['id']}", {"email": ""}).get_json()["email"] is None
+
+
+def test_what_is_not_named_stays(api: Client, path: str, ann: Any) -> None:
+    body = api.patch(f"{path}/{ann['id']}", {"subscribed": {"mobile": False}}).get_json()
+    assert body["subscribed"] == {"email": True, "mobile": False}
+    assert {**body, "subscribed": ann["subscribed"], "last_modified_time": ann["last_modified_time"]} == ann
+
+
+@pytest.mark.parametrize(
+    "again", [{}, {"subscribed": {}}, {"is_active": True}, {"double_opt_in": False}, {"score": 3.0}]
+)
+def test_an_update_that_changes_nothing_leaves_the_time(api: Client, path: str, ann: Any, again: Any) -> None:
+    response = api.patch(f"{path}/{ann['id']}", again)
+    assert (response.status_code, response.get_json()) == (200, ann)
+
+
+def test_the_same_values_change_nothing(api: Client, path: str, ann: Any) -> None:
+    same = {name: ann[name] for name in ("email", "mobile", "first_name", "plan", "subscribed", "last_name")}
+    assert api.patch(f"{path}/{ann['id']}", same).get_json() == ann
+
+
+def test_the_case_of_an_email_is_a_change(api: Client, path: str, ann: Any) -> None:
+    body = api.patch(f"{path}/{ann['id']}", {"email": ann["email"].upper()}).get_json()
+    assert (body["email"], is_moved(body)) == (ann["email"].upper(), True)
+
+
+def test_double_opt_in_sets_its_time_once(tenant: Tenant, api: Client, path: str, ann: Any) -> None:
+    first = api.patch(f"{path}/{ann['id']}", {"double_opt_in": True}).get_json()
+    assert (first["double_opt_in"], first["double_opt_in_time"]) == (True, first["last_modified_time"])
+    age(tenant, ann["id"])
+    again = api.patch(f"{path}/{ann['id']}", {"double_opt_in": True}).get_json()
+    assert (again["double_opt_in"], again["double_opt_in_time"], is_moved(again)) == (True, None, False)
+
+
+def test_double_opt_in_cannot_be_reset(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    api.patch(f"{path}/{ann['id']}", {"double_opt_in": True})
+    before = contact(tenant, customers, ann["id"])
+    wrong = {"double_opt_in": False, "first_name": "Other"}
+    invalid(api.patch(f"{path}/{ann['id']}", wrong), "cannot_reset_double_opt_in", field="double_opt_in")
+    place = {"collection": "contacts", "index": 0, "field": "double_opt_in"}
+    invalid(api.patch(path, {"contacts": [{"id": ann["id"], **wrong}]}), "cannot_reset_double_opt_in", **place)
+    assert contact(tenant, customers, ann["id"]) == before
+
+
+WRONG = {
+    "id": ("id", 5, "unexpected_field"),
+    "blocked": ("blocked", {"email": False}, "unexpected_field"),
+    "list_id": ("list_id", 5, "unexpected_field"),
+    "_links": ("_links", {}, "unexpected_field"),
+    "double_opt_in_time": ("double_opt_in_time", None, "unexpected_field"),
+    "unknown": ("nonsense", 5, "unexpected_field"),
+    "is_active null": ("is_active", None, "invalid_boolean"),
+    "double_opt_in null": ("double_opt_in", None, "invalid_boolean"),
+    "subscribed null": ("subscribed", None, "invalid_object"),
+    "email": ("email", "plain", "invalid_email_address"),
+    "mobile": ("mobile", 61411111111, "invalid_string"),
+    "date": ("born", "1990-02-30", "invalid_date"),
+    "option": ("plan", "silver", "invalid_string"),
+    "number": ("score", "many", "invalid_number"),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG))
+def test_field_error(api: Client, path: str, ann: Any, case: str) -> None:
+    name, value, code = WRONG[case]
+    invalid(api.patch(f"{path}/{ann['id']}", {name: value}), code, field=name)
+    if name != "id":
+        place = {"collection": "contacts", "index": 0, "field": name}
+        invalid(api.patch(path, {"contacts": [{"id": ann["id"], name: value}]}), code, **place)
+
+
+def test_a_taken_identifier(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    held = tenant.new_contact(customers, email=new_email())
+    body = conflict(api.patch(f"{path}/{ann['id']}", {"email": held["email"].upper()}), field="email", collection=None)
+    assert body["fields"] == {"email": {"contact_id": held["id"]}}
+    assert contact(tenant, customers, ann["id"]) == ann
+
+
+def test_a_taken_mobile_where_the_mobile_identifies(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
+    held, one = (tenant.new_contact(list_id, mobile=new_mobile()) for _ in range(2))
+    body = conflict(api.patch(f"{contacts_path(list_id)}/{one['id']}", {"mobile": held["mobile"]}), field="mobile")
+    assert body["fields"] == {"mobile": {"contact_id": held["id"]}}
+
+
+def test_duplicates_where_the_list_allows_them(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(allow_duplicates=True)
+    first, second = (tenant.new_contact(list_id, email=new_email()) for _ in range(2))
+    response = api.patch(f"{contacts_path(list_id)}/{second['id']}", {"email": first["email"]})
+    assert response.get_json()["email"] == first["email"]
+
+
+def test_addresses_that_the_list_has_no_field_for(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(fields=(("Email", "Email"),))
+    path, one = contacts_path(list_id), tenant.new_contact(list_id)
+    body = {"mobile": new_mobile()}
+    invalid(api.patch(f"{path}/{one['id']}", body), "field_mobile_not_in_list", field="mobile")
+    place = {"collection": "contacts", "index": 0, "field": "mobile"}
+    invalid(api.patch(path, {"contacts": [{"id": one["id"], **body}]}), "field_mobile_not_in_list", **place)
+    assert api.patch(f"{path}/{one['id']}", {"mobile": None}).get_json() == one
+
+
+def test_a_reserved_field_is_ignored(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(fields=(("Email", "Email"), ("Offset", "Number")))
+    one = tenant.new_contact(list_id)
+    assert api.patch(f"{contacts_path(list_id)}/{one['id']}", {"offset": "anything"}).get_json() == one
+
+
+# ---------------------------------------------------------------------------------------------- bulk
+
+
+def test_bulk_says_nothing_and_changes_what_is_named(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    made = [tenant.new_contact(customers, email=new_email(), score=number) for number in range(3)]
+    age(tenant, *(one["id"] for one in made))
+    elements = [{"id": made[0]["id"], "score": 10}, {"id": made[2]["id"], "email": None}, {"id": made[1]["id"]}]
+    response = api.patch(path, {"contacts": elements})
+    assert (response.status_code, response.data) == (204, b"")
+    bodies = [contact(tenant, customers, one["id"]) for one in made]
+    assert [(body["score"], body["email"], is_moved(body)) for body in bodies] == [
+        (10, made[0]["email"], True),
+        (1, made[1]["email"], False),
+        (2, None, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({}, "required", "contacts"),
+        ({"contacts": []}, "not_empty", "contacts"),
+        ({"contacts": {}}, "invalid_array", "contacts"),
+        ({"contacts": [{"id": 1}] * 1001}, "too_long", "contacts"),
+        ({"first_name": "x", "contacts": [{"id": 1}]}, "unexpected_field", "first_name"),
+    ],
+)
+def test_wrong_bulk_bodies(api: Client, path: str, body: Any, code: str, field: str) -> None:
+    invalid(api.patch(path, body), code, field=field, collection=None)
+
+
+@pytest.mark.parametrize(
+    ("element", "code", "field"),
+    [
+        ({}, "required", "id"),
+        ({"id": None}, "invalid_integer", "id"),
+        ({"id": "5"}, "invalid_integer", "id"),
+        ({"id": 1.5}, "invalid_integer", "id"),
+        ({"id": True}, "invalid_integer", "id"),
+        ("x", "invalid_object", None),
+        ({"id": 999_999_999}, "invalid_id", "id"),
+        ({"id": -1}, "invalid_id", "id"),
+    ],
+)
+def test_wrong_elements(api: Client, path: str, element: Any, code: str, field: str | None) -> None:
+    body = {"contacts": [element]}
+    invalid(api.patch(path, body), code, collection="contacts", index=0, field=field)
+
+
+def test_an_id_beyond_64_bits_is_unknown(api: Client, path: str) -> None:
+    body = b'{"contacts": [{"id": 1000000000000000000000000000000}]}'
+    invalid(api.raw("PATCH", path, body), "invalid_id", collection="contacts", index=0, field="id")
+
+
+def test_contacts_of_other_lists_and_accounts_are_unknown(
+    tenant: Tenant, other: Tenant, api: Client, path: str
+) -> None:
+    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other.new_contact(other.add_list())
+    body = invalid(
+        api.patch(path, {"contacts": [{"id": one["id"], "score": 1} for one in (elsewhere, theirs)]}), "invalid_id"
+    )
+    assert [(one["code"], one["index"]) for one in body["_embedded"]["errors"]] == [
+        ("invalid_id", 0),
+        ("invalid_id", 1),
+    ]
+    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+
+
+def test_the_same_id_twice_is_a_conflict(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    elements = [{"id": ann["id"], "score": 1}, {"id": ann["id"], "score": 2}]
+    body = conflict(api.patch(path, {"contacts": elements}), collection="contacts", index=1, field="id")
+    assert body["fields"] == {"id": {"contact_id": ann["id"]}}
+    assert contact(tenant, customers, ann["id"]) == ann
+
+
+def test_one_bad_element_leaves_nothing_written(
+    tenant: Tenant, api: Client, path: str, customers: int, ann: Any
+) -> None:
+    elements = [{"id": ann["id"], "score": 1}, {"id": 999_999_999}]
+    invalid(api.patch(path, {"contacts": elements}), "invalid_id", index=1)
+    assert contact(tenant, customers, ann["id"]) == ann
+
+
+@pytest.fixture
+def three(tenant: Tenant, customers: int) -> list[dict[str, Any]]:
+    return [tenant.new_contact(customers, email=new_email()) for _ in range(3)]
+
+
+def emails(tenant: Tenant, made: list[dict[str, Any]]) -> list[str | None]:
+    return [contact(tenant, one["list_id"], one["id"])["email"] for one in made]
+
+
+def test_identifiers_can_go_round(tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]) -> None:
+    """Decisions 11: swaps in one bulk update are judged by the end state."""
+    a, b, c = (one["email"] for one in three)
+    elements = [{"id": one["id"], "email": email} for one, email in zip(three, (b, c, a), strict=True)]
+    assert api.patch(path, {"contacts": elements}).status_code == 204
+    assert emails(tenant, three) == [b, c, a]
+
+
+def test_an_identifier_can_be_handed_on(tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]) -> None:
+    first, second, third = three
+    elements = [{"id": second["id"], "email": first["email"]}, {"id": first["id"], "email": None}]
+    assert api.patch(path, {"contacts": elements}).status_code == 204
+    assert emails(tenant, three) == [None, first["email"], third["email"]]
+
+
+def test_an_identifier_that_is_kept_is_taken(
+    tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]
+) -> None:
+    first, second, third = three
+    elements = [{"id": first["id"], "score": 1}, {"id": second["id"], "email": first["email"]}]
+    body = conflict(api.patch(path, {"contacts": elements}), collection="contacts", index=1, field="email")
+    assert body["fields"] == {"email": {"contact_id": first["id"]}}
+    elements = [{"id": one["id"], "email": "New@example.com"} for one in (third, second)]
+    body = conflict(api.patch(path, {"contacts": elements}), collection="contacts", index=1, field="email")
+    assert body["fields"] == {"email": {}}
+    assert emails(tenant, three) == [one["email"] for one in three]
+
+
+def test_1000_contacts(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    api.post(path, {"contacts": [{"email": f"bulk{number}@example.com"} for number in range(1000)]})
+    found = api.get(path, {"limit": 1000}).get_json()["_embedded"]["contacts"]
+    shifted = [{"id": one["id"], "email": found[place - 1]["email"]} for place, one in enumerate(found)]
+    assert api.patch(path, {"contacts": shifted}).status_code == 204
+    assert find(tenant, customers, email=found[0]["email"])[0]["id"] == found[1]["id"]
+
+
+# ---------------------------------------------------------------------------------------------- lists, keys, order
+
+
+def test_a_system_list_cannot_be_changed(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list(system=True)
+    moment = this_second()
+    inside = tenant.add(Contact, list_id=list_id, creation_time=moment, last_modified_time=moment, values={})
+    path = contacts_path(list_id)
+    invalid(api.patch(f"{path}/{inside}", {"first_name": "x"}), "list_not_mutable")
+    invalid(api.patch(f"{path}/{inside}", {}), "list_not_mutable")
+    invalid(api.patch(path, {"contacts": [{"id": inside}]}), "list_not_mutable", collection=None)
+
+
+def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Client, path: str) -> None:
+    theirs = other.new_contact(other.add_list())
+    for segment in (theirs["id"], 0, "abc"):
+        not_found(api.patch(f"{path}/{segment}", {"first_name": "x"}))
+    not_found(api.patch(contacts_path(theirs["list_id"]), {"contacts": [{"id": theirs["id"]}]}))
+    not_found(api.raw("PATCH", f"{path}/999999999?nonsense=1", b"{not json"))
+
+
+def test_order_of_checks(api: Client, path: str, ann: Any) -> None:
+    for target in (path, f"{path}/{ann['id']}"):
+        bad_query(api.raw("PATCH", f"{target}?nonsense=1", b"{not json"), "parameter_not_supported")
+        bad_query(api.raw("PATCH", f"{target}?remove_unsubscribers=any", b"{not json"), "parameter_not_available")
+        check_error(api.raw("PATCH", target, b"{not json"), 400, "invalid_request")
+        check_error(api.raw("PATCH", target, b""), 400, "invalid_request")
+        invalid(api.raw("PATCH", target, b"[]"), "invalid_object")
+
+
+def test_updating_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
+    check_error(tenant.client("limited").patch(f"{path}/{ann['id']}", {}), 403, "permission_denied")

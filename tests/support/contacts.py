@@ -1,0 +1,96 @@
+"""Helpers of the tests of contacts: what the database holds after a write, and how contacts get into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from sqlalchemy import select
+
+from app.clock import now
+from app.contacts import suppress
+from app.contacts.subscriptions import Kind
+from app.db.models import Event, TriggerFiring, Unsubscriber, Webhook
+from tests.support.tenants import Tenant, unique
+
+ContactEvent = tuple[str, int, int]
+"""Event, list id, contact id."""
+
+
+def contacts_path(list_id: int) -> str:
+    """Where the contacts of a list are."""
+    return f"/v1/lists/{list_id}/contacts"
+
+
+def find(tenant: Tenant, list_id: int, **filters: Any) -> list[dict[str, Any]]:
+    """The contacts that filters leave."""
+    response = tenant.api.get(contacts_path(list_id), filters)
+    assert response.status_code == 200, response.text
+    found: list[dict[str, Any]] = response.get_json()["_embedded"]["contacts"]
+    return found
+
+
+def contact(tenant: Tenant, list_id: int, contact_id: int) -> dict[str, Any]:
+    """One contact as the API shows it."""
+    response = tenant.api.get(f"{contacts_path(list_id)}/{contact_id}")
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+def count(tenant: Tenant, list_id: int, **filters: Any) -> int:
+    """How many contacts filters leave."""
+    found: int = tenant.api.get(contacts_path(list_id), {**filters, "limit": 0}).get_json()["size"]
+    return found
+
+
+def add_webhook(tenant: Tenant) -> None:
+    """Gives the account a webhook, without which no event is written."""
+    tenant.add(Webhook, url=f"https://{unique('hook')}.example/", creation_time=now(), due_time=now())
+
+
+def events(tenant: Tenant) -> list[ContactEvent]:
+    """The contact events of the account, in their order."""
+    statement = select(Event.payload).where(Event.account_id == tenant.id).order_by(Event.id)
+    with tenant.services.database.read() as session:
+        payloads = [orjson.loads(text) for text in session.scalars(statement)]
+    assert all(payload["object"] == "contact" for payload in payloads)
+    return [(payload["event"], payload["list_id"], payload["id"]) for payload in payloads]
+
+
+def firings(tenant: Tenant) -> list[ContactEvent]:
+    """The triggers of the account that fired, in their order."""
+    statement = select(TriggerFiring).where(TriggerFiring.account_id == tenant.id).order_by(TriggerFiring.id)
+    with tenant.services.database.read() as session:
+        return [(row.action, row.list_id, row.contact_id) for row in session.scalars(statement)]
+
+
+def entries(tenant: Tenant) -> set[tuple[str, str, int | None]]:
+    """The account's unsubscribers list: (kind, address, list id or None)."""
+    statement = select(Unsubscriber).where(Unsubscriber.account_id == tenant.id)
+    with tenant.services.database.read() as session:
+        return {(row.kind, row.address, row.list_id) for row in session.scalars(statement)}
+
+
+def unsubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: Kind = "email") -> int:
+    """As a link or the command line does it."""
+    with tenant.services.database.write() as transaction:
+        return suppress.unsubscribe(transaction, tenant.id, kind, address, list_id)
+
+
+def resubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: Kind = "email") -> int:
+    """As the command line does it."""
+    with tenant.services.database.write() as transaction:
+        return suppress.resubscribe(transaction, tenant.id, kind, address, list_id)
+
+
+def block(tenant: Tenant, address: str, kind: Kind = "email") -> None:
+    """As a permanent bounce does it."""
+    with tenant.services.database.write() as transaction:
+        suppress.block(transaction, tenant.id, kind, address, "bounce")
+
+
+def unblock(tenant: Tenant, address: str, kind: Kind = "email") -> bool:
+    """As the command line does it."""
+    with tenant.services.database.write() as transaction:
+        return suppress.unblock(transaction, tenant.id, kind, address)
