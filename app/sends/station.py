@@ -12,6 +12,7 @@ import os
 import queue
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -110,17 +111,20 @@ class Station:
 
 
 _stations: dict[Services, Station] = {}
+_making = threading.Lock()
 
 
 def station_of(services: Services) -> Station:
     """The station of this process, made at its first drain."""
-    if services not in _stations:
-        _stations[services] = Station(services.settings)
-    return _stations[services]
+    with _making:
+        if services not in _stations:
+            _stations[services] = Station(services.settings)
+        return _stations[services]
 
 
 def close_station(services: Services) -> None:
     """Ends the station of this process, if it has one."""
-    station = _stations.pop(services, None)
+    with _making:
+        station = _stations.pop(services, None)
     if station:
         station.close()

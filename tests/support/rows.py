@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from app.addresses import email_key
 from app.clock import now, this_second
@@ -20,6 +20,8 @@ from app.services import Services
 from tests.support.tenants import unique
 
 FROM = "hello@acme.example"
+File = tuple[str, str, bytes]
+"""Name, type and content of an attachment."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Rows:
     def add_contact(self, list_id: int, email: str | None = None, mobile: str | None = None, **values: Any) -> int:
         """A contact."""
         moment = this_second()
-        columns = {
+        columns: dict[str, Any] = {
             "email": email,
             "email_key": email and email_key(email),
             "mobile": mobile,
@@ -81,7 +83,7 @@ class Rows:
         self,
         recipients: Sequence[str | Mapping[str, Any]],
         *,
-        attachments: Sequence[tuple[str, str, bytes]] = (),
+        attachments: Sequence[File] = (),
         group_id: int | None = None,
         due_in: float = 0,
         accepted: datetime | None = None,
@@ -89,7 +91,7 @@ class Rows:
     ) -> list[int]:
         """A send; ids of its recipients. A recipient is an address, or columns with its own `attachments`.
 
-        Attachments are (name, type, content). `accepted` is the time of acceptance.
+        `accepted` is the time of acceptance.
         """
         columns = _send_columns(content)
         type_, moment = columns["type"], accepted or now()
@@ -114,15 +116,15 @@ class Rows:
         with self.services.database.write() as transaction:
             ids = draw_ids(transaction, Recipient, len(recipients))
             given = [_recipient_columns(one, type_) for one in recipients]
-            files = [(number, file) for number, one in zip(ids, given, strict=True) for file in one.pop("attachments")]
+            files: list[tuple[int | None, File]] = [(None, file) for file in attachments]
+            for number, one in zip(ids, given, strict=True):
+                files += [(number, file) for file in one.pop("attachments")]
             rows = [{**shared, **one, "id": number} for number, one in zip(ids, given, strict=True)]
             insert_rows(transaction, Recipient, rows)
-            self._attach(transaction, send_id, [(None, file) for file in attachments] + files)
+            self._attach(transaction, send_id, files)
         return ids
 
-    def _attach(
-        self, transaction: Transaction, send_id: int, files: Sequence[tuple[int | None, tuple[str, str, bytes]]]
-    ) -> None:
+    def _attach(self, transaction: Transaction, send_id: int, files: Sequence[tuple[int | None, File]]) -> None:
         rows = [
             {
                 "account_id": self.account_id,
@@ -137,6 +139,15 @@ class Rows:
             for position, (recipient_id, (name, mime_type, content)) in enumerate(files)
         ]
         insert_rows(transaction, Attachment, rows)
+
+    def change(self, ids: Sequence[int], **values: Any) -> None:
+        """Sets columns of recipients."""
+        with self.services.database.write() as transaction:
+            transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(**values))
+
+    def make_due(self, ids: Sequence[int]) -> None:
+        """The time of the next try has come."""
+        self.change(ids, due_time=now())
 
     def recipient(self, recipient_id: int) -> Recipient:
         """A recipient as it is now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -14,6 +15,7 @@ import pytest
 from sqlalchemy import delete
 
 from app.db.models import Recipient
+from app.sends.deliver import drain
 from app.sends.station import close_station
 from app.services import Services
 from tests.jobs.conftest import changed
@@ -21,6 +23,7 @@ from tests.support.rows import Rows
 from tests.unit.transports.mailserver import MailServer
 
 Changed = Callable[..., Services]
+StartDrain = Callable[[Services], threading.Thread]
 
 
 @pytest.fixture
@@ -51,6 +54,23 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
     yield make
     for one in made:
         close_station(one)
+
+
+@pytest.fixture
+def start_drain() -> Iterator[StartDrain]:
+    """`start_drain(worker)` drains in a thread, which is stopped after the test at the latest."""
+    started: list[tuple[Services, threading.Thread]] = []
+
+    def start(worker: Services) -> threading.Thread:
+        thread = threading.Thread(target=drain, args=(worker,))
+        started.append((worker, thread))
+        thread.start()
+        return thread
+
+    yield start
+    for worker, thread in started:
+        worker.stopping.set()
+        thread.join()
 
 
 @pytest.fixture

@@ -1,0 +1,44 @@
+"""The page behind an opt-out link. It needs no key: the token in the link is what a recipient has (decisions: 11).
+
+GET only asks, because mail and sms apps fetch links by themselves; only POST unsubscribes.
+"""
+
+from __future__ import annotations
+
+from flask import Response, make_response, render_template
+from flask.views import MethodView
+
+from app.http.api import PUBLIC, Blueprint
+from app.http.context import services
+from app.tracking.unsubscribe import Wish, find_wish, fulfil
+
+blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
+
+
+@blp.route("/<token>")
+class Unsubscribe(MethodView):
+    """One recipient's link."""
+
+    @blp.scope(PUBLIC)
+    def get(self, token: str) -> Response:
+        """Asks whether the recipient wants no more messages."""
+        with services().database.read() as session:
+            wish = find_wish(session, services().settings.secret_key, token)
+        return _page(wish, done=False)
+
+    @blp.scope(PUBLIC)
+    def post(self, token: str) -> Response:
+        """Unsubscribes; doing it again changes nothing."""
+        with services().database.write() as transaction:
+            wish = find_wish(transaction, services().settings.secret_key, token)
+            if wish is not None:
+                fulfil(transaction, wish)
+        return _page(wish, done=True)
+
+
+def _page(wish: Wish | None, *, done: bool) -> Response:
+    """404 for a link that leads nowhere, as a page: the reader is a person with a telephone."""
+    response = make_response(render_template("unsubscribe.html", wish=wish, done=done), 200 if wish else 404)
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response

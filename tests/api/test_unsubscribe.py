@@ -1,0 +1,114 @@
+"""The page behind an opt-out link (decisions: 5, 6 and 11, Unsubscribing)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+
+from app.db.models import Event, Unsubscriber
+from app.tracking.unsubscribe import unsubscribe_link
+from tests.support.client import Client
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_mobile, unique
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account."""
+    return Rows(tenant.services, tenant.id)
+
+
+def path_of(tenant: Tenant, recipient_id: int) -> str:
+    settings = tenant.services.settings
+    return unsubscribe_link(settings, recipient_id).removeprefix(settings.public_url)
+
+
+def entries(tenant: Tenant) -> list[tuple[str, str, int | None]]:
+    """The account's unsubscribers list."""
+    columns = select(Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id)
+    with tenant.services.database.read() as session:
+        rows = session.execute(columns.where(Unsubscriber.account_id == tenant.id))
+        return [(kind, address, list_id) for kind, address, list_id in rows]
+
+
+def test_get_asks_and_post_does(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """GET of the link shows a page that asks; only POST unsubscribes, from the list of the message."""
+    name, mobile = unique("Customers"), new_mobile()
+    list_id = rows.add_list(name)
+    contact_id = rows.add_contact(list_id, None, mobile)
+    rows.add_webhook()
+    (recipient_id,) = rows.add_send([{"mobile": mobile, "contact_id": contact_id}], type="sms", list_id=list_id)
+    path = path_of(tenant, recipient_id)
+
+    asked = anon.get(path)
+    assert (asked.status_code, asked.mimetype, asked.headers["Cache-Control"]) == (200, "text/html", "no-store")
+    assert '<form method="post">' in asked.text
+    assert mobile in asked.text
+    assert name in asked.text
+    assert entries(tenant) == []
+
+    done = anon.request("POST", path)
+    assert (done.status_code, done.mimetype) == (200, "text/html")
+    assert "You are unsubscribed" in done.text
+    assert entries(tenant) == [("mobile", mobile, list_id)]
+    assert rows.group_of(recipient_id).unsubscribed == 1
+    assert [json.loads(payload)["event"] for payload in rows.payloads()] == ["updated"]
+
+
+def test_a_second_click_changes_nothing(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The group counts the recipient once; no second event."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    contact_id = rows.add_contact(list_id, None, mobile)
+    rows.add_webhook()
+    (recipient_id,) = rows.add_send([{"mobile": mobile, "contact_id": contact_id}], type="sms", list_id=list_id)
+    for _ in range(2):
+        assert anon.request("POST", path_of(tenant, recipient_id)).status_code == 200
+    assert rows.group_of(recipient_id).unsubscribed == 1
+    assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed"]
+    assert len(rows.payloads()) == 1
+
+
+def test_two_messages_count_twice(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """Specification, Transactional group: unsubscribed can recur per contact."""
+    mobile, list_id, group_id = new_mobile(), rows.add_list(), rows.add_group("sms")
+    for _ in range(2):
+        (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id, group_id=group_id)
+        anon.request("POST", path_of(tenant, recipient_id))
+    assert rows.group_of(recipient_id).unsubscribed == 2
+
+
+def test_a_message_without_a_list_means_the_whole_account(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """There is no list to leave; the page names the account."""
+    mobile = new_mobile()
+    (recipient_id,) = rows.add_send([mobile], type="sms")
+    assert tenant.name in anon.get(path_of(tenant, recipient_id)).text
+    anon.request("POST", path_of(tenant, recipient_id))
+    assert entries(tenant) == [("mobile", mobile, None)]
+
+
+def test_a_recipient_by_contact_id_has_the_contacts_address(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """Also before the outcome is written, when the row has no address yet."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    contact_id = rows.add_contact(list_id, None, mobile)
+    (recipient_id,) = rows.add_send([{"contact_id": contact_id}], type="sms", list_id=list_id)
+    anon.request("POST", path_of(tenant, recipient_id))
+    assert entries(tenant) == [("mobile", mobile, list_id)]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_link_that_leads_nowhere(app: Flask, tenant: Tenant, anon: Client, method: str) -> None:
+    """Made up, changed, or of a recipient that is gone: a page that says so."""
+    for path in ("/u/nonsense", "/u/AAAAAAAAAAAAAAAAAA", path_of(tenant, 999_999_999)):
+        response = anon.request(method, path)
+        assert (response.status_code, response.mimetype) == (404, "text/html")
+        assert "This link does not work" in response.text
+
+
+def test_the_page_escapes_what_it_shows(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """A list's name may be anything."""
+    list_id = rows.add_list(f"<script>{unique('x')}</script>")
+    (recipient_id,) = rows.add_send([new_mobile()], type="sms", list_id=list_id)
+    assert "<script>" not in anon.get(path_of(tenant, recipient_id)).text

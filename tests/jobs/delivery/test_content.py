@@ -1,0 +1,153 @@
+"""What a recipient gets: personalisation, attachments, headers that stay, the opt-out link (decisions: 6 and 7)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+from app.clock import now
+from app.sends.deliver import drain
+from app.services import Services
+from tests.jobs.delivery.conftest import Changed, body, cid_of, parsed, texts
+from tests.support.rows import FROM, Rows
+from tests.unit.transports.mailserver import MailServer
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Specification, Transactional send: the sender's fields reach the mail; the copy is told nowhere."""
+    accepted = now() - timedelta(hours=3)
+    (ann,) = rows.add_send(
+        ["ann@example.com"], reply_to="answers@elsewhere.example", bcc_address="copy@acme.example", accepted=accepted
+    )
+    drain(worker)
+    (mail,) = mail_server.mails
+    message = parsed(mail.content)
+    assert (mail.sender, mail.recipients) == (FROM, ["ann@example.com", "copy@acme.example"])
+    assert (message["From"], message["To"], message["Reply-To"]) == (
+        f"Acme <{FROM}>",
+        "ann@example.com",
+        "answers@elsewhere.example",
+    )
+    assert message["Message-ID"] == f"<{rows.recipient(ann).uuid}@acme.example>"
+    assert message["Date"].datetime == accepted.replace(microsecond=0)
+    assert b"copy@acme.example" not in mail.content
+
+
+def test_own_values_go_before_the_contacts(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Specification, Content personalisation, rule 2; decisions 7: attributes and list fields of the contact."""
+    list_id = rows.add_list()
+    contact_id = rows.add_contact(
+        list_id, "ann@example.com", "61411111111", values={"first_name": "Stored", "last_name": "Byron", "score": 7.0}
+    )
+    rows.add_send(
+        [{"email": "ANN@example.com", "contact_id": contact_id, "values": {"First_Name": "Own", "pair": "a &amp; b"}}],
+        list_id=list_id,
+        subject="Hi %%first_name%% %%pair%%",
+        body_text="%%last_name%%|%%score%%|%%email%%|%%mobile%%|%%contact_id%%|%%list_id%%|%%none**fallback%%|%%pair%%",
+        body_html="<p>%%pair%%</p>",
+    )
+    drain(worker)
+    message = parsed(mail_server.mails[0].content)
+    assert message["Subject"] == "Hi Own a & b"
+    assert body(message, "plain").strip() == (
+        f"Byron|7|ann@example.com|61411111111|{contact_id}|{list_id}|fallback|a & b"
+    )
+    assert body(message, "html").strip() == "<p>a &amp; b</p>"
+
+
+def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 7: with recipient_data_html_encoded false values are escaped, but for `#key`."""
+    rows.add_send(
+        [{"email": "ann@example.com", "values": {"v": "<b>", "#w": "<i>"}}],
+        recipient_data_html_encoded=False,
+        body_text=None,
+        body_html="<p>%%v%%%%w%%</p>",
+    )
+    drain(worker)
+    assert body(parsed(mail_server.mails[0].content), "html").strip() == "<p>&lt;b&gt;<i></p>"
+
+
+def test_attachments_of_all_and_of_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Specification, Transactional send, rule 6: root attachments are everybody's, own ones are one's own."""
+    own = {"email": "a@example.com", "attachments": [("mine.txt", "text/plain", b"mine")]}
+    rows.add_send(
+        [own, "b@example.com"],
+        attachments=[("all.pdf", "application/pdf", b"%PDF")],
+        body_text="%%attachment:CONTAINS:mine%%with%%attachment:ELSE%%without%%attachment:END%%",
+    )
+    drain(worker)
+    found = {}
+    for mail in mail_server.mails:
+        message = parsed(mail.content)
+        files = {part.get_filename(): part.get_content_type() for part in message.iter_attachments()}
+        found[mail.recipients[0]] = (body(message, "plain").strip(), files)
+    assert found == {
+        "a@example.com": ("with", {"all.pdf": "application/pdf", "mine.txt": "text/plain"}),
+        "b@example.com": ("without", {"all.pdf": "application/pdf"}),
+    }
+
+
+def test_inline_attachments(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 7: `cid:content_<id>`, multipart/related, and the matching Content-ID."""
+    rows.add_send(
+        ["ann@example.com"],
+        attachments=[("logo.png", "image/png", PNG)],
+        body_text=None,
+        body_html='<img src="%%attachment:logo.png%%">',
+    )
+    drain(worker)
+    message = parsed(mail_server.mails[0].content)
+    (image,) = [part for part in message.walk() if part.get_content_type() == "image/png"]
+    assert message.get_content_type() == "multipart/related"
+    assert image["Content-ID"] == f"<{cid_of(body(message, 'html'))}>"
+    assert image.get_payload(decode=True) == PNG
+
+
+def test_recipients_do_not_see_each_other(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Each recipient gets a mail of its own."""
+    addresses = [f"{number}@example.com" for number in range(25)]
+    rows.add_send(addresses)
+    drain(worker)
+    assert sorted(mail.recipients[0] for mail in mail_server.mails) == sorted(addresses)
+    for mail in mail_server.mails:
+        assert re.findall(rb"\d+@example\.com", mail.content) == [mail.recipients[0].encode()]
+
+
+def test_a_retried_mail_is_the_same_mail(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """Design 2: a retried message keeps its Message-ID; it keeps its date, too."""
+    folder = tmp_path / "mail"
+    folder.write_text("no folder can be made here")
+    worker = make_worker(email_transport_url=f"file://{folder}")
+    accepted = now() - timedelta(hours=1)
+    (ann,) = rows.add_send(["ann@example.com"], accepted=accepted)
+    drain(worker)
+    assert rows.states([ann]) == ["queued"]
+    folder.unlink()
+    rows.make_due([ann])
+    drain(worker)
+    recipient = rows.recipient(ann)
+    message = parsed((folder / f"{recipient.uuid}.eml").read_bytes())
+    assert (recipient.state, recipient.attempts) == ("delivered", 2)
+    assert message["Message-ID"] == f"<{recipient.uuid}@acme.example>"
+    assert message["Date"].datetime == accepted.replace(microsecond=0)
+
+
+def test_an_opt_out_link_is_added(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """Decisions 6: with unsubscribe_type `link` the service adds the opt-out link itself, one per recipient."""
+    rows.add_send(["61411111111", "61422222222"], type="sms", unsubscribe_type="link", body_text="Hi")
+    drain(make_worker(public_url="https://t.example"))
+    found = [text["text"] for text in texts(tmp_path / "sms")]
+    links = {re.fullmatch(r"Hi\nOpt out: (https://t\.example/u/[\w-]{15,24})", text) for text in found}
+    assert None not in links
+    assert len({match[1] for match in links if match}) == 2
+
+
+def test_without_link_nothing_is_added(rows: Rows, worker: Services, tmp_path: Path) -> None:
+    """Decisions 6: `word` and `none` add nothing."""
+    for unsubscribe_type in ("word", "none", None):
+        rows.add_send(["61411111111"], type="sms", unsubscribe_type=unsubscribe_type, body_text="Hi %%mobile%%")
+    drain(worker)
+    assert [text["text"] for text in texts(tmp_path / "sms")] == ["Hi 61411111111"] * 3

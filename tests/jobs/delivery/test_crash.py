@@ -1,0 +1,278 @@
+"""Killing a worker loses nothing and doubles at most the message in flight (design: Crash safety)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from app.clock import now
+from app.db.models import Recipient
+from app.sends import deliver
+from app.sends.deliver import drain
+from app.sends.journal import Journal, found_journals, journal_folder
+from app.sends.retry import recover_expired_leases
+from app.sends.verdicts import Verdict
+from app.services import Services
+from app.transports.base import DeliveryResult
+from tests.jobs.delivery.conftest import Changed, StartDrain, events
+from tests.jobs.delivery.test_fairness import addresses, take
+from tests.support.rows import Rows
+from tests.support.servers import wait_until
+from tests.unit.transports.mailserver import MailServer
+
+ACCEPTED = DeliveryResult.accepted("250 2.0.0 ok", "2.0.0")
+
+
+class Killer(MailServer):
+    """Kills the worker when the given command (`MAIL`, `DATA` or `.`) comes for the given time in its life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worker: subprocess.Popen[bytes] | None = None
+        self.kill_at: tuple[str, int] | None = None
+        self._seen: Counter[str] = Counter()
+
+    def aim(self, worker: subprocess.Popen[bytes], command: str, count: int) -> None:
+        self._seen.clear()
+        self.worker, self.kill_at = worker, (command, count)
+
+    def scripted(self, step: str) -> str | None:
+        self._seen[step] += 1
+        if self.kill_at == (step, self._seen[step]) and self.worker:
+            self.worker.send_signal(signal.SIGKILL)
+            self.worker.wait()
+        return super().scripted(step)
+
+
+@pytest.fixture
+def killer() -> Iterator[Killer]:
+    with Killer() as server:
+        yield server
+
+
+def start_process(worker: Services) -> subprocess.Popen[bytes]:
+    """A process of its own that drains once."""
+    settings = worker.settings
+    environ = {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "DATA_DIR": str(settings.data_dir),
+        "EMAIL_TRANSPORT_URL": settings.email_transport_url,
+        "SEND_CONNECTIONS": str(settings.send_connections),
+        "SECRET_KEY": settings.secret_key,
+    }
+    return subprocess.Popen([sys.executable, "-m", "tests.jobs.delivery.drainer"], env=environ)
+
+
+def times_received(server: MailServer) -> Counter[str]:
+    return Counter(mail.recipients[0] for mail in server.mails)
+
+
+@pytest.mark.parametrize("command", ["MAIL", "DATA"])
+def test_a_kill_before_the_message_ends_doubles_nothing(
+    rows: Rows, make_worker: Changed, killer: Killer, command: str
+) -> None:
+    """What was accepted stands in the journal by the time the next message begins; what was begun is sent again."""
+    rows.add_webhook()
+    ids = rows.add_send(addresses(12))
+    worker = make_worker(email_transport_url=killer.url(), send_connections=1)
+    killed = start_process(worker)
+    killer.aim(killed, command, 8)
+    assert killed.wait(timeout=30) == -signal.SIGKILL
+    assert len(killer.mails) == 7
+    drain(worker)
+    assert times_received(killer) == Counter(addresses(12))
+    assert rows.states(ids) == ["delivered"] * 12
+    assert rows.group_of(ids[0]).delivered == 12
+    assert sorted(event["id"] for event in events(rows)) == ids
+    message_ids = [mail.content.split(b"Message-ID: <")[1].split(b"@")[0].decode() for mail in killer.mails]
+    assert sorted(message_ids) == sorted(rows.recipient(number).uuid for number in ids)
+
+
+def test_kills_at_the_worst_moment_double_at_most_what_is_in_flight(
+    rows: Rows, make_worker: Changed, killer: Killer
+) -> None:
+    """The relay has the whole message and its yes never arrives: only that one may come twice, with the same id."""
+    ids = rows.add_send(addresses(30))
+    worker = make_worker(email_transport_url=killer.url(), send_connections=2)
+    for count in (3, 9):
+        killed = start_process(worker)
+        killer.aim(killed, ".", count)
+        assert killed.wait(timeout=30) == -signal.SIGKILL
+    killer.kill_at = None
+    drain(worker)
+    received = times_received(killer)
+    assert set(received) == set(addresses(30))
+    assert received.total() - 30 <= 2 * worker.settings.send_connections
+    assert max(received.values()) <= 3
+    assert rows.states(ids) == ["delivered"] * 30
+    assert rows.group_of(ids[0]).delivered == 30
+
+
+def hold(worker: Services, rows: Rows, name: str, count: int = 1) -> list[int]:
+    """Rows that a worker of that name has claimed."""
+    ids = rows.add_send(addresses(count, name))
+    assert len(take(worker, count, worker=name)) == count
+    return ids
+
+
+def verdict(recipient_id: int, attempt: int = 1, **changes: Any) -> Verdict:
+    return Verdict(**{
+        "recipient_id": recipient_id, "attempt": attempt, "address": "x@example.com", "moment": now(),
+        "result": ACCEPTED, **changes,
+    })  # fmt: skip
+
+
+def test_a_dead_worker_of_this_machine_is_known_at_once(rows: Rows, worker: Services) -> None:
+    """Its journal is not locked any more: what it noted counts, the rest is due now; no lease is waited for."""
+    folder = journal_folder(worker.settings)
+    sent, begun = hold(worker, rows, "dead", 2)
+    journal = Journal(folder, "dead")
+    journal.note(verdict(sent))
+    recover_expired_leases(worker)
+    assert rows.states([sent, begun]) == ["sending", "sending"]
+    journal.close()
+    recover_expired_leases(worker)
+    assert rows.states([sent, begun]) == ["delivered", "queued"]
+    assert [step for step, _ in rows.steps(begun)] == ["recovered"]
+    assert rows.recipient(begun).due_time <= now()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_lost_worker_of_another_machine_is_known_by_its_lease(rows: Rows, worker: Services) -> None:
+    """Its journal is not here."""
+    (ann,) = hold(worker, rows, "elsewhere")
+    recover_expired_leases(worker)
+    assert rows.states([ann]) == ["sending"]
+    rows.change([ann], lease_time=now())
+    recover_expired_leases(worker)
+    assert rows.states([ann]) == ["queued"]
+
+
+def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker: Services) -> None:
+    """Its lease ran out while it lives: what its journal says was sent is not sent again."""
+    sent, begun = hold(worker, rows, "stalled", 2)
+    journal = Journal(journal_folder(worker.settings), "stalled")
+    journal.note(verdict(sent))
+    rows.change([sent, begun], lease_time=now())
+    recover_expired_leases(worker)
+    assert rows.states([sent, begun]) == ["delivered", "queued"]
+    with found_journals(journal_folder(worker.settings)) as found:
+        assert [(one.worker, one.dead) for one in found] == [("stalled", False)]
+    journal.close()
+
+
+def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -> None:
+    """The process died, or the disk was full, in the middle of a line."""
+    first, second = hold(worker, rows, "dead", 2)
+    folder = journal_folder(worker.settings)
+    journal = Journal(folder, "dead")
+    journal.note(verdict(first))
+    journal.close()
+    path = folder / "dead.journal"
+    path.write_bytes(path.read_bytes() + verdict(second).line()[:40])
+    recover_expired_leases(worker)
+    assert rows.states([first, second]) == ["delivered", "queued"]
+
+
+def test_verdicts_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Services) -> None:
+    """A journal may tell of tries that are settled long since."""
+    (settled,) = rows.add_send([{"email": "ann@example.com", "state": "delivered", "attempts": 1}])
+    journal = Journal(journal_folder(worker.settings), "dead")
+    journal.note(verdict(settled))
+    journal.close()
+    recover_expired_leases(worker)
+    assert rows.steps(settled) == []
+
+
+def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
+    """What is in the database need not stand in the journal."""
+    rows.add_send(addresses(5))
+    drain(worker)
+    with found_journals(journal_folder(worker.settings)) as found:
+        assert [(one.dead, one.verdicts()) for one in found] == [(False, [])]
+
+
+def test_stopping_finishes_what_is_in_flight_and_gives_the_rest_back(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
+    """SIGTERM: nothing is lost, nothing is left claimed, nothing is doubled."""
+    mail_server.hold = 0.2
+    worker = make_worker(send_connections=2)
+    ids = rows.add_send(addresses(40))
+    draining = start_drain(worker)
+    wait_until(lambda: len(mail_server.mails) >= 2, "some are sent")
+    worker.stopping.set()
+    draining.join(timeout=2)
+    assert not draining.is_alive()
+    states = Counter(rows.states(ids))
+    assert set(states) == {"queued", "delivered"}
+    assert states["delivered"] == len(mail_server.mails)
+    mail_server.hold = 0
+    drain(make_worker())
+    assert times_received(mail_server) == Counter(addresses(40))
+
+
+def test_a_database_that_fails_for_a_moment_doubles_nothing(
+    rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts that cannot be written are kept and written later."""
+    real, failures = deliver.settle, [1, 2]
+
+    def failing(*arguments: Any) -> Any:
+        if failures:
+            failures.pop()
+            raise OperationalError("settle", {}, Exception("the server went away"))
+        return real(*arguments)
+
+    monkeypatch.setattr(deliver, "settle", failing)
+    monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)
+    ids = rows.add_send(addresses(10))
+    drain(worker)
+    assert rows.states(ids) == ["delivered"] * 10
+    assert times_received(mail_server) == Counter(addresses(10))
+
+
+def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
+    rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong in the loop, what was sent is not sent again."""
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    ids = rows.add_send(addresses(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(deliver, "settle", failing)
+        with pytest.raises(RuntimeError):
+            drain(worker)
+    assert rows.states(ids) == ["sending"] * 3
+    drain(worker)
+    assert rows.states(ids) == ["delivered"] * 3
+    assert times_received(mail_server) == Counter(addresses(3))
+
+
+def test_leases_are_renewed_while_a_message_is_on_its_way(
+    rows: Rows, worker: Services, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the relay is, nobody else takes the row."""
+    monkeypatch.setattr(deliver, "LEASE", 0.2)
+    mail_server.hold = 2.0
+    (ann,) = rows.add_send(["ann@example.com"])
+    draining = start_drain(worker)
+    wait_until(lambda: rows.states([ann]) == ["sending"], "the row is claimed")
+    first = rows.recipient(ann).lease_time
+    wait_until(lambda: rows.recipient(ann).lease_time != first, "the lease is renewed")
+    draining.join()
+    assert rows.states([ann]) == ["delivered"]
+    with worker.database.read() as session:
+        assert session.get_one(Recipient, ann).attempts == 1

@@ -1,0 +1,264 @@
+"""Turns: what is claimed, in which order, at which cost (design: the way of one send)."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.clock import now
+from app.sends.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
+from app.sends.deliver import drain
+from app.sends.load import load, within_budget
+from app.sends.outcome import RetryRules
+from app.sends.pace import LARGEST_CHUNK, Pace
+from app.sends.settle import settle
+from app.sends.station import station_of
+from app.sends.verdicts import Verdict
+from app.services import Services
+from app.transports.base import DeliveryResult
+from tests.jobs.conftest import new_account
+from tests.jobs.delivery.conftest import Changed, StartDrain
+from tests.support.rows import Rows
+from tests.support.servers import wait_until
+from tests.support.statements import StatementCounter
+from tests.unit.transports.mailserver import MailServer
+
+
+def addresses(count: int, prefix: str = "r") -> list[str]:
+    return [f"{prefix}{number}@example.com" for number in range(count)]
+
+
+def take(services: Services, size: int, after: int = 0, worker: str = "w") -> list[Claimed]:
+    with services.database.write() as transaction:
+        return claim(transaction, worker, size=size, after=after)
+
+
+@pytest.fixture
+def accounts(worker: Services) -> list[Rows]:
+    """Three accounts, in the order of their ids."""
+    return [Rows(worker, new_account(worker)) for _ in range(3)]
+
+
+def test_accounts_take_turns(accounts: list[Rows], worker: Services) -> None:
+    """A backlog of one account leaves room for the others in every chunk."""
+    big, small, third = accounts
+    backlog = big.add_send(addresses(300))
+    reset = small.add_send(["ann@example.com"])
+    few = third.add_send(addresses(5))
+    claimed = take(worker, 90)
+    assert [one.id for one in claimed[:6]] == [backlog[0], reset[0], few[0], backlog[1], few[1], backlog[2]]
+    assert Counter(one.account_id for one in claimed) == {big.account_id: 30, small.account_id: 1, third.account_id: 5}
+
+
+def test_an_account_gives_its_oldest_rows(rows: Rows, worker: Services) -> None:
+    """By due time, then in the order of acceptance."""
+    late = rows.add_send(addresses(3), due_in=-10)
+    later = rows.add_send(addresses(3), due_in=-5)
+    latest = rows.add_send(addresses(3), due_in=-20)
+    assert [one.id for one in take(worker, 7)] == [*latest, *late, later[0]]
+
+
+def test_one_account_alone_fills_a_chunk(rows: Rows, worker: Services) -> None:
+    """Fairness costs nothing where nobody else waits."""
+    rows.add_send(addresses(150))
+    assert len(take(worker, 100)) == 100
+
+
+def test_turns_go_round(accounts: list[Rows], worker: Services) -> None:
+    """With more accounts than rows in a chunk, the next chunk goes on where the last one ended."""
+    for account in accounts:
+        account.add_send(addresses(5))
+    first, second, third = (account.account_id for account in accounts)
+    assert {one.account_id for one in take(worker, 2, after=0)} == {first, second}
+    assert {one.account_id for one in take(worker, 2, after=second)} == {third, first}
+    assert {one.account_id for one in take(worker, 2, after=first)} == {second, third}
+
+
+def test_a_password_reset_does_not_wait_for_a_backlog(
+    accounts: list[Rows], make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
+    """Counted in messages, not in seconds: few of the backlog go out between its acceptance and its delivery."""
+    big, small, _ = accounts
+    mail_server.hold = 0.01
+    big.add_send(addresses(400, "backlog"))
+    worker = make_worker(send_connections=2)
+    draining = start_drain(worker)
+    wait_until(lambda: len(mail_server.mails) >= 20, "the backlog is going out")
+    (reset,) = small.add_send(["reset@example.com"])
+    before = len(mail_server.mails)
+    wait_until(lambda: small.states([reset]) == ["delivered"], "the reset is delivered")
+    order = [mail.recipients[0] for mail in mail_server.mails]
+    worker.stopping.set()
+    draining.join()
+    assert order.index("reset@example.com") - before <= LARGEST_CHUNK + 10
+
+
+def test_what_waits_too_long_goes_back(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
+    """A slow relay: claimed rows that find no connection go back into the queue, and chunks become smaller."""
+    mail_server.hold = 0.4
+    worker = make_worker(send_connections=1)
+    ids = rows.add_send(addresses(50))
+    draining = start_drain(worker)
+    wait_until(lambda: station_of(worker).pace.chunk < 50, "chunks are smaller")
+    worker.stopping.set()
+    draining.join()
+    assert set(rows.states(ids)) == {"queued", "delivered"}
+    assert {rows.recipient(number).attempts for number in ids} == {0, 1}
+
+
+def test_pace() -> None:
+    """Chunks halve while rows wait too long, down to one, and double when they do not."""
+    pace = Pace()
+    sizes = []
+    for _ in range(9):
+        pace.slow_down()
+        sizes.append(pace.next_chunk())
+    assert sizes == [50, 25, 12, 6, 3, 1, 1, 1, 1]
+    assert [pace.next_chunk() for _ in range(8)] == [2, 4, 8, 16, 32, 64, 100, 100]
+
+
+def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
+    """Several at once: every row goes to one of them."""
+    rows.add_send(addresses(200))
+    taken: list[list[Claimed]] = [[], [], []]
+
+    def claim_all(number: int) -> None:
+        while claimed := take(worker, 7, worker=f"w{number}"):
+            taken[number] += claimed
+
+    threads = [threading.Thread(target=claim_all, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [one.id for claimed in taken for one in claimed]
+    assert len(ids) == len(set(ids))
+    # Who finds every row locked by others stops early; the rest is found by the next look.
+    assert len(ids) + len(take(worker, 200)) == 200
+
+
+def test_giving_back_undoes_a_claim(rows: Rows, worker: Services) -> None:
+    """The row is due as before, and the try that did not happen is not counted."""
+    (ann,) = rows.add_send(["ann@example.com"])
+    due_time = rows.recipient(ann).due_time
+    take(worker, 1)
+    assert rows.recipient(ann).attempts == 1
+    with worker.database.write() as transaction:
+        give_back(transaction, "w", [ann])
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.attempts, recipient.due_time) == ("queued", 0, due_time)
+    assert (recipient.worker, recipient.lease_time) == (None, None)
+
+
+def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Services) -> None:
+    """A worker whose row is another one's by now changes nothing of it."""
+    (ann,) = rows.add_send(["ann@example.com"])
+    take(worker, 1, worker="new")
+    lease_time = rows.recipient(ann).lease_time
+    verdict = Verdict(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    with worker.database.write() as transaction:
+        give_back(transaction, "old", [ann])
+        renew(transaction, "old", [ann])
+        assert settle(transaction, "old", [verdict], RetryRules(30, 60)) == []
+    assert (rows.recipient(ann).state, rows.recipient(ann).lease_time) == ("sending", lease_time)
+
+
+def test_a_verdict_of_an_earlier_try_does_not_count(rows: Rows, worker: Services) -> None:
+    """The number of the try tells a verdict from an old journal from today's."""
+    (ann,) = rows.add_send([{"email": "ann@example.com", "attempts": 1}])
+    take(worker, 1)
+    verdict = Verdict(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    with worker.database.write() as transaction:
+        assert settle(transaction, "w", [verdict], RetryRules(30, 60)) == []
+    assert rows.states([ann]) == ["sending"]
+
+
+def test_looks(rows: Rows, worker: Services) -> None:
+    """The scheduler's two questions (jobs/schedule.py)."""
+
+    def look() -> tuple[bool, bool]:
+        with worker.database.read() as session:
+            return has_due(session), has_expired_leases(session)
+
+    assert look() == (False, False)
+    (ann,) = rows.add_send(["ann@example.com"], due_in=60)
+    assert look() == (False, False)
+    rows.make_due([ann])
+    assert look() == (True, False)
+    take(worker, 1)
+    assert look() == (False, False)
+    rows.change([ann], lease_time=now())
+    assert look() == (False, True)
+
+
+RESULTS = {
+    "accepted": DeliveryResult.accepted("ok"),
+    "refused": DeliveryResult.refused("no", "5.1.1"),
+    "given up": DeliveryResult.deferred("later", "4.3.2"),
+    "skipped": None,
+}
+
+
+@pytest.mark.parametrize("kind", ["email", "sms"])
+@pytest.mark.parametrize("outcome", list(RESULTS))
+def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
+    """For 1 recipient as for 100 (design: 2 and 4)."""
+    rows.add_webhook()
+    list_id = rows.add_list()
+    for_one, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 100))
+    assert for_one == for_many
+
+
+def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
+    """Statements to claim, to load and to settle, all with the same outcome."""
+    people: list[dict[str, Any]] = []
+    for number in range(count):
+        email, mobile = f"{count}-{number}@example.com", f"614{count:03}{number:05}"
+        contact_id = rows.add_contact(list_id, email, mobile)
+        files = [("own.txt", "text/plain", b"own")]
+        people.append({"email": email, "mobile": mobile, "contact_id": contact_id, "attachments": files})
+    rows.add_send(people, type=kind, list_id=list_id, attachments=[("a.txt", "text/plain", b"x")])
+    database, counts = rows.services.database, []
+
+    def counting(work: Callable[[], Any]) -> Any:
+        with StatementCounter(database.engine) as counter:
+            result = work()
+        counts.append(counter.count)
+        return result
+
+    claimed = counting(lambda: take(rows.services, 100))
+    with database.read() as session:
+        parcels = counting(lambda: load(session, within_budget(session, claimed)))
+    skip = "blocked" if outcome == "skipped" else None
+    verdicts = [Verdict(one.recipient.id, 1, one.addressee.address, now(), RESULTS[outcome], skip) for one in parcels]
+    with database.write() as transaction:
+        made = counting(lambda: settle(transaction, "w", verdicts, RetryRules(30, 0)))
+    assert len(made) == count
+    return counts
+
+
+def test_a_chunk_is_cut_where_memory_would_not_do(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies and attachments of a chunk are held in memory: what exceeds the budget goes back; one alone may."""
+    monkeypatch.setattr("app.sends.load.BUDGET", 1000)
+    big = ("big.bin", "application/octet-stream", b"x" * 600)
+    shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
+    own = rows.add_send(
+        [{"email": address, "attachments": [big]} for address in addresses(3)], body_text="x", due_in=-10
+    )
+    claimed = take(worker, 10)
+    assert [one.id for one in claimed] == [*shared, *own]
+    with worker.database.read() as session:
+        assert [one.id for one in within_budget(session, claimed)] == shared
+        assert [one.id for one in within_budget(session, claimed[3:])] == own[:1]
+    with worker.database.write() as transaction:
+        give_back(transaction, "w", [one.id for one in claimed])
+    drain(worker)
+    assert set(rows.states([*shared, *own])) == {"delivered"}

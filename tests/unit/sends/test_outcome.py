@@ -1,0 +1,127 @@
+"""When a deferred message is tried again, and how a bounce is described (decisions: 8 and 11, Retries)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.sends.outcome import Held, RetryRules, bounce_reason, bounce_string
+from app.sends.verdicts import Verdict, cleaned, parse_line
+from app.transports.base import DeliveryResult, Outcome
+
+MOMENT = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def held(attempts: int, age: float = 0) -> Held:
+    """A recipient that was accepted `age` seconds ago."""
+    return Held(
+        id=1,
+        account_id=1,
+        uuid="u",
+        type="email",
+        group_id=1,
+        group_name="g",
+        message_id=None,
+        list_id=None,
+        contact_id=None,
+        email=None,
+        mobile=None,
+        creation_time=MOMENT - timedelta(seconds=age),
+        attempts=attempts,
+        request_id="r",
+    )
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seconds"),
+    [(1, 30), (2, 60), (3, 120), (4, 240), (7, 1920), (8, 3600), (9, 3600), (1000, 3600)],
+)
+def test_delays_double_up_to_an_hour(attempts: int, seconds: float) -> None:
+    """Never sooner than that, and at most a tenth later."""
+    for _ in range(20):
+        assert seconds <= RetryRules(30, 86400).delay(attempts) <= seconds * 1.1
+
+
+@pytest.mark.parametrize(
+    ("first", "attempts", "seconds"), [(0, 1, 0), (0, 2, 2), (0, 3, 4), (7200, 1, 7200), (7200, 5, 7200)]
+)
+def test_unusual_first_delays(first: float, attempts: int, seconds: float) -> None:
+    """At once the first time is fine, but never in a circle; a long first delay never shrinks."""
+    assert seconds <= RetryRules(first, 86400).delay(attempts) <= seconds * 1.1
+
+
+def test_the_last_try_falls_on_the_end_of_the_period() -> None:
+    """However long the delays have grown by then."""
+    assert RetryRules(30, 1000).next_try(held(8, age=900), MOMENT) == MOMENT + timedelta(seconds=100)
+
+
+@pytest.mark.parametrize(("age", "again"), [(999, True), (1000, False), (5000, False)])
+def test_after_the_period_there_is_no_next_try(age: float, again: bool) -> None:
+    """Decisions 8: for 24 hours, a setting."""
+    assert (RetryRules(30, 1000).next_try(held(1, age), MOMENT) is not None) is again
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "text"),
+    [
+        ("550 5.1.1 no such user", "5.1.1", "550 5.1.1 no such user"),
+        ("554 go away", "5.0.0", "554 go away (5.0.0)"),
+        ("", "5.6.7", "(5.6.7)"),
+        ("no", None, "no"),
+    ],
+)
+def test_bounce_string(reply: str, status: str | None, text: str) -> None:
+    """Specification, Recipient events: a status diagnostic with RFC 3463 codes."""
+    assert bounce_string(DeliveryResult.refused(reply, status)) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("5.1.1", "bad destination address"),
+        ("4.2.2", "mailbox unavailable"),
+        ("5.7.1", "refused by policy"),
+        ("5.0.0", "not delivered"),
+        ("5.9.9", "not delivered"),
+        ("nonsense", "not delivered"),
+        (None, "not delivered"),
+    ],
+)
+def test_bounce_reason(status: str | None, reason: str) -> None:
+    """The kind of trouble, by the second number of the code."""
+    assert bounce_reason(status) == reason
+
+
+@given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome))
+def test_every_verdict_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
+    """Whatever the other side says, once it is cleaned."""
+    result = cleaned(DeliveryResult(outcome, reply, None))
+    verdict = Verdict(7, 2, "ann@example.com", MOMENT, result)
+    line = verdict.line()
+    assert line.count(b"\n") == 1
+    assert parse_line(line) == verdict
+
+
+@given(st.binary())
+def test_a_broken_line_is_an_error_of_value(line: bytes) -> None:
+    """And of no other kind."""
+    with pytest.raises(ValueError):
+        parse_line(line)
+
+
+def test_a_skip_is_not_for_the_journal() -> None:
+    """It is decided anew."""
+    with pytest.raises(ValueError):
+        Verdict(7, 2, None, MOMENT, skip="blocked").line()
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_a_cleaned_reply_fits_into_databases(reply: str) -> None:
+    """No control characters, no half surrogates, not too long."""
+    text = cleaned(DeliveryResult.accepted(reply)).reply
+    assert len(text) <= 1000
+    assert text.encode() is not None
+    assert not any(character < " " or character == "\x7f" for character in text)

@@ -1,0 +1,47 @@
+"""Tokens in links name a recipient, and nobody can make one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracking.tokens import UNSUBSCRIBE, recipient_of, recipient_token
+
+KEY = "a secret of the tests, long enough to sign"
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_a_token_names_its_recipient(recipient_id: int) -> None:
+    """And is short enough for a text message."""
+    token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
+    assert 15 <= len(token) <= 24
+    assert recipient_of(KEY, UNSUBSCRIBE, token) == recipient_id
+
+
+def test_another_key_and_another_purpose_are_void() -> None:
+    """A token of one kind of link is none of another kind."""
+    token = recipient_token(KEY, UNSUBSCRIBE, 7)
+    assert recipient_of(KEY + "x", UNSUBSCRIBE, token) is None
+    assert recipient_of(KEY, "another", token) is None
+
+
+@given(st.integers(1, 2**40), st.data())
+def test_a_changed_token_is_void(recipient_id: int, data: st.DataObject) -> None:
+    """Each character counts, but for the bits that the last one does not use."""
+    token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
+    position = data.draw(st.integers(0, len(token) - 2))
+    other = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
+    assert recipient_of(KEY, UNSUBSCRIBE, token[:position] + other + token[position + 1 :]) is None
+
+
+@given(st.text())
+def test_any_other_text_is_void(text: str) -> None:
+    """And raises nothing."""
+    assert recipient_of(KEY, UNSUBSCRIBE, text) is None
+
+
+@pytest.mark.parametrize("text", ["", "A" * 14, "A" * 15, "A" * 17, "A" * 24, "A" * 25, "é" * 18])
+def test_forms(text: str) -> None:
+    """Lengths that no base64 has included."""
+    assert recipient_of(KEY, UNSUBSCRIBE, text) is None
