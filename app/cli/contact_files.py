@@ -37,6 +37,11 @@ Fault = tuple[int, FieldError]
 """A line of the file and what is wrong in it."""
 
 
+def _no_terminal() -> bool:
+    """Whether nobody looks at standard error, where progress is shown."""
+    return not sys.stderr.isatty()
+
+
 @click.command("import", cls=Command)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @list_option
@@ -54,7 +59,7 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         lst = find_list(session, account, list_)
     lines, drafts = _read(lst, file)
     with (
-        click.progressbar(length=len(drafts), label="Importing", file=sys.stderr) as bar,
+        click.progressbar(length=len(drafts), label="Importing", file=sys.stderr, hidden=_no_terminal()) as bar,
         services().database.write() as transaction,
     ):
         try:
@@ -130,7 +135,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         lst = find_list(session, account, list_)
         total = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == lst.id)) or 0
         head = columns_of(lst)
-        progress = click.progressbar(length=total, label="Exporting", file=sys.stderr)
+        progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
             writer = csv.writer(target, lineterminator="\n")
             writer.writerow(head)

@@ -75,7 +75,7 @@ def _identifier(lst: ListSpec, drafts: Sequence[Draft]) -> Kind:
         detail = "the list has neither an Email nor a Mobile Phone field by which its contacts could be found"
         raise ServiceError("list_address_field_missing", collection="contacts", index=0, detail=detail)
     errors = ErrorCollector()
-    detail = f"is required: contacts of this list are found by their {lst.identifier}"
+    detail = f"{lst.identifier} is required: contacts of this list are found by it."
     for index, draft in enumerate(drafts):
         if draft.get(lst.identifier) is None:
             errors.add("required", field=lst.identifier, collection="contacts", index=index, detail=detail)

@@ -71,7 +71,7 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
     key = _key(name, type_)
     check_options(type_, options)
     present = fields_of(session, row)
-    _check_room(present, key, type_)
+    _check_room(present, name, key, type_)
     made = ListField(
         account_id=row.account_id,
         list_id=row.id,
@@ -99,7 +99,7 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     check_options(type_, options)
     if type_ != field.type:
         _check_type_may_change(session, row, field)
-        _check_room([one for one in fields_of(session, row) if one is not field], key, type_)
+        _check_room([one for one in fields_of(session, row) if one is not field], field.name, key, type_)
     if not bring(field, {"type": type_, "key": key, "options": list(options)}):
         return False
     row.last_modified_time = this_second()
@@ -146,13 +146,13 @@ def _key(name: str, type_: str) -> str:
     return key
 
 
-def _check_room(present: Sequence[ListField], key: str, type_: str) -> None:
+def _check_room(present: Sequence[ListField], name: str, key: str, type_: str) -> None:
     for other in present:
         if type_ in ADDRESS_KEYS and other.type == type_:
             detail = f"a list has one field of the type {type_}, and {other.name!r} is it"
             raise ServiceError("conflict", field="type", detail=detail)
         if other.key == key:
-            detail = f"has the key {key}, which is that of the field {other.name!r} too"
+            detail = f"{name!r} has the key {key}, which is that of the field {other.name!r} too"
             raise ServiceError("conflict", field="name", detail=detail)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from sqlalchemy import select
 
+from app.db.models import Account, Base
 from app.seed import SeedReport, load_seed
 from app.services import Services
 
@@ -44,3 +46,12 @@ def load(services: Services, path: Path, *accounts: dict[str, Any]) -> SeedRepor
 def customers(**attributes: Any) -> dict[str, Any]:
     """A list with fields of many types."""
     return {"name": "Customers", "fields": FIELDS, **attributes}
+
+
+def rows(services: Services, model: type[Base], name: str, *columns: str) -> list[tuple[Any, ...]]:
+    """The columns of the account's rows, in the order of their ids."""
+    owner = select(Account.id).where(Account.name == name).scalar_subquery()
+    statement = select(*(getattr(model, column) for column in columns))
+    statement = statement.where(model.account_id == owner).order_by(model.id)  # type: ignore[attr-defined]
+    with services.database.read() as session:
+        return [tuple(row) for row in session.execute(statement)]

@@ -31,18 +31,7 @@ from app.events.webhooks import list_secrets
 from app.secrets import decrypt
 from app.seed import SeedError, load_seed
 from app.services import Services
-from tests.support.seeds import FIELDS, SECRET, customers, load, token_of, write_seed
-from tests.support.tenants import unique
-
-
-@pytest.fixture
-def name() -> str:
-    return unique("seeded")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "seed.yaml"
+from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed
 
 
 def everything(name: str) -> dict[str, Any]:
@@ -106,15 +95,6 @@ def everything(name: str) -> dict[str, Any]:
             {"url": "https://hooks.acme.example/two"},
         ],
     }
-
-
-def rows(services: Services, model: type[Base], name: str, *columns: str) -> list[tuple[Any, ...]]:
-    """The columns of the account's rows, in the order of their ids."""
-    owner = select(Account.id).where(Account.name == name).scalar_subquery()
-    statement = select(*(getattr(model, column) for column in columns))
-    statement = statement.where(model.account_id == owner).order_by(model.id)  # type: ignore[attr-defined]
-    with services.database.read() as session:
-        return [tuple(row) for row in session.execute(statement)]
 
 
 def snapshot(services: Services, name: str) -> dict[str, Any]:
@@ -361,7 +341,7 @@ CONTACT = r"lists[0].contacts[1]"
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "A b", "type": "State"}, {"name": "a-b", "type": "State"}]}]},
-            "lists[0].fields[1].name: has the key a_b, which is that of the field 'A b' too",
+            "lists[0].fields[1].name: 'a-b' has the key a_b, which is that of the field 'A b' too",
         ),
         (
             {"lists": [{"name": "L", "fields": [{"name": "A", "type": "State", "options": ["x"]}]}]},
@@ -391,7 +371,7 @@ CONTACT = r"lists[0].contacts[1]"
         (with_contact(email="nobody"), f"{CONTACT}.email: email must be an email address"),
         (
             with_contact(email=None, mobile="61411111111"),
-            f"{CONTACT}.email: is required: contacts of this list are found by their email",
+            f"{CONTACT}.email: email is required: contacts of this list are found by it",
         ),
         (with_contact(email="A@example.com"), f"{CONTACT}.email: an earlier element of this request has it already"),
         (

@@ -15,11 +15,6 @@ from app.seed.read import read_file
 from app.seed.shape import SeedError
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "seed.yaml"
-
-
 def read(file: Path, text: str, **substitutions: str) -> Any:
     file.write_text(text, "utf-8")
     return read_file(file, substitutions)

@@ -1,0 +1,56 @@
+"""Running commands as an operator does, in this process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from click.testing import Result
+from flask import Flask
+
+from tests.support.tenants import Tenant
+
+
+@dataclass(frozen=True)
+class Cli:
+    """`flask …` with the account of a test."""
+
+    app: Flask
+    account: str | None = None
+
+    def run(self, *arguments: str, **options: Any) -> Result:
+        """Runs a command, whatever comes of it."""
+        named = () if self.account is None else ("--account", self.account)
+        return self.app.test_cli_runner().invoke(args=[*arguments[:2], *named, *arguments[2:]], **options)
+
+    def text(self, *arguments: str, **options: Any) -> str:
+        """What a command that works prints."""
+        result = self.run(*arguments, **options)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """What it prints with `--json`."""
+        return json.loads(self.text(*arguments, "--json"))
+
+    def refused(self, *arguments: str) -> str:
+        """What a command says that ends with 2: one line on standard error (contract: Command line)."""
+        result = self.run(*arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), result.output
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1, result.stderr
+        return result.stderr.removeprefix("Error: ").rstrip("\n")
+
+
+@pytest.fixture
+def cli(tenant: Tenant) -> Cli:
+    """Commands on a new account."""
+    return Cli(tenant.app, tenant.name)
+
+
+@pytest.fixture
+def bare(app: Flask) -> Cli:
+    """Commands that name no account."""
+    return Cli(app)

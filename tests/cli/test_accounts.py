@@ -1,0 +1,154 @@
+"""`flask accounts`, `keys`, `domains` and `senders`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.support.client import Client, check_error
+from tests.support.tenants import Tenant, unique
+
+SHOWN_ALWAYS = {"creation_time", "last_modified_time", "id"}
+
+
+def test_accounts_come_and_go(bare: Cli) -> None:
+    name = unique("made")
+    made = bare.json(
+        *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
+        *("--default-from-name", "Acme", "--default-from-address", "hello@acme.example"),
+        *("--allow-network", "10.0.0.0/8", "--allow-network", "::1/128", "--rate-limit", "5/second"),
+    )
+    expected = {
+        "name": name,
+        "owner_email": "o@acme.example",
+        "owner_confirmed": True,
+        "allowed_networks": ["10.0.0.0/8", "::1/128"],
+        "default_from_name": "Acme",
+        "default_from_address": "hello@acme.example",
+        "rate_limit": "5/second",
+    }
+    assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
+    assert bare.json("accounts", "show", name) == made
+    assert made in bare.json("accounts", "list")
+    changed = bare.json(
+        *("accounts", "update", name, "--name", f"{name}-2", "--owner-unconfirmed", "--any-network"),
+        *("--default-from-name", "", "--rate-limit", ""),
+    )
+    expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
+    expected |= {"default_from_name": None, "rate_limit": None}
+    assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
+    assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
+    assert bare.refused("accounts", "show", f"{name}-2") == f"there is no account '{name}-2'"
+
+
+def test_deleting_an_account_asks_first(bare: Cli, tenant: Tenant) -> None:
+    result = bare.run("accounts", "delete", tenant.name, input="n\n")
+    assert result.exit_code == 1
+    assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
+
+
+def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tenant, customers: int) -> None:
+    tenant.new_contact(customers, email="ann@example.com", subscribed={"email": False})
+    tenant.add_message()
+    tenant.add_sender("61400000001", list_id=customers)
+    bare.text("accounts", "delete", tenant.name, "--yes")
+    check_error(tenant.api.get("/v1/"), 401, "api_key_invalid")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--owner-email", "nobody"], "owner_email: 'nobody' is not an email address"),
+        (["--allow-network", "ten"], "allowed_networks.0: 'ten' does not appear to be an IPv4 or IPv6 network; write"),
+        (["--rate-limit", "fast"], "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
+        (["--name", ""], "name: must not be empty"),
+    ],
+)
+def test_wrong_attributes_of_an_account_are_told(bare: Cli, tenant: Tenant, options: list[str], said: str) -> None:
+    assert bare.refused("accounts", "update", tenant.name, *options).startswith(said)
+
+
+def test_names_of_accounts_are_unique(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+    said = f"name: there is an account '{tenant.name}' already"
+    assert bare.refused("accounts", "create", tenant.name) == said
+    assert bare.refused("accounts", "update", other.name, "--name", tenant.name) == said
+
+
+def test_a_key_is_shown_once_and_works_until_it_is_revoked(cli: Cli, tenant: Tenant) -> None:
+    made = cli.json("keys", "create", "backend", "--level", "limited")
+    client = Client(tenant.app, made["token"])
+    assert client.get("/v1/messages").status_code == 200
+    check_error(client.get("/v1/lists"), 403, "permission_denied")
+    shown = cli.json("keys", "show", "backend")
+    assert (shown["name"], shown["access_level"], shown["scopes"]) == (
+        "backend",
+        "limited",
+        ["report.view", "message.view"],
+    )
+    assert made["token"] not in cli.text("keys", "show", "backend") + cli.text("keys", "list")
+    assert made["token"].startswith(shown["begins_with"])
+    assert cli.text("keys", "revoke", "backend") == "revoked key backend\n"
+    check_error(client.get("/v1/messages"), 401, "api_key_invalid")
+    assert cli.text("keys", "revoke", "backend") == "key backend was revoked already\n"
+    assert cli.json("keys", "show", "backend")["revoked_time"] is not None
+
+
+def test_names_of_keys_are_unique(cli: Cli) -> None:
+    cli.text("keys", "create", "backend", "--level", "report")
+    assert cli.refused("keys", "create", "backend", "--level", "report") == (
+        "name: the account has a key 'backend' already"
+    )
+    assert cli.refused("keys", "revoke", "other") == "name: the account has no key 'other'"
+
+
+def test_a_domain_counts_once_it_is_trusted(cli: Cli) -> None:
+    result = cli.run("domains", "add", "Mail.Acme.example", "--json")
+    assert result.stderr.startswith("Not verified: sends from it are refused.")
+    assert cli.json("domains", "show", "mail.acme.example")["verified"] is False
+    made = cli.json("domains", "add", "mail.acme.example", "--trust")
+    assert (made["name"], made["verified"]) == ("mail.acme.example", True)
+    assert cli.json("domains", "add", "mail.acme.example") == made
+    assert made in cli.json("domains", "list")
+    assert cli.text("domains", "delete", "mail.acme.example") == "deleted domain mail.acme.example\n"
+    assert cli.refused("domains", "show", "mail.acme.example") == "the account has no domain 'mail.acme.example'"
+
+
+@pytest.mark.parametrize("name", ["localhost", "acme..example", "-a.example", "a_b.example", "a" * 64 + ".example"])
+def test_what_is_no_domain_is_refused(cli: Cli, name: str) -> None:
+    said = f"'{name}' is not a domain name such as mail.example.com"
+    assert cli.refused("domains", "add", "--", name) == said
+
+
+def test_international_domains_are_stored_in_ascii(cli: Cli) -> None:
+    assert cli.json("domains", "add", "Bücher.example", "--trust")["name"] == "xn--bcher-kva.example"
+    assert cli.json("domains", "show", "bücher.example")["name"] == "xn--bcher-kva.example"
+
+
+def test_senders_come_and_go(cli: Cli, customers: int) -> None:
+    made = cli.json("senders", "create", "61400000001", "--kind", "virtual_number", "--list", "Customers")
+    assert (made["address"], made["kind"], made["list"], made["list_id"]) == (
+        "61400000001",
+        "virtual_number",
+        "Customers",
+        customers,
+    )
+    assert cli.json("senders", "list") == [made]
+    assert cli.json("senders", "update", "61400000001", "--kind", "number")["list_id"] == customers
+    assert cli.json("senders", "update", "61400000001", "--list", "") == {
+        **made,
+        "kind": "number",
+        "list": None,
+        "list_id": None,
+    }
+    assert cli.text("senders", "delete", "61400000001") == "deleted sender 61400000001\n"
+    assert cli.refused("senders", "show", "61400000001") == "address: the account has no sender '61400000001'"
+
+
+def test_wrong_senders_are_told(cli: Cli) -> None:
+    create = ("senders", "create")
+    assert cli.refused(*create, "ACMECOMPANY1", "--kind", "alphanumeric").startswith("address: 'ACMECOMPANY1' is not 1")
+    assert cli.refused(*create, "+614", "--kind", "number").startswith("address: '+614' is not 3 to 15 digits")
+    assert cli.refused(*create, "ACME", "--kind", "fax").startswith("Invalid value for '--kind'")
+    assert cli.refused(*create, "ACME", "--kind", "alphanumeric", "--list", "L") == "the account has no list 'L'"
+    cli.text(*create, "ACME", "--kind", "alphanumeric")
+    assert cli.refused(*create, "ACME", "--kind", "alphanumeric") == "address: the account has a sender 'ACME' already"

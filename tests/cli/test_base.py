@@ -1,0 +1,82 @@
+"""What all commands share: how they name an account, how they print, how they fail."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from flask import Flask
+
+from app import create_app
+from app.cli import NOUNS
+from app.cli.base import given, print_row, print_rows
+from app.settings import from_environment
+from tests.cli.conftest import Cli
+from tests.support.servers import short_folder
+from tests.support.tenants import Tenant
+
+
+def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> None:
+    by_name = bare.json("keys", "list", "--account", tenant.name)
+    assert len(by_name) == 3
+    assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
+
+
+def test_a_missing_account_is_told(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+    assert bare.refused("keys", "list", "--account", "nobody") == "there is no account 'nobody'"
+    assert bare.refused("keys", "list").startswith("there are several accounts, name one of them: ")
+
+
+def test_the_only_account_need_not_be_named() -> None:
+    with short_folder() as folder:
+        app = create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))
+        lonely = Cli(app)
+        lonely.text("db", "upgrade")
+        assert lonely.refused("keys", "list") == "there is no account yet"
+        lonely.text("accounts", "create", "Acme")
+        assert lonely.json("keys", "create", "backend", "--level", "report")["name"] == "backend"
+
+
+def test_a_database_that_cannot_be_used_is_one_line_and_exit_1() -> None:
+    with short_folder() as folder:
+        result = Cli(create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))).run("keys", "list")
+    assert (result.exit_code, result.stderr) == (1, "Error: the database cannot be used: no such table: accounts\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["keys", "frobnicate"], "No such command 'frobnicate'."),
+        (["keys", "create"], "Missing argument 'NAME'."),
+        (["keys", "create", "k", "--level", "root"], "Invalid value for '--level': 'root' is not one of"),
+        (["keys", "list", "--frob"], "No such option '--frob'."),
+        (["groups", "list", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1."),
+        (["seed", "/no/such/file"], "Invalid value for 'FILE': File '/no/such/file' does not exist."),
+        (["contacts", "list"], "Missing option '--list'."),
+    ],
+)
+def test_a_wrong_argument_is_one_line(bare: Cli, arguments: list[str], said: str) -> None:
+    assert bare.refused(*arguments).startswith(said)
+
+
+def test_every_command_explains_itself(app: Flask) -> None:
+    for noun in NOUNS:
+        for name, command in noun.group.commands.items():
+            text = Cli(app).text(noun.group.name or "", name, "--help")
+            assert command.help, name
+            assert command.help.partition("\n")[0][:30] in text
+
+
+def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    print_rows([{"id": 7, "last_name": "Lee", "ok": True}, {"id": 1234, "last_name": None, "ok": False}], False)
+    print_row({"at": moment, "words": ["a", "b"], "none": [], "body": "one\ntwo"}, False)
+    print_rows([], False)
+    assert capsys.readouterr().out == (
+        "ID    LAST NAME  OK\n7     Lee        yes\n1234  -          no\n"
+        "at:    2026-01-02T03:04:05Z\nwords: a, b\nnone:  -\nbody:  \none\ntwo\nnone\n"
+    )
+
+
+def test_an_empty_text_clears_and_an_absent_option_does_nothing() -> None:
+    assert given(a="x", b="", c=None, d=False) == {"a": "x", "b": None, "d": False}

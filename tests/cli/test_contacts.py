@@ -1,0 +1,213 @@
+"""`flask contacts`: the people in a list."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Event, TriggerFiring
+from tests.cli.conftest import Cli
+from tests.support.client import not_found
+from tests.support.tenants import Tenant
+
+IN_LIST = ("--list", "Customers")
+HEAD = "email,mobile,First Name,plan,spend,subscribed.email,is_active\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "contacts.csv"
+
+
+def contacts(cli: Cli) -> list[dict[str, Any]]:
+    """The contacts of the list, the oldest first."""
+    found: list[dict[str, Any]] = cli.json("contacts", "list", *IN_LIST)
+    return sorted(found, key=lambda contact: contact["id"])
+
+
+def test_contacts_come_and_go(cli: Cli, tenant: Tenant, customers: int) -> None:
+    made = cli.json(
+        *("contacts", "create", "email=Ann@example.com", "First Name=Ann", "spend=12.5", "score=3"),
+        *("subscribed.email=no", "double_opt_in=yes", *IN_LIST),
+    )
+    path = f"/v1/lists/{customers}/contacts/{made['id']}"
+    shown = tenant.api.get(path).get_json()
+    shown.pop("_links")
+    assert made == shown
+    assert (made["first_name"], made["spend"], made["score"]) == ("Ann", 12.5, 3)
+    assert (made["subscribed"], made["double_opt_in"]) == ({"email": False, "mobile": True}, True)
+    for name in (str(made["id"]), "ANN@example.com"):
+        assert cli.json("contacts", "show", name, *IN_LIST) == made
+    changed = cli.json("contacts", "update", "ann@example.com", "first_name=", "mobile=61411111111", *IN_LIST)
+    assert (changed["first_name"], changed["mobile"], changed["spend"]) == (None, "61411111111", 12.5)
+    assert "subscribed.email:   no" in cli.text("contacts", "show", "61411111111", *IN_LIST)
+    assert cli.text("contacts", "delete", "61411111111", *IN_LIST) == f"deleted contact {made['id']}\n"
+    not_found(tenant.api.get(path))
+    assert cli.refused("contacts", "show", "ann@example.com", *IN_LIST) == ("the list has no contact 'ann@example.com'")
+
+
+def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant, customers: int) -> None:
+    for number, plan in enumerate(("free", "gold", "gold")):
+        tenant.new_contact(customers, email=f"p{number}@example.com", plan=plan, score=number)
+
+    def emails(*filters: str) -> list[str]:
+        return [one["email"] for one in cli.json("contacts", "list", *filters, *IN_LIST)]
+
+    assert emails() == ["p2@example.com", "p1@example.com", "p0@example.com"]
+    assert emails("plan=gold", "score:in=..2") == ["p1@example.com"]
+    assert emails("--limit", "1") == ["p2@example.com"]
+    assert cli.refused("contacts", "list", "plam=gold", *IN_LIST).startswith("plam is no query parameter of contact.")
+    table = cli.text("contacts", "list", *IN_LIST).splitlines()
+    assert table[0].split()[:3] == ["ID", "EMAIL", "MOBILE"]
+    assert len(table) == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["email=nobody"], "email must be an email address of at most 254 characters"),
+        (["plan=silver"], "plan must be one of the field's options: free, gold."),
+        (["spend=much"], "spend must be a number."),
+        (["is_active=maybe"], "is_active: The value must be true or false."),
+        (["email"], "'email' must be KEY=VALUE with a key of the list's contacts, such as email"),
+        (["fax=7"], "'fax=7' must be KEY=VALUE with a key of the list's contacts, such as email"),
+    ],
+)
+def test_wrong_values_are_told(cli: Cli, customers: int, values: list[str], said: str) -> None:
+    assert cli.refused("contacts", "create", *values, *IN_LIST).startswith(said)
+    assert contacts(cli) == []
+
+
+def test_a_taken_address_is_told(cli: Cli, tenant: Tenant, customers: int) -> None:
+    holder = tenant.new_contact(customers, email="ann@example.com")["id"]
+    assert cli.refused("contacts", "create", "email=ANN@example.com", *IN_LIST) == (
+        f"email: contact {holder} of this list has it already."
+    )
+
+
+def test_system_lists_belong_to_the_operator(cli: Cli, tenant: Tenant) -> None:
+    tenant.add_list("Customers", system=True)
+    cli.text("contacts", "create", "email=ann@example.com", *IN_LIST)
+    cli.text("contacts", "update", "ann@example.com", "first_name=Ann", *IN_LIST)
+    assert [one["first_name"] for one in contacts(cli)] == ["Ann"]
+    cli.text("contacts", "delete", "ann@example.com", *IN_LIST)
+    assert contacts(cli) == []
+
+
+# --------------------------------------------------------------------------------------- import and export
+
+
+def test_an_import_creates_and_updates(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
+    ann = tenant.new_contact(customers, email="ann@example.com", first_name="Ann", plan="free", spend=5)
+    tenant.new_contact(customers, email="same@example.com", plan="gold")
+    file.write_text(
+        f"{HEAD}ANN@example.com,61411111111,,gold,,,\n"
+        "bob@example.com,,Bob,free,7.25,no,true\n\n"
+        "same@example.com,,,gold,,,\n"
+    )
+    assert cli.json("contacts", "import", str(file), *IN_LIST) == {"created": 1, "updated": 1}
+    first, _, third = contacts(cli)
+    assert (first["id"], first["first_name"], first["plan"], first["spend"]) == (ann["id"], "Ann", "gold", 5)
+    assert (first["email"], first["mobile"]) == ("ANN@example.com", "61411111111")
+    assert (third["email"], third["first_name"], third["spend"]) == ("bob@example.com", "Bob", 7.25)
+    assert third["subscribed"] == {"email": False, "mobile": True}
+    assert cli.text("contacts", "import", str(file), *IN_LIST) == "0 created, 0 updated, 3 unchanged\n"
+
+
+def test_an_import_tells_webhooks_and_automations(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
+    cli.text("webhooks", "create", "https://hooks.example.com/in")
+    file.write_text(f"{HEAD}ann@example.com,,,,,,\n")
+    cli.text("contacts", "import", str(file), *IN_LIST)
+    with tenant.services.database.read() as session:
+        events = session.scalars(select(Event.payload).where(Event.account_id == tenant.id)).all()
+        firings = session.scalars(select(TriggerFiring.action).where(TriggerFiring.account_id == tenant.id)).all()
+    assert len(events) == 1
+    assert '"event":"created"' in events[0]
+    assert firings == ["created"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty; its first line names the columns"),
+        ("email,fax\n", "line 1: column 'fax' is none of id, email, mobile, first_name,"),
+        ("email,First Name,first_name\n", "line 1: two columns are first_name"),
+        ("email,plan\na@example.com\n", "line 2: has 1 cells, the head has 2"),
+        ("email,plan\na@example.com,gold\nb@example.com,silver\n", "line 3: plan must be one of the field's options"),
+        ('email,first_name\na@example.com,"A\nB"\nb@example,C\n', "line 4: email must be an email address"),
+        ("email,spend\na@example.com,much\n", "line 2: spend must be a number."),
+        ("email,is_active\na@example.com,perhaps\n", "line 2: is_active: The value must be true or false."),
+        ("email,mobile\n,61411111111\n", "line 2: email is required: contacts of this list are found by it."),
+        ("email\na@example.com\nA@example.com\n", "line 3: email: an earlier element of this request has it already."),
+        ('email\n"a@example.com\n', "line 2: unexpected end of data"),
+    ],
+)
+def test_a_wrong_import_changes_nothing(cli: Cli, customers: int, file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    assert cli.refused("contacts", "import", str(file), *IN_LIST).startswith(said)
+    assert contacts(cli) == []
+
+
+def test_all_faulty_lines_are_told_up_to_twenty(cli: Cli, customers: int, file: Path) -> None:
+    file.write_text("email\ngood@example.com\n" + "bad\n" * 23)
+    lines = cli.run("contacts", "import", str(file), *IN_LIST).stderr.splitlines()
+    assert lines[0] == "Error: nothing was imported:"
+    assert lines[1].startswith("  line 3: email must be")
+    assert lines[20].startswith("  line 22: email must be")
+    assert lines[21:] == ["  and 3 more"]
+    assert contacts(cli) == []
+
+
+def test_a_file_in_another_encoding_is_refused(cli: Cli, customers: int, file: Path) -> None:
+    file.write_bytes("email,first_name\na@example.com,René\n".encode("latin-1"))
+    assert cli.refused("contacts", "import", str(file), *IN_LIST) == f"{file} is not UTF-8"
+
+
+def test_a_file_of_a_spreadsheet_can_be_imported(cli: Cli, customers: int, file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfemail,first_name\r\na@example.com,Ren\xc3\xa9\r\n")
+    cli.text("contacts", "import", str(file), *IN_LIST)
+    assert [one["first_name"] for one in contacts(cli)] == ["René"]
+
+
+def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
+    tenant.new_contact(
+        customers,
+        email="ann@example.com",
+        mobile="61411111111",
+        first_name='Ann "A", the\nfirst',
+        interests="tea,cake",
+        spend=12.5,
+        score=7,
+        born="1985-12-10",
+        subscribed={"mobile": False},
+        double_opt_in=True,
+    )
+    tenant.new_contact(customers, email="bob@example.com", is_active=False)
+    cli.text("suppressions", "block", "bob@example.com")
+    before = contacts(cli)
+    assert cli.json("contacts", "export", str(file), *IN_LIST) == {"exported": 2}
+    with file.open(newline="") as source:
+        rows = list(csv.DictReader(source))
+    assert [row["email"] for row in rows] == ["ann@example.com", "bob@example.com"]
+    ann, bob = rows
+    assert (ann["first_name"], ann["spend"], ann["score"]) == ('Ann "A", the\nfirst', "12.5", "7")
+    assert (ann["subscribed.mobile"], ann["plan"], bob["blocked.email"], bob["is_active"]) == (
+        "false",
+        "",
+        "true",
+        "false",
+    )
+    assert cli.text("contacts", "import", str(file), *IN_LIST) == "0 created, 0 updated, 2 unchanged\n"
+    assert contacts(cli) == before
+
+
+def test_more_contacts_than_one_round_takes(cli: Cli, customers: int, file: Path) -> None:
+    file.write_text("email,score\n" + "".join(f"p{number}@example.com,{number}\n" for number in range(1234)))
+    assert cli.json("contacts", "import", str(file), *IN_LIST) == {"created": 1234, "updated": 0}
+    assert cli.json("contacts", "export", str(file), *IN_LIST) == {"exported": 1234}
+    assert len(file.read_text().splitlines()) == 1235
+    assert cli.json("contacts", "list", "score=1233", *IN_LIST)[0]["email"] == "p1233@example.com"

@@ -1,0 +1,73 @@
+"""`flask lists`."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.lists.fields import FIELD_TYPES
+from tests.cli.conftest import Cli
+from tests.support.tenants import Tenant
+
+
+def test_lists_come_and_go(cli: Cli, tenant: Tenant) -> None:
+    made = cli.json(
+        *("lists", "create", "Readers", "--field", "Email:Email", "--field", "First Name:First Name"),
+        *("--stop-word", "STOP", "--stop-word", "ENOUGH", "--allow-duplicates"),
+    )
+    assert (made["name"], made["system"], made["allow_duplicates"]) == ("Readers", False, True)
+    assert (made["stop_words"], made["contacts"]) == (["STOP", "ENOUGH"], 0)
+    assert made["fields"] == [
+        {"name": "Email", "key": "email", "type": "Email", "options": []},
+        {"name": "First Name", "key": "first_name", "type": "First Name", "options": []},
+    ]
+    assert tenant.api.get(f"/v1/lists/{made['id']}").get_json()["name"] == "Readers"
+    assert [one["name"] for one in cli.json("lists", "list")] == ["Readers"]
+    cli.text("contacts", "create", "email=ann@example.com", "--list", "Readers")
+    changed = cli.json("lists", "update", "Readers", "--name", "Fans", "--no-duplicates", "--stop-word", "HALT")
+    assert (changed["name"], changed["allow_duplicates"], changed["stop_words"]) == ("Fans", False, ["HALT"])
+    assert changed["contacts"] == 1
+    assert cli.json("lists", "show", str(made["id"])) == changed
+    assert cli.text("lists", "show", "Fans").splitlines()[-3:] == [
+        "NAME        KEY         TYPE        OPTIONS",
+        "Email       email       Email       -",
+        "First Name  first_name  First Name  -",
+    ]
+    assert cli.text("lists", "delete", "Fans", "--yes") == "deleted list Fans\n"
+    assert cli.refused("lists", "show", "Fans") == "the account has no list 'Fans'"
+
+
+@pytest.mark.parametrize("type_", FIELD_TYPES)
+def test_a_field_of_every_type_can_be_added(cli: Cli, type_: str) -> None:
+    cli.text("lists", "create", "Readers")
+    options = ["--option", "one", "--option", "two"] if type_ in ("Dropdown", "Radio Buttons", "Checkbox") else []
+    shown = cli.json("lists", "add-field", "Readers", "The Field", type_, *options)
+    assert shown["fields"] == [{"name": "The Field", "key": "the_field", "type": type_, "options": options[1::2]}]
+
+
+def test_a_new_field_can_be_written(cli: Cli, tenant: Tenant, customers: int) -> None:
+    cli.text("lists", "add-field", "Customers", "Shoe Size", "Number")
+    assert tenant.new_contact(customers, shoe_size=44)["shoe_size"] == 44
+
+
+def test_wrong_lists_and_fields_are_told(cli: Cli, customers: int) -> None:
+    assert cli.refused("lists", "create", "Customers") == "name: the account has a list 'Customers' already"
+    assert cli.refused("lists", "create", "A", "--field", "Odd").startswith(
+        "type: 'Odd' is none of Email, Mobile Phone"
+    )
+    assert cli.refused("lists", "show", "A") == "the account has no list 'A'"
+    add = ("lists", "add-field", "Customers")
+    assert cli.refused(*add, "Size", "No Such Type").startswith("type: 'No Such Type' is none of Email, Mobile Phone,")
+    assert cli.refused(*add, "Other Mail", "Email") == ("a list has one field of the type Email, and 'Email' is it")
+    assert cli.refused(*add, "first-name", "State") == (
+        "'first-name' has the key first_name, which is that of the field 'First Name' too"
+    )
+    assert cli.refused(*add, "Size", "State", "--option", "S") == "a field of the type State has no options"
+
+
+def test_duplicates_cannot_be_forbidden_while_there_are_some(cli: Cli) -> None:
+    cli.text("lists", "create", "Readers", "--field", "Email:Email", "--allow-duplicates")
+    for _ in range(2):
+        cli.text("contacts", "create", "email=ann@example.com", "--list", "Readers")
+    assert cli.refused("lists", "update", "Readers", "--no-duplicates") == (
+        "allow_duplicates: the list holds ann@example.com more than once"
+    )

@@ -1,0 +1,46 @@
+"""`flask seed FILE` (contract: Seed file)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+from tests.support.client import Client
+from tests.support.seeds import customers, write_seed
+from tests.support.tenants import unique
+
+
+def test_a_seed_prints_ids_and_new_tokens_once(bare: Cli, tmp_path: Path) -> None:
+    name = unique("seeded")
+    account = {"name": name, "keys": [{"name": "fresh", "access_level": "report"}], "lists": [customers()]}
+    file = str(write_seed(tmp_path / "seed.yaml", account))
+    (first,) = bare.json("seed", file)["accounts"]
+    assert first["name"] == name
+    assert [one["name"] for one in first["lists"]] == ["Customers"]
+    (key,) = first["keys"]
+    assert Client(bare.app, key.pop("token")).get("/v1/").status_code == 200
+    assert bare.json("seed", file)["accounts"][0]["keys"] == [key]
+
+
+def test_a_seed_tells_people_what_it_did(bare: Cli, tmp_path: Path) -> None:
+    name = unique("seeded")
+    file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [customers()]}))
+    said = bare.text("seed", file)
+    assert said.startswith(f"{name} (id ")
+    assert said.endswith("): 1 account created, 1 list created\n")
+    assert bare.text("seed", file).endswith("): nothing to change\n")
+    (tmp_path / "empty.yaml").write_text("")
+    assert bare.text("seed", str(tmp_path / "empty.yaml")) == "nothing described\n"
+
+
+def test_a_wrong_seed_is_one_line_with_its_path(bare: Cli, tmp_path: Path) -> None:
+    name = unique("seeded")
+    wrong = customers(fields=[{"name": "Email", "type": "Email"}, {"name": "Odd", "type": "No Such Type"}])
+    file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [wrong]}))
+    assert bare.refused("seed", file).startswith("accounts[0].lists[0].fields[1].type: 'No Such Type' is none of")
+    assert bare.refused("accounts", "show", name) == f"there is no account '{name}'"
+
+
+def test_a_file_that_is_no_yaml_is_one_line(bare: Cli, tmp_path: Path) -> None:
+    (tmp_path / "seed.yaml").write_text("accounts:\n- name: a\n  name: b\n")
+    assert bare.refused("seed", str(tmp_path / "seed.yaml")) == "line 3, column 3: 'name' is given twice"

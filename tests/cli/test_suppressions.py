@@ -1,0 +1,71 @@
+"""`flask suppressions`: unsubscribed and blocked addresses."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Event
+from tests.cli.conftest import Cli
+from tests.support.tenants import Tenant
+
+
+def flags(tenant: Tenant, list_id: int, name: str) -> list[dict[str, bool]]:
+    """The flags of the list's contacts, the oldest first."""
+    found = tenant.api.get(f"/v1/lists/{list_id}/contacts").get_json()["_embedded"]["contacts"]
+    return [one[name] for one in sorted(found, key=lambda one: int(one["id"]))]
+
+
+def test_unsubscribing_and_resubscribing_changes_contacts(cli: Cli, tenant: Tenant, customers: int) -> None:
+    cli.text("webhooks", "create", "https://hooks.example.com/in")
+    others = tenant.add_list("Others")
+    for list_id in (customers, others):
+        tenant.new_contact(list_id, email="ann@example.com", mobile="61411111111")
+    on, off = {"email": True, "mobile": True}, {"email": False, "mobile": True}
+
+    said = cli.text("suppressions", "unsubscribe", "Ann@example.com", "--list", "Customers")
+    assert said == "Ann@example.com is unsubscribed in Customers; contacts changed: 1\n"
+    assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [on])
+    cli.text("suppressions", "unsubscribe", "ann@example.com")
+    assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [off])
+    said = cli.text("suppressions", "resubscribe", "ann@example.com")
+    assert said == "ann@example.com is subscribed account-wide; contacts changed: 1\n"
+    assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [on])
+    cli.text("suppressions", "resubscribe", "ann@example.com", "--list", "Customers")
+    assert flags(tenant, customers, "subscribed") == [on]
+    cli.text("suppressions", "unsubscribe", "61411111111")
+    assert flags(tenant, customers, "subscribed") == [{"email": True, "mobile": False}]
+    with tenant.services.database.read() as session:
+        payloads = session.scalars(select(Event.payload).where(Event.account_id == tenant.id)).all()
+    assert len([one for one in payloads if '"event":"updated"' in one]) == 6
+
+
+def test_blocking_shows_in_contacts(cli: Cli, tenant: Tenant, customers: int) -> None:
+    tenant.new_contact(customers, email="ann@example.com", mobile="61411111111")
+    assert cli.text("suppressions", "block", "ANN@example.com") == "ANN@example.com is blocked\n"
+    assert flags(tenant, customers, "blocked") == [{"email": True, "mobile": False}]
+    assert cli.text("suppressions", "unblock", "ann@example.com") == "ann@example.com is no longer blocked\n"
+    assert flags(tenant, customers, "blocked") == [{"email": False, "mobile": False}]
+    assert cli.text("suppressions", "unblock", "ann@example.com") == "ann@example.com was not blocked\n"
+
+
+def test_suppressed_addresses_are_listed(cli: Cli, customers: int) -> None:
+    cli.text("suppressions", "unsubscribe", "a@example.com", "--list", str(customers))
+    cli.text("suppressions", "unsubscribe", "61411111111")
+    cli.text("suppressions", "block", "b@example.com", "--reason", "asked by phone")
+    rows = cli.json("suppressions", "list")
+    assert [(one["state"], one["kind"], one["address"], one["list"], one["reason"]) for one in rows] == [
+        ("unsubscribed", "mobile", "61411111111", None, None),
+        ("unsubscribed", "email", "a@example.com", "Customers", None),
+        ("blocked", "email", "b@example.com", None, "asked by phone"),
+    ]
+    assert cli.json("suppressions", "list", "--state", "blocked") == rows[2:]
+    assert cli.json("suppressions", "list", "--state", "unsubscribed", "--limit", "1") == rows[:1]
+    assert "b@example.com" in cli.text("suppressions", "list")
+
+
+@pytest.mark.parametrize("command", ["unsubscribe", "resubscribe", "block", "unblock"])
+@pytest.mark.parametrize("address", ["nobody", "a@b", "0400111222", "61411"])
+def test_wrong_addresses_are_told(cli: Cli, command: str, address: str) -> None:
+    said = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
+    assert cli.refused("suppressions", command, address) == said

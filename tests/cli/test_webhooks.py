@@ -1,0 +1,73 @@
+"""`flask webhooks`."""
+
+from __future__ import annotations
+
+from app.clock import now
+from app.db.models import WebhookAttempt
+from tests.cli.conftest import Cli
+from tests.support.seeds import SECRET
+from tests.support.tenants import Tenant
+
+URL = "https://hooks.example.com/in"
+
+
+def test_webhooks_come_and_go(cli: Cli, tenant: Tenant, customers: int) -> None:
+    made = cli.json("webhooks", "create", URL)
+    assert (made["url"], made["secret_id"], len(made["secret"])) == (URL, "k1", 43)
+    tenant.new_contact(customers, email="ann@example.com")
+    shown = cli.json("webhooks", "show", URL)
+    creation_time = shown.pop("creation_time")
+    assert shown == {
+        "id": made["id"],
+        "url": URL,
+        "secrets": ["k1"],
+        "pending_events": 1,
+        "failures": 0,
+        "dropped_events": 0,
+        "next_try": None,
+    }
+    assert cli.json("webhooks", "list") == [{**shown, "creation_time": creation_time}]
+    assert made["secret"] not in cli.text("webhooks", "show", str(made["id"]))
+    assert cli.text("webhooks", "delete", str(made["id"])) == f"deleted webhook {URL}\n"
+    assert cli.refused("webhooks", "show", URL) == f"the account has no webhook '{URL}'"
+
+
+def test_secrets_are_rotated_by_adding_and_removing(cli: Cli) -> None:
+    cli.text("webhooks", "create", URL, "--secret-id", "2026", "--secret", SECRET)
+    added = cli.json("webhooks", "rotate", URL)
+    assert (added["secret_id"], len(added["secret"])) == ("k1", 43)
+    assert cli.json("webhooks", "rotate", URL, "--secret-id", "2027", "--secret", SECRET)["secret"] == SECRET
+    assert cli.refused("webhooks", "rotate", URL, "--secret-id", "2027").endswith("has a secret '2027' already")
+    assert cli.json("webhooks", "show", URL)["secrets"] == ["2026", "k1", "2027"]
+    assert cli.text("webhooks", "remove-secret", URL, "2026") == "removed secret 2026\n"
+    cli.text("webhooks", "remove-secret", URL, "k1")
+    assert cli.refused("webhooks", "remove-secret", URL, "2027").endswith("only secret of a webhook cannot be removed")
+
+
+def test_wrong_webhooks_are_told(cli: Cli) -> None:
+    assert cli.refused("webhooks", "create", "ftp://example.com").startswith("url: must begin with https://")
+    assert cli.refused("webhooks", "create", URL, "--secret", "short").startswith("a signing secret has 32")
+    cli.text("webhooks", "create", URL)
+    assert cli.refused("webhooks", "create", URL) == f"url: the account has a webhook at {URL} already"
+
+
+def test_deliveries_are_shown_the_newest_first(cli: Cli, tenant: Tenant) -> None:
+    webhook_id = cli.json("webhooks", "create", URL)["id"]
+    for status, outcome in ((500, "failed"), (204, "delivered")):
+        tenant.add(
+            WebhookAttempt,
+            webhook_id=webhook_id,
+            batch_id="b1",
+            time=now(),
+            events=3,
+            status=status,
+            outcome=outcome,
+            detail=None,
+            milliseconds=12,
+        )
+    shown = cli.json("webhooks", "deliveries", URL)
+    assert [(one["status"], one["outcome"], one["events"]) for one in shown] == [
+        (204, "delivered", 3),
+        (500, "failed", 3),
+    ]
+    assert len(cli.json("webhooks", "deliveries", URL, "--limit", "1")) == 1

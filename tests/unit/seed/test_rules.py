@@ -1,0 +1,289 @@
+"""What loading a seed file means for keys, lists, contacts, unsubscribers and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select, update
+
+from app.auth import find_principal
+from app.clock import this_second
+from app.db.models import Account, ApiKey, Contact, Event, ListField, TriggerFiring, Unsubscriber
+from app.errors import ServiceError
+from app.seed import SeedError
+from app.services import Services
+from tests.support.seeds import FIELDS, customers, load, rows, token_of
+
+HOOK = {"url": "https://hooks.acme.example/in", "secrets": [{"id": "k1", "secret": "0123456789abcdef" * 2}]}
+STANDARD = {"name": "backend", "access_level": "standard"}
+FLAGS = ("email", "subscribed_email", "subscribed_mobile")
+
+
+def works(services: Services, token: str) -> bool:
+    """Whether the service accepts the token."""
+    with services.database.read() as session:
+        try:
+            find_principal(session, token)
+        except ServiceError:
+            return False
+        return True
+
+
+def events(services: Services, name: str) -> list[tuple[str, int]]:
+    """(event, contact id) of what waits for the account's webhook."""
+    payloads = [orjson.loads(payload) for (payload,) in rows(services, Event, name, "payload")]
+    return [(one["event"], one["id"]) for one in payloads]
+
+
+# ---------------------------------------------------------------------------------------------------- keys
+
+
+def test_a_generated_token_is_a_key(services: Services, file: Path, name: str) -> None:
+    report = load(services, file, {"name": name, "keys": [STANDARD]})
+    assert works(services, report.as_json()["accounts"][0]["keys"][0]["token"])
+
+
+def test_another_token_replaces_the_old_one(services: Services, file: Path, name: str) -> None:
+    load(services, file, {"name": name, "keys": [{**STANDARD, "token": token_of(name + "1")}]})
+    load(services, file, {"name": name, "keys": [{**STANDARD, "token": token_of(name + "2")}]})
+    assert [works(services, token_of(name + end)) for end in "12"] == [False, True]
+    assert len(rows(services, ApiKey, name, "id")) == 1
+
+
+def test_a_token_of_another_key_is_refused(services: Services, file: Path, name: str) -> None:
+    taken = {**STANDARD, "token": token_of(name)}
+    load(services, file, {"name": name, "keys": [taken]})
+    said = r"^accounts\[0\]\.keys\[0\]\.token: this token belongs to another key$"
+    with pytest.raises(SeedError, match=said):
+        load(services, file, {"name": name + " two", "keys": [taken]})
+    load(services, file, {"name": name, "keys": [{**STANDARD, "name": "second"}]})
+    with pytest.raises(SeedError, match=said):
+        load(services, file, {"name": name, "keys": [{**taken, "name": "second"}]})
+
+
+def test_a_revoked_key_stays_revoked_until_it_gets_another_token(services: Services, file: Path, name: str) -> None:
+    account = {"name": name, "keys": [{**STANDARD, "token": token_of(name)}]}
+    load(services, file, account)
+    with services.database.write() as transaction:
+        statement = update(ApiKey).where(ApiKey.account_id == load(services, file, account).accounts[0].id)
+        transaction.execute(statement.values(revoked_time=this_second()))
+    report = load(services, file, account)
+    assert report.changes == 0
+    assert report.accounts[0].notes == ["  key backend is revoked and stays so; give it another token to use it again"]
+    assert not works(services, token_of(name))
+    load(services, file, {"name": name, "keys": [{**STANDARD, "token": token_of(name + "2")}]})
+    assert works(services, token_of(name + "2"))
+
+
+# ---------------------------------------------------------------------------------------------------- lists
+
+
+def test_fields_are_added_in_order_and_found_by_name(services: Services, file: Path, name: str) -> None:
+    load(services, file, {"name": name, "lists": [customers(fields=FIELDS[:2])]})
+    load(services, file, {"name": name, "lists": [customers(fields=[FIELDS[2], FIELDS[0]])]})
+    assert rows(services, ListField, name, "key", "position") == [("email", 0), ("mobile", 1), ("first_name", 2)]
+
+
+def test_a_type_changes_only_while_the_list_is_empty(services: Services, file: Path, name: str) -> None:
+    as_text = [{"name": "Email", "type": "Email"}, {"name": "Spend", "type": "Text Field"}]
+    load(services, file, {"name": name, "lists": [customers(fields=as_text)]})
+    load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", "spend": 1}])]})
+    assert ("spend", "Currency") in rows(services, ListField, name, "key", "type")
+    said = r"lists\[0\]\.fields\[1\]\.type: is Currency and cannot change while the list has contacts$"
+    with pytest.raises(SeedError, match=said):
+        load(services, file, {"name": name, "lists": [customers(fields=as_text)]})
+
+
+def test_a_list_that_gets_an_email_field_is_told_apart_by_it(services: Services, file: Path, name: str) -> None:
+    texts = {"name": "Customers", "fields": FIELDS[1:2], "contacts": [{"mobile": "61411111111"}]}
+    load(services, file, {"name": name, "lists": [texts]})
+    assert rows(services, Contact, name, "identifier") == [("61411111111",)]
+    load(services, file, {"name": name, "lists": [customers(fields=FIELDS[:1])]})
+    assert rows(services, Contact, name, "identifier") == [(None,)]
+
+
+def test_duplicates_are_forbidden_only_where_there_are_none(services: Services, file: Path, name: str) -> None:
+    twice = [{"email": "a@example.com", "first_name": "One"}, {"email": "A@example.com", "first_name": "Two"}]
+    allowing = customers(allow_duplicates=True, contacts=twice)
+    load(services, file, {"name": name, "lists": [allowing]})
+    assert rows(services, Contact, name, "identifier") == [(None,), (None,)]
+    said = r"lists\[0\]\.allow_duplicates: the list holds a@example\.com more than once$"
+    with pytest.raises(SeedError, match=said):
+        load(services, file, {"name": name, "lists": [customers(allow_duplicates=False)]})
+    other = {**allowing, "name": "Others", "contacts": twice[:1]}
+    load(services, file, {"name": name, "lists": [other]})
+    load(services, file, {"name": name, "lists": [{"name": "Others", "allow_duplicates": False}]})
+    assert rows(services, Contact, name, "identifier") == [(None,), (None,), ("a@example.com",)]
+
+
+# ------------------------------------------------------------------------------------------------- contacts
+
+
+def test_contacts_with_one_identifier_are_told_apart_by_their_order(services: Services, file: Path, name: str) -> None:
+    twice = [{"email": "a@example.com", "first_name": "One"}, {"email": "A@example.com", "first_name": "Two"}]
+    account = {"name": name, "lists": [customers(allow_duplicates=True, contacts=twice)]}
+    load(services, file, account)
+    assert load(services, file, account).changes == 0
+    twice[1]["first_name"] = "Second"
+    twice.append({"email": "a@example.com", "first_name": "Three"})
+    load(services, file, account)
+    names = [values["first_name"] for (values,) in rows(services, Contact, name, "values")]
+    assert names == ["One", "Second", "Three"]
+
+
+def test_contacts_of_a_list_without_emails_are_found_by_their_mobile(services: Services, file: Path, name: str) -> None:
+    contact = {"mobile": "61411111111", "first_name": "Ann"}
+    account = {"name": name, "lists": [{"name": "Texts", "fields": FIELDS[1:3], "contacts": [contact]}]}
+    load(services, file, account)
+    contact["first_name"] = "Anna"
+    assert load(services, file, account).accounts[0].updated["contact"] == 1
+    assert rows(services, Contact, name, "mobile", "values") == [("61411111111", {"first_name": "Anna"})]
+
+
+def test_many_contacts_take_as_many_statements_as_few(
+    services: Services, file: Path, name: str, count_statements: Callable[[], Any]
+) -> None:
+    counts = []
+    for size in (2, 900):
+        contacts = [{"email": f"p{number}@example.com", "first_name": "A"} for number in range(size)]
+        account = {"name": f"{name} {size}", "lists": [customers(contacts=contacts)]}
+        with count_statements() as counted:
+            load(services, file, account)
+        counts.append(counted.count)
+    assert counts[0] == counts[1]
+
+
+def test_more_contacts_than_one_round_takes(services: Services, file: Path, name: str) -> None:
+    contacts = [{"email": f"p{number}@example.com"} for number in range(2100)]
+    account = {"name": name, "lists": [customers(contacts=contacts)]}
+    assert load(services, file, account).accounts[0].created["contact"] == 2100
+    assert load(services, file, account).changes == 0
+    contacts[2050]["email"] = "P3@example.com"
+    said = r"lists\[0\]\.contacts\[2050\]\.email: contact \d+ of this list has it already\.$"
+    with pytest.raises(SeedError, match=said):
+        load(services, file, account)
+
+
+def test_double_opt_in_is_not_taken_back(services: Services, file: Path, name: str) -> None:
+    contact = {"email": "a@example.com", "double_opt_in": True}
+    account = {"name": name, "lists": [customers(contacts=[contact])]}
+    load(services, file, account)
+    contact["double_opt_in"] = False
+    with pytest.raises(SeedError, match=r"contacts\[0\]\.double_opt_in: double_opt_in cannot be set to false"):
+        load(services, file, account)
+
+
+def test_fields_with_reserved_keys_are_ignored(services: Services, file: Path, name: str) -> None:
+    fields = [FIELDS[0], {"name": "Limit", "type": "Number"}]
+    contacts = [{"email": "a@example.com", "limit": 5}]
+    load(services, file, {"name": name, "lists": [customers(fields=fields, contacts=contacts)]})
+    assert rows(services, Contact, name, "values") == [({},)]
+
+
+# --------------------------------------------------------------------------- unsubscribers, events, triggers
+
+
+def test_a_contact_with_an_unsubscribed_address_is_created_unsubscribed(
+    services: Services, file: Path, name: str
+) -> None:
+    account = {
+        "name": name,
+        "unsubscribers": [
+            {"email": "account@example.com"},
+            {"email": "LIST@example.com", "list": "Customers"},
+            {"email": "other@example.com", "list": "Others"},
+            {"mobile": "61411111111"},
+        ],
+        "lists": [
+            {"name": "Others", "fields": FIELDS[:1]},
+            customers(
+                contacts=[
+                    {"email": "Account@example.com"},
+                    {"email": "list@example.com"},
+                    {"email": "other@example.com", "mobile": "61411111111"},
+                ]
+            ),
+        ],
+    }
+    load(services, file, account)
+    assert rows(services, Contact, name, *FLAGS) == [
+        ("Account@example.com", False, True),
+        ("list@example.com", False, True),
+        ("other@example.com", True, False),
+    ]
+    assert load(services, file, account).changes == 0
+
+
+def test_contacts_that_exist_follow_new_unsubscribers(services: Services, file: Path, name: str) -> None:
+    lists = [customers(contacts=[{"email": "a@example.com"}, {"email": "b@example.com"}])]
+    load(services, file, {"name": name, "lists": lists, "webhooks": [HOOK]})
+    load(services, file, {"name": name, "lists": lists, "unsubscribers": [{"email": "A@example.com"}]})
+    assert rows(services, Contact, name, *FLAGS) == [("a@example.com", False, True), ("b@example.com", True, True)]
+    (first, _) = rows(services, Contact, name, "id")
+    assert events(services, name) == [("updated", first[0])]
+
+
+def test_a_file_that_wants_both_is_refused_only_for_that_list(services: Services, file: Path, name: str) -> None:
+    lists = [customers(contacts=[{"email": "a@example.com", "subscribed": {"email": True}}])]
+    others = {"name": "Others", "fields": FIELDS[:1]}
+    unsubscribers = [{"email": "a@example.com", "list": "Others"}]
+    load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
+    unsubscribers[0]["list"] = "Customers"
+    with pytest.raises(SeedError, match=r"lists\[0\]\.contacts\[0\]\.subscribed\.email: is true, but"):
+        load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
+
+
+def test_an_explicit_wish_takes_an_entry_off(services: Services, file: Path, name: str) -> None:
+    gone = [{"email": "a@example.com"}]
+    load(services, file, {"name": name, "lists": [customers()], "unsubscribers": gone})
+    contact = {"email": "a@example.com", "subscribed": {"email": True}}
+    load(services, file, {"name": name, "lists": [customers(contacts=[contact])]})
+    assert rows(services, Unsubscriber, name, "address") == []
+
+
+def test_events_and_triggers_tell_of_contacts_that_changed(services: Services, file: Path, name: str) -> None:
+    """Decisions 9: whatever caused the change; and an update that changes nothing makes no event."""
+    contacts = [{"email": "a@example.com", "first_name": "A"}, {"email": "b@example.com"}]
+    account = {"name": name, "lists": [customers(contacts=contacts)], "webhooks": [HOOK]}
+    load(services, file, account)
+    assert events(services, name) == []  # the webhook came after the contacts
+    contacts[0]["first_name"] = "Anna"
+    contacts.append({"email": "c@example.com"})
+    load(services, file, account)
+    first, second, third = (contact_id for (contact_id,) in rows(services, Contact, name, "id"))
+    assert events(services, name) == [("created", third), ("updated", first)]
+    assert rows(services, TriggerFiring, name, "action", "contact_id") == [
+        ("created", first),
+        ("created", second),
+        ("created", third),
+        ("updated", first),
+    ]
+
+
+def test_a_system_list_can_be_seeded(services: Services, file: Path, name: str) -> None:
+    contact = {"email": "a@example.com"}
+    account = {"name": name, "lists": [customers(system=True, contacts=[contact])]}
+    load(services, file, account)
+    contact["first_name"] = "A"
+    load(services, file, account)
+    assert rows(services, Contact, name, "values") == [({"first_name": "A"},)]
+
+
+def test_the_last_modified_time_moves_only_with_a_change(services: Services, file: Path, name: str) -> None:
+    account = {"name": name, "lists": [customers(contacts=[{"email": "a@example.com"}])]}
+    load(services, file, account)
+    old = this_second() - timedelta(days=1)
+    with services.database.write() as transaction:
+        transaction.execute(update(Contact).values(last_modified_time=old).where(owned(name)))
+    load(services, file, account)
+    assert rows(services, Contact, name, "last_modified_time") == [(old,)]
+
+
+def owned(name: str) -> Any:
+    """The contacts of the account."""
+    return Contact.account_id == select(Account.id).where(Account.name == name).scalar_subquery()
