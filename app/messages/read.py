@@ -98,7 +98,8 @@ def page_messages(session: Session, account_id: int, query: Query) -> Page:
     if "content" in query.expand:
         contents = _contents(session, account_id, [row.id for row in page.rows])
         for row, item in zip(page.rows, page.items, strict=True):
-            item["_embedded"] = {"content": contents[row.id]}
+            # A message that was deleted between the two statements has no content to show.
+            item["_embedded"] = {"content": contents[row.id]} if row.id in contents else {}
     return page
 
 
