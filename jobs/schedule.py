@@ -21,7 +21,7 @@ from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.services import Services
 from jobs.runtime import services
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("jobs.schedule")
 
 TICK = 0.5
 

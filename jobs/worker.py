@@ -35,7 +35,7 @@ from app.queueing import JOBS
 from app.services import Services, connect_redis
 from jobs.runtime import services
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("jobs.worker")
 
 WORKER_TTL = 45
 """RQ waits 15 seconds less than this for a job, and takes 10 seconds more than that of silence for a dead server."""
@@ -108,9 +108,14 @@ class Worker(SimpleWorker):
 
 
 def run(parts: Services, queues: Sequence[str]) -> None:
-    """Works until the process is asked to end."""
+    """Works until the process is asked to end.
+
+    It begins with a look at its tables: it may be there in place of one that died, whose work is claimed and not due.
+    """
     stop = Stop(parts.stopping)
     stop.catch_signals()
+    for name in queues:
+        parts.wake_ups.wake(name)
     connection = connect_redis(parts.settings.redis_url)
     pause = 0.1
     while not stop.requested:
@@ -143,8 +148,12 @@ def main(arguments: Sequence[str]) -> None:
     if unknown:
         raise SystemExit(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}")
     parts = services()
-    logger.info("worker started", extra={"queues": list(arguments) or list(JOBS)})
-    run(parts, list(arguments) or list(JOBS))
+    queues = list(arguments) or list(JOBS)
+    logger.info("worker started", extra={"queues": queues})
+    for queue in queues:
+        # A first look: no sweep sees what a killed predecessor held before its lease has run out.
+        parts.wake_ups.wake(queue)
+    run(parts, queues)
     parts.database.close()
     logger.info("worker stopped")
 

@@ -1,0 +1,198 @@
+"""`make run` as a user starts it: a process group with its own data folder and port, watched from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import requests
+import yaml
+
+from app.settings import Settings
+from tests.support.servers import wait_until
+
+ROOT = Path(__file__).parents[2]
+SURROUNDINGS = {
+    *(one.metadata["variable"] for one in fields(Settings)),
+    "MAKEFLAGS",
+    "MFLAGS",
+    "MAKELEVEL",
+    "RECEIVER_PORT",
+    "PROMETHEUS_MULTIPROC_DIR",
+}
+TOKEN = "tms_the-only-key-of-the-end-to-end-tests-0123456789"
+
+SEED: dict[str, Any] = {
+    "accounts": [
+        {
+            "name": "Acme",
+            "owner_email": "owner@acme.example",
+            "owner_confirmed": True,
+            "keys": [{"name": "backend", "access_level": "standard", "token": TOKEN}],
+            "domains": ["acme.example"],
+            "lists": [{"name": "Customers", "fields": [{"name": "Email", "type": "Email"}]}],
+        }
+    ]
+}
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Launched:
+    """One service. Keyword arguments are settings; without `SEED` it gets a small one, with an empty one the demo."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.log = folder / "log"
+        self.mark = uuid.uuid4().hex
+        seed = folder / "seed.yaml"
+        seed.write_text(yaml.safe_dump(SEED))
+        clean = {name: value for name, value in os.environ.items() if name not in SURROUNDINGS}
+        defaults = {
+            "DATA_DIR": str(self.data),
+            "PORT": str(free_port()),
+            "SEED": str(seed),
+            "LOG_FORMAT": "json",
+            "E2E_MARK": self.mark,
+        }
+        self.environment = {**clean, **defaults, **settings}
+        self.port = int(self.environment["PORT"])
+        self.base = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """`make` itself."""
+        assert self._process is not None
+        return self._process
+
+    def begin(self) -> None:
+        """Starts it and does not wait."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["make", "run"],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start(self) -> float:
+        """Starts it and waits until it is ready; the seconds that took."""
+        began = time.monotonic()
+        self.begin()
+        wait_until(lambda: self.process.poll() is not None or self.is_ready(), "the service is ready", 60)
+        assert self.process.poll() is None, self.said()
+        return time.monotonic() - began
+
+    def is_ready(self) -> bool:
+        """Whether /readyz answers 200."""
+        try:
+            return requests.get(f"{self.base}/readyz", timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def refused(self) -> str:
+        """Starts it, expects it to end by itself and badly, and returns what it said."""
+        self.begin()
+        assert self.process.wait(30) != 0
+        wait_until(lambda: not self.pids(), "nothing is left")
+        return self.said()
+
+    def said(self) -> str:
+        """All that it printed."""
+        return self.log.read_text("utf-8", "replace")
+
+    def pids(self, command: str = "") -> list[int]:
+        """Its processes; those whose command line matches the pattern."""
+        return [
+            number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_ours(number, command)
+        ]
+
+    def _is_ours(self, number: int, command: str) -> bool:
+        try:
+            marked = self.mark.encode() in Path(f"/proc/{number}/environ").read_bytes()
+            line = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            return False
+        # Redis writes its title over its environment; the title names its socket.
+        return (marked or str(self.data) in line) and bool(line) and re.search(command, line) is not None
+
+    def only_pid(self, command: str) -> int:
+        """The one process with such a command line."""
+        wait_until(lambda: len(self.pids(command)) == 1, f"there is one process of {command}")
+        return self.pids(command)[0]
+
+    def stop(self, *numbers: signal.Signals) -> float:
+        """Signals to the whole process group, as a terminal sends them; the seconds until nothing is left."""
+        began = time.monotonic()
+        for number in numbers or (signal.SIGTERM,):
+            os.killpg(self.process.pid, number)
+        self.process.wait(20)
+        wait_until(lambda: not self.pids(), "all processes are gone")
+        return time.monotonic() - began
+
+    def clear(self) -> None:
+        """Leaves nothing behind, however the test has ended."""
+        if self._process is not None:
+            for number in self.pids():
+                try:
+                    os.kill(number, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            self._process.wait(10)
+
+    # ------------------------------------------------------------------------------------------ using it
+
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
+        """A successful GET with the key of the seed."""
+        response = requests.get(self.base + path, params=params, headers=self._headers(), timeout=10)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    def send(self, addresses: list[str], **changes: Any) -> list[str]:
+        """An accepted send to the addresses; its uuids."""
+        (customers,) = self.get("/v1/lists", name="Customers")["_embedded"]["lists"]
+        body = {
+            "type": "email",
+            "list_id": customers["id"],
+            "group_name": "Tests",
+            "subject": "A subject",
+            "from_name": "Acme",
+            "from_address": "hello@acme.example",
+            "body_text": "A body",
+            "recipients": [{"email": address} for address in addresses],
+            **changes,
+        }
+        response = requests.post(f"{self.base}/v1/transactional-sends", json=body, headers=self._headers(), timeout=10)
+        assert response.status_code == 202, response.text
+        return [recipient["uuid"] for recipient in response.json()["_embedded"]["recipients"]]
+
+    def group(self) -> dict[str, Any]:
+        """The report of what `send` has sent."""
+        (found,) = self.get("/v1/transactional-groups", name="Tests")["_embedded"]["transactional-groups"]
+        return dict(found)
+
+    def mails(self) -> int:
+        """Files in the outbox."""
+        return len(list((self.data / "mail").glob("*.eml")))
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {TOKEN}"}

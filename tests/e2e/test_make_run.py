@@ -1,0 +1,243 @@
+"""`make run` from outside: one command, one screen, nothing lost, nothing left behind (contract: Two commands)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+import requests
+import yaml
+from redis import Redis
+
+from tests.e2e.launched import SEED, Launched, free_port
+from tests.e2e.sink import mail_sink
+from tests.support.servers import redis_server, scratch_database, short_folder, wait_until
+
+Launch = Callable[..., Launched]
+
+
+@pytest.fixture
+def launch() -> Iterator[Launch]:
+    """Makes services, and clears away what is left of them."""
+    made: list[Launched] = []
+    with short_folder() as folder:
+
+        def make(name: str = "service", **settings: str) -> Launched:
+            (folder / name).mkdir()
+            made.append(Launched(folder / name, **settings))
+            return made[-1]
+
+        yield make
+        for service in made:
+            service.clear()
+
+
+def addresses(count: int) -> list[str]:
+    return [f"person{number}@example.com" for number in range(count)]
+
+
+# ---------------------------------------------------------------------------------------------- start
+
+
+def test_the_curl_line_of_the_screen_sends_a_message(launch: Launch) -> None:
+    """The newcomer's way: start, copy the line, find the mail where the screen says, see the event."""
+    service = launch(SEED="", WEBHOOK_SPACING="1")
+    service.start()
+    wait_until(lambda: "curl " in service.said(), "the screen is printed")
+    screen = service.said()
+    assert f"API           {service.base}/v1/" in screen
+    (folder,) = re.findall(r"Mail goes to  (.+)", screen)
+    assert folder == str(service.data / "mail")
+    (line,) = re.findall(r"^  curl (.+?[^\\])$", screen, re.MULTILINE | re.DOTALL)
+    url, _, authorization, _, content_type, _, body = shlex.split(line.replace("\\\n", ""))
+    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
+    response = requests.post(url, data=body.encode(), headers=headers, timeout=10)
+    assert response.status_code == 202, response.text
+    wait_until(lambda: service.mails() == 1, "the mail is there")
+    wait_until(lambda: re.search(r"verified .*sent", service.said()) is not None, "the event is printed", 30)
+
+
+def test_a_second_start_is_quick_and_finds_everything(launch: Launch) -> None:
+    """Contract: less than 5 seconds to the first answered request; the stop lost nothing."""
+    service = launch()
+    service.start()
+    service.send(addresses(3))
+    wait_until(lambda: service.mails() == 3, "the mails are there")
+    assert service.stop() < 10
+    assert service.start() < 5
+    assert (service.group()["sent"], service.group()["delivered"]) == (3, 3)
+    assert service.get("/v1/lists")["size"] == 1
+
+
+def test_what_is_accepted_just_before_a_stop_is_sent_after_the_next_start(launch: Launch) -> None:
+    with mail_sink(port := free_port(), seconds=0.2) as sink:
+        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
+        service.start()
+        service.send(addresses(30))
+        wait_until(lambda: len(sink.accepted) > 2, "sending has begun")
+        assert service.stop() < 10
+        assert 2 < len(sink.accepted) < 30
+        service.start()
+        wait_until(lambda: len(sink.accepted) == 30, "all is sent")
+        wait_until(lambda: service.group()["delivered"] == 30, "all is counted")
+        assert set(sink.accepted.values()) == {1}
+
+
+def test_over_postgresql_and_a_redis_of_somebody_else(launch: Launch, postgres: str) -> None:
+    with scratch_database(postgres) as database, redis_server() as redis:
+        service = launch(DATABASE_URL=database.replace("+psycopg", ""), REDIS_URL=redis)
+        service.start()
+        service.send(addresses(2))
+        wait_until(lambda: service.mails() == 2, "the mails are there")
+        assert not (service.data / "tms.sqlite3").exists()
+        assert service.pids("redis-server") == []
+        service.stop()
+
+
+def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
+    one, two = launch("one"), launch("two")
+    one.start()
+    two.start()
+    one.send(addresses(1))
+    wait_until(lambda: one.mails() == 1, "the mail is there")
+    assert two.mails() == 0
+    assert two.get("/v1/transactional-groups")["size"] == 0
+    assert one.stop() < 10
+    assert two.is_ready()
+    assert two.stop() < 10
+
+
+# ---------------------------------------------------------------------------------------------- refusals
+
+
+def one_line(said: str) -> str:
+    """What the launcher said; make adds a line of its own."""
+    (line,) = [line for line in said.splitlines() if not line.startswith("make: ")]
+    return line
+
+
+def test_a_taken_port_is_said_in_one_line(launch: Launch) -> None:
+    service = launch()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", service.port))
+        listener.listen()
+        assert one_line(service.refused()) == (
+            f"cannot start: port {service.port} on 127.0.0.1 is taken: stop what listens there, or set PORT"
+        )
+
+
+def test_a_second_service_in_a_data_folder_is_refused(launch: Launch) -> None:
+    first = launch("first")
+    first.start()
+    second = launch("second", DATA_DIR=str(first.data))
+    assert "the service already runs in DATA_DIR=" in one_line(second.refused())
+    assert first.is_ready()
+
+
+def test_a_wrong_setting_is_said_in_one_line(launch: Launch) -> None:
+    said = one_line(launch(RATE_LIMIT="many").refused())
+    assert said == "cannot start: RATE_LIMIT=many: must be N/second, N/minute, N/hour or off"
+
+
+def test_a_wrong_seed_starts_nothing_and_can_be_mended(launch: Launch) -> None:
+    """A first start that was cut off is still a first start."""
+    service = launch()
+    seed = service.folder / "seed.yaml"
+    seed.write_text(seed.read_text().replace("type: Email", "type: Emial"))
+    assert "accounts[0].lists[0].fields[0].type" in one_line(service.refused())
+    seed.write_text(yaml.safe_dump(SEED))
+    service.start()
+    assert service.get("/v1/lists")["size"] == 1
+
+
+# ---------------------------------------------------------------------------------------------- stop
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)],
+    ids=["ctrl-c", "sigterm twice", "both"],
+)
+def test_signals_to_the_process_group_end_everything(launch: Launch, signals: tuple[signal.Signals, ...]) -> None:
+    service = launch()
+    service.start()
+    assert service.stop(*signals) < 10
+
+
+def test_a_signal_to_make_alone_ends_everything(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    service.process.terminate()
+    service.process.wait(10)
+    wait_until(lambda: not service.pids(), "nothing is left", 10)
+
+
+def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
+    service = launch()
+    service.begin()
+    service.only_pid("app.launcher")
+    wait_until(lambda: service.pids("redis-server") != [], "the start has begun")
+    assert service.stop() < 10
+
+
+def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    os.kill(service.only_pid("app.launcher"), signal.SIGKILL)
+    assert service.process.wait(10) != 0
+    wait_until(lambda: not service.pids(), "nothing is left", 15)
+    service.start()
+
+
+def test_the_service_ends_with_its_api_server(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    os.kill(min(service.pids("gunicorn")), signal.SIGKILL)
+    assert service.process.wait(15) != 0
+    wait_until(lambda: not service.pids(), "nothing is left")
+
+
+# ---------------------------------------------------------------------------------------------- trouble
+
+
+def test_a_killed_sender_loses_nothing_and_doubles_at_most_what_was_in_flight(launch: Launch) -> None:
+    """Design 2: at most the one message in flight per connection."""
+    with mail_sink(port := free_port(), seconds=0.05) as sink:
+        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
+        service.start()
+        service.send(addresses(60))
+        for enough in (5, 20, 35):
+            wait_until(lambda enough=enough: len(sink.accepted) > enough, "sending goes on", 90)
+            os.kill(service.only_pid("jobs.worker sends"), signal.SIGKILL)
+        wait_until(lambda: len(sink.accepted) == 60, "all is sent", 90)
+        wait_until(lambda: service.group()["delivered"] == 60, "all is counted")
+        assert sum(sink.accepted.values()) <= 60 + 3 * 2
+
+
+def test_an_emptied_redis_costs_nothing(launch: Launch) -> None:
+    with mail_sink(port := free_port(), seconds=0.05) as sink:
+        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="1")
+        service.start()
+        service.send(addresses(40))
+        with Redis(unix_socket_path=str(service.data / "redis.sock")) as redis:
+            wait_until(lambda: len(sink.accepted) > 5, "sending has begun")
+            redis.flushall()
+        service.send(["late@example.com"])
+        wait_until(lambda: len(sink.accepted) == 41, "all is sent")
+        assert set(sink.accepted.values()) == {1}
+
+
+def test_a_killed_redis_comes_back_and_costs_nothing(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    os.kill(service.only_pid("redis-server"), signal.SIGKILL)
+    service.send(addresses(3))
+    wait_until(lambda: service.mails() == 3, "the mails are there", 30)
+    wait_until(service.is_ready, "the service is ready again", 30)
+    assert service.stop() < 10
