@@ -26,7 +26,7 @@ def find_recipient(session: Session, uuid: str) -> Recipient:
     """The recipient with that uuid, of whatever account. Raises `ServiceError` (`invalid_id`)."""
     found = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).first()
     if found is None:
-        raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient {uuid!r}")
+        raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
     return found
 
 

@@ -1,0 +1,132 @@
+"""`flask sends`, `groups` and `automations`: what has happened, and another try."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from app.clock import now, this_second
+from app.db.models import BlockedAddress, Group, RecipientStep
+from tests.cli.conftest import Cli
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account."""
+    return Rows(tenant.services, tenant.id)
+
+
+def ended(rows: Rows, state: str, reason: str | None, **counters: int) -> tuple[int, str]:
+    """A recipient in its last state, and the group's counters; its id and uuid."""
+    (recipient_id,) = rows.add_send(["Ann@example.com"])
+    rows.change([recipient_id], state=state, reason=reason, sent_time=this_second(), attempts=2)
+    with rows.services.database.write() as transaction:
+        group_id = rows.recipient(recipient_id).group_id
+        transaction.execute(update(Group).where(Group.id == group_id).values(sent=1, **counters))
+    return recipient_id, rows.recipient(recipient_id).uuid
+
+
+def test_recipients_are_listed_the_newest_first(cli: Cli, rows: Rows) -> None:
+    first = rows.add_send(["a@example.com", "b@example.com"])
+    second = rows.add_send(["61411111111"], type="sms")
+    rows.change(first[:1], state="bounced", reason="no mailbox")
+    listed = cli.json("sends", "list")
+    assert [one["uuid"] for one in listed] == [rows.recipient(one).uuid for one in (*second, *reversed(first))]
+    assert (listed[0]["type"], listed[0]["mobile"], listed[0]["state"]) == ("sms", "61411111111", "queued")
+    assert [one["email"] for one in cli.json("sends", "list", "--state", "bounced")] == ["a@example.com"]
+    name = rows.group_of(second[0]).name
+    assert [one["mobile"] for one in cli.json("sends", "list", "--group", name)] == ["61411111111"]
+    assert len(cli.json("sends", "list", "--limit", "2")) == 2
+    assert cli.refused("sends", "list", "--group", "none") == "the account has no group 'none'"
+
+
+def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    (recipient_id,) = rows.add_send(["ann@example.com"])
+    for step, detail in (("deferred", "451 4.7.1 later"), ("sent", None)):
+        tenant.add(RecipientStep, recipient_id=recipient_id, time=now(), step=step, detail=detail)
+    uuid = rows.recipient(recipient_id).uuid
+    shown = bare.json("sends", "show", uuid)
+    assert (shown["uuid"], shown["email"], shown["state"]) == (uuid, "ann@example.com", "queued")
+    assert [(one["step"], one["detail"]) for one in shown["timeline"]] == [
+        ("deferred", "451 4.7.1 later"),
+        ("sent", None),
+    ]
+    assert "deferred  451 4.7.1 later" in bare.text("sends", "show", uuid)
+    assert bare.refused("sends", "show", "nothing") == "there is no recipient with the uuid 'nothing'"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "counter"),
+    [
+        ("bounced", "550 5.1.1 no such user", "bounced"),
+        ("failed", "unsubscribed", "failed_contacts"),
+        ("failed", "rejected", "failed_contacts"),
+    ],
+)
+def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, reason: str, counter: str) -> None:
+    recipient_id, uuid = ended(rows, state, reason, **{counter: 1})
+    before = now()
+    assert bare.json("sends", "retry", uuid)["state"] == "queued"
+    recipient = rows.recipient(recipient_id)
+    assert (recipient.state, recipient.reason, recipient.sent_time) == ("queued", None, None)
+    assert before <= recipient.due_time <= now()
+    assert recipient.attempts == 2
+    group = rows.group_of(recipient_id)
+    assert (group.sent, group.bounced, group.failed_contacts) == (1, 0, 0)
+    assert rows.steps(recipient_id) == [("requeued", f"was {state}: {reason}")]
+    assert bare.refused("sends", "retry", uuid) == "uuid: is queued; only a bounced or failed recipient can be retried"
+
+
+@pytest.mark.parametrize("state", ["queued", "sending", "sent", "delivered"])
+def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
+    recipient_id, uuid = ended(rows, state, None)
+    said = f"uuid: is {state}; only a bounced or failed recipient can be retried"
+    assert bare.refused("sends", "retry", uuid) == said
+    assert rows.recipient(recipient_id).state == state
+
+
+@pytest.mark.parametrize("reason", ["invalid_contact_id", "contact_deleted"])
+def test_a_retry_that_cannot_help_is_refused(bare: Cli, rows: Rows, reason: str) -> None:
+    _, uuid = ended(rows, "failed", reason, failed_contacts=1)
+    assert bare.refused("sends", "retry", uuid) == f"uuid: failed with {reason}; a retry cannot help"
+
+
+def test_a_blocked_address_has_to_be_unblocked_first(bare: Cli, cli: Cli, tenant: Tenant, rows: Rows) -> None:
+    _, uuid = ended(rows, "bounced", "no mailbox", bounced=1)
+    tenant.add(
+        BlockedAddress, kind="email", address="ann@example.com", reason="permanent bounce", creation_time=this_second()
+    )
+    assert bare.refused("sends", "retry", uuid) == "uuid: ann@example.com is blocked; unblock it first"
+    cli.text("suppressions", "unblock", "ann@example.com")
+    assert bare.json("sends", "retry", uuid)["state"] == "queued"
+
+
+def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
+    recipient_id, _ = ended(rows, "delivered", None, delivered=1, opened=1)
+    group = rows.group_of(recipient_id)
+    shown = cli.json("groups", "show", group.name)
+    counters = {name: value for name, value in shown.items() if isinstance(value, int) and name != "id"}
+    assert counters == {
+        **{"sent": 1, "failed_contacts": 0, "bounced": 0, "delivered": 1},
+        **{"opened": 1, "clicked": 0, "unsubscribed": 0},
+    }
+    other = rows.add_group("sms")
+    assert [one["id"] for one in cli.json("groups", "list")] == [other, group.id]
+    assert cli.json("groups", "list")[1] == shown
+    assert cli.json("groups", "show", str(group.id)) == shown
+    assert cli.refused("groups", "show", "none") == "the account has no group 'none'"
+
+
+def test_firings_are_shown_under_both_names(cli: Cli, tenant: Tenant, customers: int) -> None:
+    contact: dict[str, Any] = tenant.new_contact(customers, email="ann@example.com")
+    tenant.api.patch(f"/v1/lists/{customers}/contacts/{contact['id']}", {"first_name": "Ann"})
+    shown = cli.json("automations", "firings")
+    assert [(one["contact_id"], one["standard_trigger"], one["advanced_trigger"]) for one in shown] == [
+        (contact["id"], "When a Contact is updated from the REST API", "REST API Contact Updated"),
+        (contact["id"], "When a Contact is created from the REST API", "REST API Contact Created"),
+    ]
+    assert len(cli.json("automations", "firings", "--limit", "1")) == 1
