@@ -1,0 +1,218 @@
+"""Transactional groups (specification: Transactional groups)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from app.db.bulk import draw_ids, insert_rows
+from app.db.models import Group
+from tests.support.client import Client, bad_query, ids, items, not_found
+from tests.support.filters import (
+    WRONG,
+    WRONG_CHOICES,
+    WRONG_INTEGERS,
+    WRONG_TIMES,
+    Collection,
+    choice_cases,
+    integer_cases,
+    moment,
+    text_cases,
+    time_cases,
+)
+from tests.support.tenants import Tenant, new_tenant, unique
+
+PATH = "/v1/transactional-groups"
+NAME = "transactional-groups"
+COUNTERS = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+FIELDS = ("id", "type", "name", "creation_time", "last_sent_time", *COUNTERS)
+
+NAMES: dict[str, str | None] = {"a": "Invoices", "b": "invoices", "c": "Codes, sms", "d": "Ürlaub"}
+TYPES = {"a": "email", "b": "email", "c": "sms", "d": "email"}
+TIMES = {
+    "creation_time": {letter: moment(f"2026-01-0{day}") for letter, day in zip("abcd", (1, 2, 3, 4), strict=True)},
+    "last_sent_time": {letter: moment(f"2026-02-0{day}") for letter, day in zip("abcd", (4, 3, 2, 1), strict=True)},
+}
+COUNTS: dict[str, dict[str, int | None]] = {
+    name: {"a": 0, "b": place + 1, "c": place + 10, "d": 2**31 - 1 - place} for place, name in enumerate(COUNTERS)
+}
+
+
+def add_group(tenant: Tenant, **values: Any) -> int:
+    """A group with all counters at zero."""
+    defaults = {
+        "type": "email",
+        "name": unique("group"),
+        "creation_time": moment("2026-01-01"),
+        "last_sent_time": moment("2026-01-01"),
+        **dict.fromkeys(COUNTERS, 0),
+    }
+    return tenant.add(Group, **{**defaults, **values})
+
+
+@pytest.fixture(scope="module")
+def reports(app: Flask) -> tuple[Tenant, dict[str, int]]:
+    """An account with four groups, and their ids by letter."""
+    tenant = new_tenant(app)
+    made = {}
+    for letter in "abcd":
+        counts = {name: values[letter] for name, values in COUNTS.items()}
+        times = {name: values[letter] for name, values in TIMES.items()}
+        made[letter] = add_group(tenant, name=NAMES[letter], type=TYPES[letter], **counts, **times)
+    return tenant, made
+
+
+@pytest.fixture(scope="module")
+def letters(reports: tuple[Tenant, dict[str, int]]) -> Callable[..., set[str]]:
+    """The letters of the groups that a query finds."""
+    tenant, made = reports
+    names = {made_id: letter for letter, made_id in made.items()}
+    collection = Collection(tenant.api, PATH, NAME, "id")
+    return lambda *pairs: {names[found] for found in collection.found(pairs)}
+
+
+def test_a_group_has_every_property_and_link(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, made = reports
+    body = tenant.api.get(f"{PATH}/{made['c']}").get_json()
+    assert list(body) == [*FIELDS, "_links"]
+    assert body == {
+        "id": made["c"],
+        "type": "sms",
+        "name": "Codes, sms",
+        "creation_time": "2026-01-03T00:00:00Z",
+        "last_sent_time": "2026-02-02T00:00:00Z",
+        **{name: values["c"] for name, values in COUNTS.items()},
+        "_links": {"self": {"href": f"{PATH}/{made['c']}"}},
+    }
+
+
+def test_the_collection_shows_what_the_instance_shows(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, made = reports
+    body = tenant.api.get(PATH).get_json()
+    assert (body["offset"], body["limit"], body["size"]) == (0, 100, 4)
+    assert list(body["_embedded"]) == [NAME]
+    assert {item["id"]: item for item in body["_embedded"][NAME]} == {
+        one: tenant.api.get(f"{PATH}/{one}").get_json() for one in made.values()
+    }
+
+
+def test_the_newest_comes_first_and_of_one_moment_the_greatest_id(tenant: Tenant) -> None:
+    early, late = moment("2026-01-01"), moment("2026-01-02")
+    made = [add_group(tenant, creation_time=time) for time in (late, early, late, early)]
+    assert ids(tenant.api.get(PATH), NAME) == [made[2], made[0], made[3], made[1]]
+    assert ids(tenant.api.get(PATH, {"limit": 1, "offset": 1}), NAME) == [made[0]]
+
+
+def test_a_report_key_is_enough(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, made = reports
+    client = tenant.client("report")
+    assert client.get(PATH).status_code == 200
+    assert client.get(f"{PATH}/{made['a']}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        *choice_cases("type", TYPES),
+        *text_cases("name", NAMES),
+        *[case for name, times in TIMES.items() for case in time_cases(name, dict(times))],
+        *[case for name, counts in COUNTS.items() for case in integer_cases(name, counts)],
+    ],
+)
+def test_filters(letters: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
+    assert letters((key, value)) == expected
+
+
+def test_the_filter_id(letters: Callable[..., set[str]], reports: tuple[Tenant, dict[str, int]]) -> None:
+    for key, value, expected in integer_cases("id", dict(reports[1])):
+        assert letters((key, value)) == expected, (key, value)
+
+
+def test_the_type_may_be_left_out(letters: Callable[..., set[str]]) -> None:
+    assert letters() == set("abcd")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "code"),
+    [
+        *[("type", *case) for case in (*WRONG, *WRONG_CHOICES)],
+        *[(name, *case) for name in ("id", *COUNTERS) for case in (*WRONG, *WRONG_INTEGERS)],
+        *[(name, *case) for name in TIMES for case in (*WRONG, *WRONG_TIMES)],
+    ],
+)
+def test_wrong_filters(api: Client, name: str, key: str, value: str, code: str) -> None:
+    bad_query(api.get(PATH, {key.format(name): value}), code, field=name)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("list_id", "1", "parameter_not_supported"),
+        ("expand", "messages", "invalid_query_syntax"),
+        ("fields", "nonsense", "invalid_query_syntax"),
+        ("q", "x", "text_search_not_supported"),
+        ("order_by", "name", "invalid_order_by"),
+    ],
+)
+def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
+    bad_query(api.get(PATH, {key: value}), code, field=key)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_field_can_be_asked_for_alone(reports: tuple[Tenant, dict[str, int]], name: str) -> None:
+    tenant, made = reports
+    whole = tenant.api.get(f"{PATH}/{made['a']}").get_json()
+    expected = {name: whole[name], "_links": whole["_links"]}
+    assert tenant.api.get(f"{PATH}/{made['a']}", {"fields": name}).get_json() == expected
+    assert items(tenant.api.get(PATH, {"fields": name, "id": made["a"]}), NAME) == [expected]
+
+
+def test_a_zone_shifts_both_times(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, made = reports
+    group = tenant.api.get(f"{PATH}/{made['a']}", {"_tz": "Asia/Kolkata"}).get_json()
+    assert (group["creation_time"], group["last_sent_time"]) == ("2026-01-01T05:30:00+0530", "2026-02-04T05:30:00+0530")
+
+
+def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
+    group = add_group(tenant, name="Private")
+    assert items(other.api.get(PATH), NAME) == []
+    assert other.api.get(PATH, {"limit": 0, "name": "Private"}).get_json()["size"] == 0
+    not_found(other.api.get(f"{PATH}/{group}"))
+
+
+def test_two_accounts_may_have_groups_of_one_name(tenant: Tenant, other: Tenant) -> None:
+    add_group(tenant, name="Same")
+    add_group(other, name="Same")
+    for account in (tenant, other):
+        assert len(ids(account.api.get(PATH, {"name": "Same"}), NAME)) == 1
+
+
+@pytest.mark.parametrize("query", [{}, {"type": "email"}, {"limit": 0}])
+def test_a_page_of_1000_takes_as_many_statements_as_one_of_1(
+    tenant: Tenant, other: Tenant, count_statements: Callable[[], Any], query: dict[str, Any]
+) -> None:
+    counts = []
+    time = moment("2026-01-01")
+    for account, number in ((tenant, 1), (other, 1000)):
+        with account.services.database.write() as transaction:
+            rows = [
+                {
+                    "id": new_id,
+                    "account_id": account.id,
+                    "type": "email",
+                    "name": f"group {new_id}",
+                    "creation_time": time,
+                    "last_sent_time": time,
+                    **dict.fromkeys(COUNTERS, 0),
+                }
+                for new_id in draw_ids(transaction, Group, number)
+            ]
+            insert_rows(transaction, Group, rows)
+        with count_statements() as counted:
+            body = account.api.get(PATH, {"limit": 1000, **query}).get_json()
+        assert body["size"] == number
+        counts.append(counted.count)
+    assert counts[0] == counts[1]
