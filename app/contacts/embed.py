@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Row, func, literal, select, tuple_
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session, aliased
 
 from app.contacts.read import contact_shape
 from app.db.models import Contact, List
-from app.db.types import UtcDateTime
+from app.db.served import among
 from app.lists.fields import ListSpec
 from app.lists.paths import contacts_path
 from app.query.compile import cut
 from app.query.conditions import Query
 from app.query.links import envelope
 from app.query.reader import Shape, columns, renderer
-
-BEFORE_ALL = literal(datetime(1970, 1, 1, tzinfo=UTC), UtcDateTime())
 
 
 def contacts_of_lists(session: Session, lists: Collection[ListSpec], zone: ZoneInfo | None) -> dict[int, Any]:
@@ -34,31 +31,21 @@ def contacts_of_lists(session: Session, lists: Collection[ListSpec], zone: ZoneI
 
 
 def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collection[Row[Any]]:
-    """The newest contacts of each list, up to the page's limit and one more.
-
-    Where a list has more than that, the last of them is its edge: the index that serves the page of one list finds
-    the edge and then the contacts from there on, so that the size of a list does not matter.
-    """
+    """The newest contacts of each list, up to the page's limit and one more, by the index that serves one list."""
     # Shapes differ in their list fields alone, which all come from the last column: the widest serves every list.
     widest = max(shapes.values(), key=lambda shape: len(shape.properties))
-    inner, edge = aliased(Contact), aliased(Contact)
-    edge_id = (
+    inner = aliased(Contact)
+    newest = (
         select(inner.id)
         .where(inner.list_id == List.id)
         .order_by(inner.creation_time.desc(), inner.id.desc())
-        .offset(query.limit)
-        .limit(1)
-        .scalar_subquery()
+        .limit(query.limit + 1)
+        .correlate(List)
     )
-    edges = select(List.id.label("list_id"), edge_id.label("contact_id")).where(List.id.in_(shapes)).cte("edges")
     statement = (
         columns(widest, query)
-        .join(edges, edges.c.list_id == Contact.list_id)
-        .outerjoin(edge, edge.id == edges.c.contact_id)
-        .where(
-            tuple_(Contact.creation_time, Contact.id)
-            >= tuple_(func.coalesce(edge.creation_time, BEFORE_ALL), func.coalesce(edge.id, 0))
-        )
+        .join(List, among(session, Contact.id, newest))
+        .where(List.id.in_(shapes))
         .order_by(*widest.order_by)
     )
     return session.execute(statement).all()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,8 +12,8 @@ from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
 from sqlalchemy.orm import Session
 
 from app.contacts.subscriptions import KEYS, KINDS, Kind
-from app.db.json_index import contains
 from app.db.models import BlockedAddress, Contact
+from app.db.served import contains
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
@@ -105,8 +106,9 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
 
 def page_contacts(session: Session, lst: ListSpec, query: Query) -> Page:
     """A page of the list's contacts, in one statement."""
-    found = [condition for one in query.conditions for condition in _indexed(session, lst, one)]
-    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *found)
+    served, others = _served(session, lst, query.conditions)
+    query = replace(query, conditions=others)
+    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *served)
 
 
 def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
@@ -145,13 +147,30 @@ def _compared(field: FieldSpec) -> ColumnElement[Any]:
     return found
 
 
-def _indexed(session: Session, lst: ListSpec, condition: Condition) -> list[ColumnElement[bool]]:
-    """For a list field that must equal one value: a condition that finds it by index, where there is such an index."""
-    name = condition.filter.name
-    if condition.op != "eq" or name in ATTRIBUTES or len(condition.alternatives) != 1:
-        return []
+def _served(
+    session: Session, lst: ListSpec, conditions: Sequence[Condition]
+) -> tuple[list[ColumnElement[bool]], tuple[Condition, ...]]:
+    """Conditions that an index on all list field values serves, where there is one, and those that are left."""
+    served: list[ColumnElement[bool]] = []
+    others: list[Condition] = []
+    for one in conditions:
+        value = _exact_value(lst, one)
+        found = None if value is None else contains(session, Contact.values, {one.filter.name: value})
+        if found is None:
+            others.append(one)
+        else:
+            served.append(found)
+    return served, tuple(others)
+
+
+def _exact_value(lst: ListSpec, condition: Condition) -> str | float | None:
+    """What a list field must equal; None where the condition is not of that sort."""
+    if condition.op != "eq" or len(condition.alternatives) != 1:
+        return None
+    if all(field.key != condition.filter.name for field in lst.value_fields):
+        return None
     (alternative,) = condition.alternatives
     value = alternative.value if isinstance(alternative, Equals) else None
-    is_exact = isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS)
-    is_field = any(field.key == name for field in lst.value_fields)
-    return contains(session, Contact.values, {name: value}) if is_exact and is_field else []
+    if isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS):
+        return value
+    return None
