@@ -26,7 +26,7 @@ def among(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool
 
 
 def contains(session: Session, column: Any, part: Mapping[str, Any]) -> ColumnElement[bool] | None:
-    """The JSON object has these members, as PostgreSQL's GIN index finds it; None on SQLite, which has no such index."""
+    """The JSON object has these members, as PostgreSQL's GIN index finds it; None on SQLite, which has none."""
     if not is_postgresql(session):
         return None
     return type_coerce(column, JSONB).contains(literal(dict(part), JSONB))
