@@ -1,5 +1,12 @@
 """The WSGI application, for gunicorn and for `flask --app wsgi`."""
 
-from app import create_app
+import sys
 
-application = create_app()
+from app import create_app
+from app.settings import SettingsError
+
+try:
+    application = create_app()
+except SettingsError as error:
+    print(f"Error: {error}", file=sys.stderr)  # one clear line, as for every wrong value (contract: Command line)
+    sys.exit(2)

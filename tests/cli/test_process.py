@@ -1,0 +1,42 @@
+"""Commands in a process of their own, as they are typed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.servers import short_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+def flask(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`flask --app wsgi …` with a data folder of its own and no Redis."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "wsgi", *arguments],
+        cwd=ROOT,
+        env={**kept, "DATA_DIR": str(folder), "LOG_FORMAT": "json", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_commands_find_the_database_from_the_data_folder_alone() -> None:
+    with short_folder() as folder:
+        assert flask(folder, "db", "upgrade").returncode == 0
+        assert flask(folder, "accounts", "create", "Acme").returncode == 0
+        done = flask(folder, "keys", "create", "backend", "--level", "report")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "token:        tms_" in done.stdout
+
+
+def test_a_wrong_setting_is_one_line_and_exit_2() -> None:
+    with short_folder() as folder:
+        done = flask(folder, "accounts", "list", RATE_LIMIT="maybe")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: RATE_LIMIT=maybe: must be N/second, N/minute, N/hour or off\n"
