@@ -1,0 +1,1 @@
+"""Engines, transactions and the tables of both databases."""

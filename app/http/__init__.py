@@ -1,0 +1,1 @@
+"""The door for requests: guards, parsing, rendering, and the wiring of blueprints."""

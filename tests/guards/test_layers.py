@@ -1,0 +1,137 @@
+"""Who may import what (design: 1, import rules), read from the imports themselves."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+import pytest
+
+from tests.support.sources import PACKAGES, Source, is_module, source, sources
+
+MAY_IMPORT = {
+    "app": {"app"},
+    "blueprints": {"app", "schemas"},
+    "schemas": {"app", "schemas"},
+    "jobs": {"app", "jobs"},
+}
+"""Package -> the packages of ours that its modules may import."""
+
+AT_HOME = {
+    "flask": ("app", "app.http", "app.cli", "blueprints"),
+    "flask_smorest": ("app.http",),
+    "werkzeug": ("app", "app.http", "app.cli"),
+    "marshmallow": ("app.http", "schemas"),
+    "apispec": ("app.http",),
+    "rq": ("app.queueing", "jobs"),
+    "gunicorn": (),
+}
+"""Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
+
+WITHOUT_SQLALCHEMY = ("app.content", "app.transports", "app.events.signing", "app.query.grammar", "blueprints")
+
+IMPURE = {"flask", "sqlalchemy", "redis", "rq", "marshmallow", "requests", "urllib3"}
+"""What a pure module imports neither itself nor through another."""
+
+
+def is_in(module: str, room: str) -> bool:
+    """Whether the module belongs to the room."""
+    return module == room or (room != "app" and module.startswith(room + "."))
+
+
+def package_of(module: str) -> str:
+    """The top of a dotted name."""
+    return module.partition(".")[0]
+
+
+def found(one: Source, line: int, imported: str) -> str:
+    """How a forbidden import is reported."""
+    return f"{one.path.name}:{line} {one.name} imports {imported}"
+
+
+def test_packages_import_only_those_below_them() -> None:
+    wrong = [
+        found(one, line, imported)
+        for one in sources()
+        for imported, line in one.imports()
+        if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(one.name)]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", AT_HOME)
+def test_a_library_is_imported_only_where_it_is_at_home(library: str) -> None:
+    wrong = [
+        found(one, line, imported)
+        for one in sources()
+        for imported, line in one.imports()
+        if package_of(imported) == library and not any(is_in(one.name, room) for room in AT_HOME[library])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", WITHOUT_SQLALCHEMY)
+def test_some_rooms_know_no_sql(room: str) -> None:
+    wrong = [
+        found(one, line, imported)
+        for one in sources()
+        for imported, line in one.imports()
+        if package_of(imported) == "sqlalchemy" and is_in(one.name, room)
+    ]
+    assert wrong == []
+
+
+@cache
+def reach(module: str) -> frozenset[str]:
+    """The libraries that a module of ours imports, itself or through other modules of ours."""
+    libraries: set[str] = set()
+    seen, waiting = set(), [module]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for imported, _ in source(current).imports():
+            if is_module(imported):
+                waiting.append(imported)
+            else:
+                libraries.add(package_of(imported))
+    return frozenset(libraries)
+
+
+def test_schemas_import_only_pure_modules_of_the_domain() -> None:
+    wrong = [
+        found(one, line, imported)
+        for one in sources()
+        if package_of(one.name) == "schemas"
+        for imported, line in one.imports()
+        if package_of(imported) == "app" and reach(imported) & IMPURE
+    ]
+    assert wrong == []
+
+
+def test_no_import_stands_inside_a_function() -> None:
+    wrong = [
+        f"{one.path.name}:{node.lineno}"
+        for one in sources()
+        for function in one.functions()
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert wrong == []
+
+
+def test_every_module_says_what_it_does() -> None:
+    assert [one.name for one in sources() if not ast.get_docstring(one.tree)] == []
+
+
+def test_every_public_function_and_class_says_what_it_means() -> None:
+    wrong = [
+        f"{one.path.name}:{node.lineno} {node.name}"
+        for one in sources()
+        if ".migrations." not in one.name
+        for node in one.tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if not node.name.startswith("_") and not ast.get_docstring(node)
+    ]
+    assert wrong == []

@@ -1,0 +1,45 @@
+"""Modules and functions stay small enough to read (design: 5)."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.support.sources import Function, Source, sources
+
+MOST_LINES = 250
+MOST_FUNCTION_LINES = 40
+
+LONG_MODULES = {
+    "app.errors": "holds the catalogue, a table of all codes",
+    "app.settings": "holds the table of all settings",
+    "app.db.migrations.versions.v0001_initial": "creates all tables",
+}
+LONG_FUNCTIONS = {
+    "app.db.migrations.versions.v0001_initial.upgrade": "creates all tables",
+}
+"""Declarations read well in one piece: name -> why it may be long."""
+
+
+def length(function: Function) -> int:
+    """The lines of a function without its docstring."""
+    assert function.end_lineno is not None
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function):
+        text = function.body[0]
+        assert text.end_lineno is not None
+        lines -= text.end_lineno - text.lineno + 1
+    return lines
+
+
+def too_long(one: Source) -> dict[str, int]:
+    """The functions of a module that are too long, by full name."""
+    lengths = {f"{one.name}.{function.name}": length(function) for function in one.functions()}
+    return {name: lines for name, lines in lengths.items() if lines > MOST_FUNCTION_LINES}
+
+
+def test_no_module_is_long_but_those_that_declare() -> None:
+    assert {one.name for one in sources() if one.lines > MOST_LINES} == set(LONG_MODULES)
+
+
+def test_no_function_is_long_but_those_that_declare() -> None:
+    assert {name for one in sources() for name in too_long(one)} == set(LONG_FUNCTIONS)
