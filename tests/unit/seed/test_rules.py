@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,9 @@ from app.auth import find_principal
 from app.clock import this_second
 from app.db.models import Account, ApiKey, Contact, Event, ListField, TriggerFiring, Unsubscriber
 from app.errors import ServiceError
-from app.seed import SeedError
+from app.seed import SeedError, load_seed
 from app.services import Services
-from tests.support.seeds import FIELDS, customers, load, rows, token_of
+from tests.support.seeds import FIELDS, customers, load, rows, token_of, write_seed
 
 HOOK = {"url": "https://hooks.acme.example/in", "secrets": [{"id": "k1", "secret": "0123456789abcdef" * 2}]}
 STANDARD = {"name": "backend", "access_level": "standard"}
@@ -78,6 +80,32 @@ def test_a_revoked_key_stays_revoked_until_it_gets_another_token(services: Servi
     assert not works(services, token_of(name))
     load(services, file, {"name": name, "keys": [{**STANDARD, "token": token_of(name + "2")}]})
     assert works(services, token_of(name + "2"))
+
+
+# ------------------------------------------------------------------------------------------------ all at once
+
+
+def test_two_loads_at_the_same_moment_make_everything_once(services: Services, file: Path, name: str) -> None:
+    contacts = [{"email": f"p{number}@example.com"} for number in range(50)]
+    account = {"name": name, "keys": [STANDARD], "lists": [customers(contacts=contacts)]}
+    write_seed(file, account)
+    start = threading.Barrier(2)
+
+    def load_once() -> str:
+        start.wait()
+        try:
+            load_seed(services, file)
+        except SeedError as error:
+            return str(error)
+        return "loaded"
+
+    with ThreadPoolExecutor() as pool:
+        done = set(pool.map(lambda _: load_once(), range(2)))
+    assert "loaded" in done
+    assert done <= {"loaded", "somebody else wrote the same things at this moment; load the file again"}
+    assert load_seed(services, file).changes == 0
+    assert len(rows(services, Contact, name, "id")) == 50
+    assert len(rows(services, ApiKey, name, "id")) == 1
 
 
 # ---------------------------------------------------------------------------------------------------- lists

@@ -1,0 +1,42 @@
+"""What docs/cli.md and docs/seed.md promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from app.cli import NOUNS
+from app.seed import load_seed
+from app.seed.nouns import ACCOUNT
+from app.services import Services
+from tests.support.tenants import unique
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_command_is_documented() -> None:
+    text = (DOCS / "cli.md").read_text("utf-8")
+    commands = [f"{noun.group.name} {name}" for noun in NOUNS for name in noun.group.commands]
+    assert [one for one in commands if not re.search(rf"`{re.escape(one)}\b", text)] == []
+
+
+def test_every_part_of_a_seed_file_is_documented() -> None:
+    text = (DOCS / "seed.md").read_text("utf-8")
+    parts = [*ACCOUNT.required, *ACCOUNT.optional]
+    assert [part for part in parts if f"`{part}`" not in text] == []
+
+
+def test_the_example_of_a_seed_file_can_be_loaded(services: Services, tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "seed.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    data = yaml.safe_load(example)
+    data["accounts"][0]["name"] = unique("example")
+    file = tmp_path / "seed.yaml"
+    file.write_text(yaml.safe_dump(data), "utf-8")
+    created = load_seed(services, file).accounts[0].created
+    assert {noun: created[noun] for noun in ("list", "contact", "message", "webhook")} == {
+        **{"list": 1, "contact": 2},
+        **{"message": 1, "webhook": 1},
+    }
+    assert load_seed(services, file).changes == 0
