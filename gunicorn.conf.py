@@ -6,6 +6,7 @@ import logging
 
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
+from gunicorn.http import message
 
 from app import logs
 from app.settings import SettingsError, from_environment
@@ -35,6 +36,9 @@ worker_class = "gthread"
 threads = settings.web_threads
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
+# A list filter takes 1,000 elements, which is more than the 8 KiB that gunicorn allows at most; without any limit an
+# endless line would fill the memory.
+limit_request_line = message.MAX_REQUEST_LINE = 64 * 1024
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.
 graceful_timeout = 5
 timeout = 60
