@@ -85,7 +85,7 @@ class Drain:
         """
         while self._round():
             if self._flight and time.monotonic() > self._end + LONGEST_WAIT:
-                self._end += SLICE  # one slow message must not hold up all others
+                self._end = time.monotonic() + SLICE  # one slow message must not hold up all others
         if not self._verdicts:
             self._station.journal.clear()
 

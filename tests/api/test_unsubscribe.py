@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
-from app.db.models import Event, Unsubscriber
+from app.db.models import Unsubscriber
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.support.client import Client
 from tests.support.rows import Rows

@@ -19,6 +19,7 @@ from app.sends import deliver
 from app.sends.deliver import drain
 from app.sends.journal import Journal, found_journals, journal_folder
 from app.sends.retry import recover_expired_leases
+from app.sends.settle import settle
 from app.sends.verdicts import Verdict
 from app.services import Services
 from app.transports.base import DeliveryResult
@@ -226,13 +227,13 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Verdicts that cannot be written are kept and written later."""
-    real, failures = deliver.settle, [1, 2]
+    failures = [1, 2]
 
     def failing(*arguments: Any) -> Any:
         if failures:
             failures.pop()
             raise OperationalError("settle", {}, Exception("the server went away"))
-        return real(*arguments)
+        return settle(*arguments)
 
     monkeypatch.setattr(deliver, "settle", failing)
     monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)

@@ -1,0 +1,127 @@
+"""The drain as a job: when it ends, whom it wakes, what it logs, what it keeps warm."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
+from sqlalchemy import select
+
+from app.db.models import Send
+from app.queueing import SENDS
+from app.sends import deliver
+from app.sends.deliver import drain
+from app.services import Services
+from tests.jobs.delivery.conftest import Changed, StartDrain, texts
+from tests.jobs.delivery.test_fairness import addresses
+from tests.support.rows import Rows
+from tests.support.servers import wait_until
+from tests.unit.transports.mailserver import MailServer
+
+
+@pytest.fixture
+def sends_queue(worker: Services) -> Queue:
+    """The queue of wake-ups, empty."""
+    queue = Queue(SENDS, connection=worker.redis, serializer=JSONSerializer)
+    worker.redis.delete(queue.key)
+    return queue
+
+
+def test_nothing_to_do(worker: Services, sends_queue: Queue) -> None:
+    """A wake-up too many is cheap and wakes nobody."""
+    drain(worker)
+    assert sends_queue.count == 0
+
+
+def test_a_drain_that_leaves_nothing_wakes_nobody(rows: Rows, worker: Services, sends_queue: Queue) -> None:
+    """Also when something waits for a later try."""
+    rows.add_send(addresses(3))
+    rows.add_send(addresses(3), due_in=60)
+    drain(worker)
+    assert sends_queue.count == 0
+
+
+def test_a_drain_whose_time_is_up_wakes_the_next(
+    rows: Rows, make_worker: Changed, sends_queue: Queue, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives back what it has not begun."""
+    monkeypatch.setattr(deliver, "SLICE", 0.1)
+    mail_server.hold = 0.15
+    ids = rows.add_send(addresses(10))
+    drain(make_worker(send_connections=1))
+    assert set(rows.states(ids)) == {"delivered", "queued"}
+    assert sends_queue.count == 1
+
+
+def test_a_slow_message_does_not_hold_up_others_at_the_end_of_the_slice(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is on its way the drain goes on, rather than to wait for it idly."""
+    monkeypatch.setattr(deliver, "SLICE", 0.4)
+    mail_server.hold = 3.0
+    (slow,) = rows.add_send(["slow@example.com"])
+    draining = start_drain(make_worker(send_connections=2))
+    wait_until(lambda: rows.states([slow]) == ["sending"], "the slow one is on its way")
+    (text,) = rows.add_send(["61411111111"], type="sms", due_in=0.6)
+    wait_until(lambda: rows.states([text]) == ["sent"], "the other one is sent")
+    assert rows.states([slow]) == ["sending"]
+    assert draining.is_alive()
+
+
+def test_what_becomes_due_during_a_drain_is_found(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
+    """Its own wake-up may wait behind this very drain."""
+    mail_server.hold = 1.0
+    (first,) = rows.add_send(["first@example.com"])
+    draining = start_drain(make_worker(send_connections=2))
+    wait_until(lambda: rows.states([first]) == ["sending"], "the first is on its way")
+    (second,) = rows.add_send(["second@example.com"])
+    wait_until(lambda: rows.states([second]) == ["sending"], "the second is on its way")
+    assert rows.states([first]) == ["sending"]
+    draining.join()
+    assert rows.states([first, second]) == ["delivered", "delivered"]
+
+
+def test_connections_stay_warm(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """From one drain to the next."""
+    for _ in range(3):
+        rows.add_send(["ann@example.com"])
+        drain(worker)
+    assert (len(mail_server.mails), mail_server.sessions) == (3, 1)
+
+
+def test_several_connections_at_once(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """As many as SEND_CONNECTIONS allows."""
+    mail_server.hold = 0.1
+    rows.add_send(addresses(12))
+    drain(make_worker(send_connections=3))
+    assert (len(mail_server.mails), mail_server.sessions) == (12, 3)
+
+
+def test_a_log_line_carries_the_request_id(
+    rows: Rows, worker: Services, mail_server: MailServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of the request that the send came with, whatever else is in the chunk."""
+    mail_server.reply("gone@example.com", "550 5.1.1 no such user here")
+    ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
+    with caplog.at_level(logging.INFO, logger="app.sends"):
+        drain(worker)
+    lines = [vars(record) for record in caplog.records if record.name == deliver.__name__]
+    found = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
+    with worker.database.read() as session:
+        expected = {
+            row.uuid: (step, session.scalar(select(Send.request_id).where(Send.id == row.send_id)))
+            for row, step in zip(map(rows.recipient, ids), ["sent", "bounced"], strict=True)
+        }
+    assert found == expected
+
+
+def test_both_kinds_in_one_drain(rows: Rows, worker: Services, mail_server: MailServer, tmp_path: object) -> None:
+    """Mails and text messages share the queue."""
+    mail, text = rows.add_send(["ann@example.com"]) + rows.add_send(["61411111111"], type="sms")
+    drain(worker)
+    assert rows.states([mail, text]) == ["delivered", "sent"]
+    assert (len(mail_server.mails), len(texts(worker.settings.data_dir.parent / "sms"))) == (1, 1)
