@@ -7,6 +7,7 @@ import logging
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.http import message
+from gunicorn.http import message
 
 from app import logs
 from app.settings import SettingsError, from_environment
@@ -31,6 +32,9 @@ class ServiceLogger(Logger):
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
+# A filter takes 1,000 ids (decisions: 4), which with encoded commas is more than gunicorn's own maximum of 8 KiB. Its
+# only other choice is no limit at all, with which one client could fill the memory.
+limit_request_line = message.MAX_REQUEST_LINE = 128 * 1024
 workers = settings.web_workers
 worker_class = "gthread"
 threads = settings.web_threads
