@@ -1,0 +1,158 @@
+"""Routes and who may use them: the specification's table, and what is refused at start (design: 1, plugins)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+import blueprints
+from app import create_app
+from app.auth import SCOPES, STANDARD
+from app.http.api import PUBLIC, UndeclaredRoute, scopes_of
+from app.http.plugins import PluginError, discover
+from app.settings import Settings
+from tests.support.apps import app_with
+from tests.support.client import Client, check_error
+from tests.support.plugins import install
+from tests.support.tenants import Tenant
+
+CONTACTS = "/v1/lists/<>/contacts"
+ENDPOINTS = {
+    ("GET", "/v1/"): ("report.view",),
+    ("GET", "/v1/lists"): ("list.view",),
+    ("GET", "/v1/lists/<>"): ("list.view",),
+    ("GET", CONTACTS): ("contact.view",),
+    ("GET", f"{CONTACTS}/<>"): ("contact.view",),
+    ("POST", CONTACTS): ("contact.create",),
+    ("PATCH", CONTACTS): ("contact.update",),
+    ("PATCH", f"{CONTACTS}/<>"): ("contact.update",),
+    ("DELETE", CONTACTS): ("contact.delete",),
+    ("DELETE", f"{CONTACTS}/<>"): ("contact.delete",),
+    ("GET", "/v1/messages"): ("message.view",),
+    ("GET", "/v1/messages/<>"): ("message.view",),
+    ("GET", "/v1/messages/<>/content"): ("message.view",),
+    ("GET", "/v1/messages/<>/sent-contacts"): ("message.view",),
+    ("POST", "/v1/transactional-sends"): ("send.email", "send.sms"),
+    ("GET", "/v1/transactional-groups"): ("report.view",),
+    ("GET", "/v1/transactional-groups/<>"): ("report.view",),
+}
+"""The endpoints of the specification and the scopes that the decisions give them (decisions: 3)."""
+
+
+def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(method, path with empty parameters) -> scopes, for every route of the application."""
+    return {
+        (method, re.sub("<[^>]*>", "<>", rule.rule)): scopes_of(app, rule.endpoint, method)
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
+    }
+
+
+def test_the_api_has_the_endpoints_of_the_specification_with_their_scopes(app: Flask) -> None:
+    assert {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/v1")} == ENDPOINTS
+
+
+def test_what_needs_no_key_is_outside_of_the_api_and_nothing_else_is(app: Flask) -> None:
+    public = {route for route, scopes in routes(app).items() if PUBLIC in scopes}
+    assert public == {route for route in routes(app) if not route[1].startswith("/v1")}
+
+
+def test_each_level_includes_the_lower_ones() -> None:
+    assert SCOPES["report"] == ("report.view",)
+    assert set(SCOPES["report"]) < set(SCOPES["limited"]) < set(SCOPES["standard"])
+    assert len(SCOPES["standard"]) == len(set(STANDARD)) == 9
+
+
+# ---------------------------------------------------------------------------------------------- plugins
+
+HEAD = """
+from flask.views import MethodView
+
+from app.http.api import PUBLIC, Blueprint
+from app.http.responses import json_response
+
+blp = Blueprint("extra", __name__, url_prefix="/v1/extra", description="Extra")
+
+
+@blp.route("")
+class Extra(MethodView):
+"""
+VIEW = """
+    def get(self):
+        return json_response({"extra": True})
+"""
+GOOD = HEAD + '    @blp.scope("message.view")' + VIEW
+ONE_OF_TWO = HEAD + '    @blp.scope("send.email", "message.view")' + VIEW
+UNDECLARED = HEAD + VIEW
+UNKNOWN_SCOPE = HEAD + '    @blp.scope("extra.view")' + VIEW
+NEITHER = "blp = 5\n"
+
+
+def test_every_module_of_the_folder_is_a_plugin(app: Flask) -> None:
+    folder = Path(blueprints.__file__).parent
+    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    assert [blueprint.import_name for blueprint in discover()] == [f"blueprints.{module}" for module in modules]
+    assert set(app.blueprints) == {blueprint.name for blueprint in discover()}
+
+
+@pytest.mark.parametrize("source", ["", NEITHER])
+def test_a_module_of_the_folder_without_a_blueprint_is_refused_at_start(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    (tmp_path / "nothing.py").write_text(source)
+    monkeypatch.setattr(blueprints, "__path__", [*blueprints.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "blueprints.nothing", raising=False)
+    with pytest.raises(PluginError, match=r"blueprints\.nothing offers no `blp`"):
+        create_app(settings)
+
+
+@pytest.mark.parametrize("reference", ["tms_extra", "tms_extra:blp"])
+def test_an_installed_package_joins_through_its_entry_point(
+    settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    install(tmp_path, monkeypatch, {"extra": reference}, tms_extra=GOOD)
+    with app_with(settings) as app:
+        assert routes(app).keys() - ENDPOINTS.keys() >= {("GET", "/v1/extra")}
+        assert Client(app, tenant.tokens["limited"]).get("/v1/extra").get_json() == {"extra": True}
+        check_error(Client(app, tenant.tokens["report"]).get("/v1/extra"), 403, "permission_denied")
+        check_error(Client(app).get("/v1/extra"), 401, "api_key_missing")
+
+
+def test_of_several_scopes_one_is_enough(
+    settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, {"extra": "tms_extra"}, tms_extra=ONE_OF_TWO)
+    with app_with(settings) as app:
+        found = {level: Client(app, tenant.tokens[level]).get("/v1/extra").status_code for level in SCOPES}
+    assert found == {"report": 403, "limited": 200, "standard": 200}
+
+
+def test_installed_packages_come_after_the_built_in_ones_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = GOOD.replace('"extra"', '"second"')
+    install(tmp_path, monkeypatch, {"zz": "tms_extra", "aa": "tms_second"}, tms_extra=GOOD, tms_second=second)
+    assert [blueprint.name for blueprint in discover()][-2:] == ["second", "extra"]
+
+
+def test_an_entry_point_without_a_blueprint_is_refused_at_start(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, {"extra": "tms_neither"}, tms_neither=NEITHER)
+    with pytest.raises(PluginError, match="tms_neither offers no `blp`"):
+        create_app(settings)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [(UNDECLARED, "declares no scope"), (UNKNOWN_SCOPE, "declares unknown scopes: extra.view")]
+)
+def test_a_route_that_does_not_say_who_may_use_it_is_refused_at_start(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
+) -> None:
+    install(tmp_path, monkeypatch, {"extra": "tms_silent"}, tms_silent=source)
+    with pytest.raises(UndeclaredRoute, match=reason):
+        create_app(settings)
