@@ -7,7 +7,6 @@ import logging
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.http import message
-from gunicorn.http import message
 
 from app import logs
 from app.settings import SettingsError, from_environment
@@ -32,21 +31,18 @@ class ServiceLogger(Logger):
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
-# A filter takes 1,000 ids (decisions: 4), which with encoded commas is more than gunicorn's own maximum of 8 KiB. Its
-# only other choice is no limit at all, with which one client could fill the memory.
-limit_request_line = message.MAX_REQUEST_LINE = 128 * 1024
 workers = settings.web_workers
 worker_class = "gthread"
 threads = settings.web_threads
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
-# A list filter takes 1,000 elements, which is more than the 8 KiB that gunicorn allows at most; without any limit an
-# endless line would fill the memory.
-limit_request_line = message.MAX_REQUEST_LINE = 64 * 1024
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.
 graceful_timeout = 5
 timeout = 60
 keepalive = 65
+# A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum of 8 KiB. Its only other choice is
+# no limit at all, with which one client could fill the memory.
+message.MAX_REQUEST_LINE = limit_request_line = 256 * 1024
 logger_class = ServiceLogger
 accesslog = None
 # The control socket has one path per user, so two services side by side would fight for it.

@@ -112,6 +112,16 @@ def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
     assert two.stop() < 10
 
 
+def test_a_filter_of_1000_long_values_fits_into_a_request(launch: Launch) -> None:
+    """Decisions 4: up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
+    service = launch()
+    service.start()
+    values = ",".join(f"{number:0200}" for number in range(1000))
+    assert service.get("/v1/lists", **{"name:in": values})["size"] == 0
+    response = requests.get(f"{service.base}/v1/lists", params={"name:in": values * 2}, timeout=10)
+    assert response.status_code == 414
+
+
 # ---------------------------------------------------------------------------------------------- refusals
 
 
