@@ -1,0 +1,49 @@
+"""The demo shows every feature, and all of it works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import app.demo
+from app.content.render import Template
+from app.content.values import contact_values
+from app.lists.fields import FIELD_TYPES
+from app.seed.nouns import ACCOUNT, FILE
+from app.seed.read import read_file
+
+SEED = Path(app.demo.__file__).parent / "seed.yaml"
+
+
+@pytest.fixture(scope="module")
+def account() -> dict[str, Any]:
+    """The demo's only account."""
+    (found,) = FILE(read_file(SEED, {"RECEIVER_PORT": "8001"}), "")["accounts"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_uses_every_part_of_a_seed_file(account: dict[str, Any]) -> None:
+    assert {*ACCOUNT.required, *ACCOUNT.optional} - account.keys() == {"rate_limit"}
+    used = {field["type"] for one in account["lists"] for field in one["fields"]}
+    assert used <= FIELD_TYPES.keys()
+    assert len(used) > 15
+    assert {key["access_level"] for key in account["keys"]} == {"standard", "limited", "report"}
+
+
+def test_its_messages_have_no_broken_markup(account: dict[str, Any]) -> None:
+    people = [*account["lists"][0]["contacts"][:6], {}]
+    for message in account["messages"]:
+        for name in ("subject", "body_html", "body_text"):
+            template = Template(message.get(name) or "")
+            for person in people:
+                assert "%%" not in template.html(contact_values(person), {}).text
+
+
+def test_its_inline_attachment_is_referred_to(account: dict[str, Any]) -> None:
+    (invoice,) = [one for one in account["messages"] if one["name"] == "Invoice"]
+    shown = Template(invoice["body_html"]).html({}, {"logo.png": "content_1", "a.pdf": "content_2"})
+    assert shown.inline == {"logo.png"}
+    assert "The invoice is attached." in shown.text
