@@ -40,8 +40,8 @@ preload_app = True
 graceful_timeout = 5
 timeout = 60
 keepalive = 65
-# A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum of 8 KiB. Its only other choice is
-# no limit at all, with which one client could fill the memory.
+# A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum of 8 KiB. Its only other choice
+# is no limit at all, with which one client could fill the memory.
 message.MAX_REQUEST_LINE = limit_request_line = 256 * 1024
 logger_class = ServiceLogger
 accesslog = None
