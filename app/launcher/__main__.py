@@ -22,7 +22,7 @@ from app.launcher.supervisor import Supervisor
 from app.services import Services, make_services
 from app.settings import Settings, SettingsError, from_environment, own_redis_socket
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("app.launcher")
 
 POLL_SECONDS = 0.05
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on

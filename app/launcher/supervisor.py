@@ -25,7 +25,7 @@ LAST_GRACE = 1.5
 
 
 class Supervisor:
-    """The processes of the service. They are ended in the reverse order of `last`, then `others`."""
+    """The processes of the service."""
 
     def __init__(self) -> None:
         self.first: list[Child] = []
