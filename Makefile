@@ -39,6 +39,12 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 test: setup-dev ## run all tests, on SQLite and on PostgreSQL (ARGS="-k name" for some)
 	@$(PYTHON) -m pytest -n 2 $(ARGS)
 
+.PHONY: coverage-of-spec
+coverage-of-spec: setup-dev ## show which test produces which error code, and fail for a code without one
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	SPEC_COVERAGE=$$folder $(PYTHON) -m pytest tests/api -n 2 -q; \
+	$(PYTHON) -m tests.support.coverage $$folder
+
 .PHONY: lint
 lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)

@@ -11,6 +11,8 @@ import orjson
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from tests.support import coverage
+
 Params = Mapping[str, Any] | Sequence[tuple[str, Any]] | None
 SENDS = "/v1/transactional-sends"
 
@@ -37,7 +39,9 @@ class Client:
         query = list(params.items()) if isinstance(params, Mapping) else params
         if query is not None:
             options["query_string"] = _encoded(query)
-        return self.app.test_client().open(path, method=method, headers=all_headers, **options)
+        answer = self.app.test_client().open(path, method=method, headers=all_headers, **options)
+        coverage.note(answer)
+        return answer
 
     def get(self, path: str, params: Params = None, **options: Any) -> TestResponse:
         """GET."""

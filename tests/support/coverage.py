@@ -1,0 +1,69 @@
+"""Which test made the service answer with which error code.
+
+With SPEC_COVERAGE naming a folder every process of a test run notes the codes that it saw there, each once.
+`python -m tests.support.coverage FOLDER` then prints a table of all codes of the catalogue, and fails when a code has
+no test: `make coverage-of-spec`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from werkzeug.test import TestResponse
+
+from app.errors import CATALOGUE
+
+
+def note(answer: TestResponse) -> None:
+    """Notes the codes of an error answer."""
+    folder = os.environ.get("SPEC_COVERAGE")
+    if not folder or answer.status_code < 400 or not answer.is_json:
+        return
+    for code in _codes(answer.get_json()):
+        _note_once(Path(folder), code)
+
+
+def _codes(body: dict[str, Any]) -> list[str]:
+    listed = body.get("_embedded", {}).get("errors", [])
+    return [one["code"] for one in [body, *listed] if "code" in one]
+
+
+@cache
+def _note_once(folder: Path, code: str) -> None:
+    test = os.environ.get("PYTEST_CURRENT_TEST", "outside of a test").removesuffix(" (call)")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{os.getpid()}.tsv").open("a", encoding="utf-8") as file:
+        file.write(f"{code}\t{test}\n")
+
+
+def read(folder: Path) -> dict[str, str]:
+    """Code -> the first test that saw it, by name."""
+    pairs = [line.split("\t") for path in folder.glob("*.tsv") for line in path.read_text("utf-8").splitlines()]
+    seen: dict[str, str] = {}
+    for code, test in sorted(pairs):
+        seen.setdefault(code, test)
+    return seen
+
+
+def report(seen: dict[str, str]) -> tuple[str, list[str]]:
+    """The table, and the codes that no test has seen."""
+    width = max(map(len, CATALOGUE))
+    table = "".join(f"{code:{width}}  {seen.get(code, '-')}\n" for code in CATALOGUE)
+    return table, [code for code in CATALOGUE if code not in seen]
+
+
+def main(folder: str) -> int:
+    """Prints the table and what is missing; 0 when nothing is."""
+    table, missing = report(read(Path(folder)))
+    print(table, end="")
+    if missing:
+        print(f"no test produces: {', '.join(missing)}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
