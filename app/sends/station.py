@@ -50,18 +50,18 @@ class Station:
     """One per process that sends; one drain uses it at a time."""
 
     def __init__(self, settings: Settings) -> None:
+        emails, texts = email_transport(settings.email_transport_url), sms_transport(settings.sms_transport_url)
         self._settings = settings
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self.journal = Journal(journal_folder(settings), self.worker)
+        self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
+        for _ in range(settings.send_connections):
+            self._lanes.put(Lane(emails.connect(), texts.connect()))
         self.connections = settings.send_connections
         self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.journal = Journal(journal_folder(settings), self.worker)
         self.pace = Pace()
         self.last_account = 0
         """Whose turn it was last."""
-        emails, texts = email_transport(settings.email_transport_url), sms_transport(settings.sms_transport_url)
-        self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
-        for _ in range(self.connections):
-            self._lanes.put(Lane(emails.connect(), texts.connect()))
 
     def transmit(self, parcel: Parcel) -> Verdict:
         """Renders and sends one message, and journals what came of it. Raises nothing: a fault of our own defers."""
@@ -90,6 +90,9 @@ class Station:
         lane = self._lanes.get()
         try:
             yield lane
+        except BaseException:
+            lane.close()  # who knows in the middle of what it was left
+            raise
         finally:
             self._lanes.put(lane)
 
