@@ -1,0 +1,273 @@
+"""Every endpoint for every access level, and the walls between accounts (decisions: 1.7, 1.8 and 3).
+
+While these requests run, every statement on a table of account rows must name the account.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from flask import Flask
+
+from app.auth import SCOPES
+from app.db.models import Base
+from app.http.api import scopes_of
+from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
+from tests.support.statements import StatementCounter
+from tests.support.tenants import Tenant, new_email, new_tenant, unique
+
+# ---------------------------------------------------------------------------------------------- statements
+
+SCOPED = {table.name for table in Base.metadata.tables.values() if "account_id" in table.columns}
+OF_A_LIST = {"contacts", "list_fields"}
+"""Their rows are found through their list, which is looked up for the account first."""
+
+OF_NO_ACCOUNT = {"api_keys"}
+"""A key is looked up by its hash: the account is what the request learns from it."""
+
+TABLES = re.compile(r"(?:FROM|JOIN|UPDATE)\s+\"?([a-z_]+)\"?", re.IGNORECASE)
+CONDITION = re.compile(r"\b(?:WHERE|ON)\b(.*)", re.IGNORECASE | re.DOTALL)
+BY_PRIMARY_KEY = re.compile(r"UPDATE .* WHERE [a-z_]+\.id = \S+", re.DOTALL)
+"""A change of rows that were found and locked by a statement before."""
+
+
+def unscoped(statement: str) -> set[str]:
+    """The tables of account rows that a statement reads or changes without naming the account in a condition."""
+    found = CONDITION.search(statement)
+    condition = found[1] if found else ""
+    if "account_id" in condition or BY_PRIMARY_KEY.fullmatch(statement):
+        return set()
+    free = OF_NO_ACCOUNT | (OF_A_LIST if "list_id" in condition else set())
+    return {table for table in TABLES.findall(statement) if table in SCOPED - free}
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [
+        ("SELECT name FROM lists", {"lists"}),
+        ("SELECT account_id FROM messages WHERE messages.id = ?", {"messages"}),
+        ("SELECT name FROM messages WHERE messages.account_id = ?", set()),
+        ('DELETE FROM "contacts" WHERE contacts.id IN (?)', {"contacts"}),
+        ("DELETE FROM contacts WHERE contacts.list_id = ?", set()),
+        ("UPDATE messages SET name = ? WHERE messages.list_id = ?", {"messages"}),
+        ("UPDATE contacts SET email=? WHERE contacts.id = ?", set()),
+        ("UPDATE contacts SET email=? WHERE contacts.id = ? OR true", {"contacts"}),
+        ("SELECT 1", set()),
+    ],
+)
+def test_a_statement_that_names_no_account_is_noticed(statement: str, tables: set[str]) -> None:
+    assert unscoped(statement) == tables
+
+
+@pytest.fixture(autouse=True)
+def every_statement_names_the_account(app: Flask) -> Iterator[None]:
+    """Fails a test whose requests sent a statement that could see the rows of another account."""
+    with StatementCounter(app.extensions["tms"].database.engine) as counted:
+        yield
+    assert [statement for statement in counted.statements if unscoped(statement)] == []
+
+
+# ---------------------------------------------------------------------------------------------- every endpoint
+
+
+@dataclass
+class Estate:
+    """An account with one of everything that a path can name."""
+
+    tenant: Tenant
+    list_id: int
+    message_id: int
+    group_id: int
+
+    def path(self, rule: str) -> str:
+        """The rule with ids of this account; each time with a new contact, because some requests delete it."""
+        named = {"<list_id>": self.list_id, "<message_id>": self.message_id, "<group_id>": self.group_id}
+        if "<contact_id>" in rule:
+            named["<contact_id>"] = self.tenant.new_contact(self.list_id, email=new_email())["id"]
+        for name, value in named.items():
+            rule = rule.replace(name, str(value))
+        return rule
+
+    def send(self, **changes: Any) -> dict[str, Any]:
+        """A valid send."""
+        body = {
+            "type": "email",
+            "list_id": self.list_id,
+            "group_name": unique("group"),
+            "subject": "Hi",
+            "body_text": "Hi",
+            "recipients": [{"email": new_email()}],
+        }
+        return {**body, **changes}
+
+
+@pytest.fixture(scope="module")
+def estate(app: Flask) -> Estate:
+    """The account whose ids the paths name."""
+    return new_estate(new_tenant(app))
+
+
+@pytest.fixture(scope="module")
+def neighbour(app: Flask) -> Estate:
+    """Another account."""
+    return new_estate(new_tenant(app))
+
+
+def new_estate(tenant: Tenant) -> Estate:
+    """One of everything."""
+    made = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0)
+    assert tenant.api.post(SENDS, made.send()).status_code == 202
+    (made.group_id,) = ids(tenant.api.get("/v1/transactional-groups"), "transactional-groups")
+    return made
+
+
+CONTACTS = "/v1/lists/<list_id>/contacts"
+CONTACT = f"{CONTACTS}/<contact_id>"
+SUCCESS = {
+    ("GET", "/v1/"): 200,
+    ("GET", "/v1/lists"): 200,
+    ("GET", "/v1/lists/<list_id>"): 200,
+    ("GET", CONTACTS): 200,
+    ("GET", CONTACT): 200,
+    ("POST", CONTACTS): 201,
+    ("PATCH", CONTACTS): 204,
+    ("PATCH", CONTACT): 200,
+    ("DELETE", CONTACTS): 204,
+    ("DELETE", CONTACT): 204,
+    ("GET", "/v1/messages"): 200,
+    ("GET", "/v1/messages/<message_id>"): 200,
+    ("GET", "/v1/messages/<message_id>/content"): 200,
+    ("GET", "/v1/messages/<message_id>/sent-contacts"): 200,
+    ("POST", SENDS): 202,
+    ("GET", "/v1/transactional-groups"): 200,
+    ("GET", "/v1/transactional-groups/<group_id>"): 200,
+}
+"""Every endpoint, and the status of a request that is good in every way."""
+
+
+def endpoints(app: Flask) -> dict[tuple[str, str], str]:
+    """(method, rule) -> endpoint name, of all that the application has under /v1."""
+    return {
+        (method, rule.rule): rule.endpoint
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/v1")
+        for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
+    }
+
+
+def send_request(client: Client, method: str, path: str, body: Any) -> Any:
+    """The request of one endpoint."""
+    if method == "DELETE" and path.endswith("contacts"):
+        return client.delete(path, {"id": 1})
+    if method in ("POST", "PATCH"):
+        return client.raw(method, path, orjson.dumps(body))
+    return client.request(method, path)
+
+
+def body_for(estate: Estate, method: str, rule: str) -> Any:
+    """A valid body."""
+    if rule == SENDS:
+        return estate.send()
+    if (method, rule) == ("PATCH", CONTACTS):
+        contact = estate.tenant.new_contact(estate.list_id, email=new_email())
+        return {"contacts": [{"id": contact["id"], "first_name": "Ann"}]}
+    return {"first_name": "Ann"}
+
+
+def test_the_table_holds_every_endpoint(app: Flask) -> None:
+    assert set(endpoints(app)) == set(SUCCESS)
+
+
+@pytest.mark.parametrize("level", [*SCOPES, None])
+@pytest.mark.parametrize(("method", "rule"), SUCCESS)
+def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str, rule: str, level: str | None) -> None:
+    client = Client(app) if level is None else estate.tenant.client(level)
+    answer = send_request(client, method, estate.path(rule), body_for(estate, method, rule))
+    if level is None:
+        check_error(answer, 401, "api_key_missing")
+    elif set(SCOPES[level]) & set(scopes_of(app, endpoints(app)[method, rule], method)):
+        assert answer.status_code == SUCCESS[method, rule], answer.text
+    else:
+        check_error(answer, 403, "permission_denied")
+
+
+@pytest.mark.parametrize(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
+def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
+    path, body = estate.path(rule), body_for(estate, method, rule)
+    before = estate.tenant.api.get(path).get_json()
+    not_found(send_request(neighbour.tenant.api, method, path, body))
+    assert estate.tenant.api.get(path).get_json() == before
+
+
+@pytest.mark.parametrize("name", ["lists", "messages", "transactional-groups"])
+def test_collections_show_the_own_account_alone(estate: Estate, neighbour: Estate, name: str) -> None:
+    own, foreign = ids(estate.tenant.api.get(f"/v1/{name}"), name), ids(neighbour.tenant.api.get(f"/v1/{name}"), name)
+    assert own
+    assert foreign
+    assert not set(own) & set(foreign)
+    wanted = ",".join(map(str, [*own, *foreign]))
+    assert ids(estate.tenant.api.get(f"/v1/{name}", {"id:in": wanted}), name) == own
+
+
+# ---------------------------------------------------------------------------------------------- ids in bodies
+
+
+def test_a_contact_of_another_list_or_account_is_not_in_the_list(estate: Estate, neighbour: Estate) -> None:
+    foreign = neighbour.tenant.new_contact(neighbour.list_id, email=new_email())
+    elsewhere = estate.tenant.new_contact(estate.tenant.add_list(), email=new_email())
+    path = f"/v1/lists/{estate.list_id}/contacts"
+    for contact in (foreign, elsewhere):
+        not_found(estate.tenant.api.get(f"{path}/{contact['id']}"))
+        not_found(estate.tenant.api.patch(f"{path}/{contact['id']}", {"first_name": "Eve"}))
+        not_found(estate.tenant.api.delete(f"{path}/{contact['id']}"))
+        body = {"contacts": [{"id": contact["id"], "first_name": "Eve"}]}
+        invalid(estate.tenant.api.patch(path, body), "invalid_id", collection="contacts", index=0, field="id")
+        assert estate.tenant.api.delete(path, {"id": contact["id"]}).status_code == 204
+    assert neighbour.tenant.api.get(foreign["_links"]["self"]["href"]).get_json() == foreign
+    assert estate.tenant.api.get(elsewhere["_links"]["self"]["href"]).get_json() == elsewhere
+
+
+@pytest.mark.parametrize("name", ["list_id", "message_id", "group_id"])
+def test_a_send_cannot_name_what_another_account_has(estate: Estate, neighbour: Estate, name: str) -> None:
+    body = {**estate.send(), name: getattr(neighbour, name)}
+    if name == "group_id":
+        del body["group_name"]
+    invalid(estate.tenant.api.post(SENDS, body), "invalid_id", field=name)
+
+
+def test_a_contact_of_another_account_is_not_sent_to(estate: Estate, neighbour: Estate) -> None:
+    foreign = neighbour.tenant.new_contact(neighbour.list_id, email=new_email())
+    group = unique("group")
+    body = estate.send(group_name=group, recipients=[{"contact_id": foreign["id"]}])
+    assert estate.tenant.api.post(SENDS, body).status_code == 202
+
+
+def test_the_same_address_may_be_in_lists_of_two_accounts(estate: Estate, neighbour: Estate) -> None:
+    email = new_email()
+    for account in (estate, neighbour):
+        account.tenant.new_contact(account.list_id, email=email)
+        conflict(account.tenant.api.post(f"/v1/lists/{account.list_id}/contacts", {"email": email}), field="email")
+
+
+def test_an_sms_sender_of_another_account_is_no_sender(estate: Estate, neighbour: Estate) -> None:
+    neighbour.tenant.add_sender("61400009999")
+    body = estate.send(
+        type="sms",
+        list_id=None,
+        subject=None,
+        from_address="61400009999",
+        unsubscribe_type="word",
+        body_text="Hi, reply STOP",
+        recipients=[{"mobile": "61411111111"}],
+    )
+    invalid(estate.tenant.api.post(SENDS, body), "invalid_from_address", field="from_address")
+
+
+def test_a_domain_of_another_account_is_no_domain(estate: Estate, neighbour: Estate) -> None:
+    body = estate.send(from_address=f"hello@{neighbour.tenant.domain}")
+    invalid(estate.tenant.api.post(SENDS, body), "invalid_from_address_domain", field="from_address")
