@@ -13,6 +13,10 @@ import phonenumbers
 
 LONGEST_EMAIL = 254
 MOBILE = re.compile(r"[1-9][0-9]{7,14}")
+PLAIN_EMAIL = re.compile(
+    r"(?!.*[^.@]{64})[a-z0-9_+-]+(\.[a-z0-9_+-]+)*@([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}", re.ASCII | re.IGNORECASE
+)
+"""What nearly all addresses look like. The library accepts them too, but takes twenty times as long to say so."""
 
 # Syntax only: `host.test` and `host.invalid` are addresses here (decisions: 5). The library names this as the way.
 email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
@@ -30,6 +34,8 @@ def is_valid_email(text: str) -> bool:
     """
     if len(text) > LONGEST_EMAIL:
         return False
+    if PLAIN_EMAIL.fullmatch(text):
+        return True
     try:
         email_validator.validate_email(text, check_deliverability=False)
     except email_validator.EmailNotValidError:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import email_validator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.addresses import domain_of, email_key, is_valid_email, is_valid_mobile
+from app.addresses import PLAIN_EMAIL, domain_of, email_key, is_valid_email, is_valid_mobile
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,9 @@ def test_any_text_is_judged(text: str) -> None:
     assert is_valid_mobile(text) in (True, False)
     assert email_key(email_key(text)) == email_key(text) or not is_valid_email(text)
     domain_of(text)
+
+
+@given(st.from_regex(r"\A[a-zA-Z0-9_+-]{1,5}(\.[a-z0-9_-]{1,5})?@([a-z0-9-]{1,70}\.){1,3}[A-Za-z0-9]{1,5}\Z"))
+def test_the_short_way_for_plain_emails_accepts_nothing_else(text: str) -> None:
+    if PLAIN_EMAIL.fullmatch(text):
+        email_validator.validate_email(text, check_deliverability=False)
