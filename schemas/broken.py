@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from marshmallow.exceptions import SCHEMA
+
 from app.sends.rules import Broken
 from schemas.base import Problem
 
@@ -12,9 +14,12 @@ Messages = dict[str | int, Any]
 
 
 def note(messages: Messages, broken: Iterable[Broken]) -> None:
-    """Adds the broken rules to nested messages. A path that ends inside one that is wrong as a whole is left out."""
+    """Adds the broken rules to nested messages; an attribute may be wrong in its parts and as a whole."""
     for path, code, detail in broken:
         inner: Any = messages
         for key in path[:-1]:
             inner = inner.setdefault(key, {})
-        inner.setdefault(path[-1], []).append(Problem(code, detail))
+        found = inner.setdefault(path[-1], [])
+        if isinstance(found, dict):
+            found = found.setdefault(SCHEMA, [])
+        found.append(Problem(code, detail))

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 ALWAYS = "STOP"
 """Counts in every list and without one (decisions: 6)."""
 
-WILDCARD = re.compile(r"%%[A-Za-z0-9_]+%%")
-"""A wildcard that happens to be called like a stop word is replaced before anybody can read it."""
-
 
 def has_stop_word(text: str, words: Iterable[str] = ()) -> bool:
-    """Whether the text holds STOP or one of the words, as a whole word and in any case (decisions: 6)."""
+    """Whether the text holds STOP or one of the words, as a whole word and in any case (decisions: 6).
+
+    A text is taken as it is written, before wildcards are filled in.
+    """
     known = "|".join(re.escape(word.strip()) for word in (ALWAYS, *words))
-    return re.search(rf"(?<!\w)(?:{known})(?!\w)", WILDCARD.sub(" ", text), re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w)(?:{known})(?!\w)", text, re.IGNORECASE) is not None

@@ -1,0 +1,446 @@
+"""Accepting email: the answer, what is queued, and the contacts and groups that come of it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from flask import Flask
+from rq import Queue
+
+from app.clock import now, this_second
+from app.db.models import Contact, Domain, Group, Recipient, Send
+from app.queueing import SENDS as SENDS_QUEUE
+from tests.support.client import SENDS, Client, check_error, items
+from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
+from tests.support.sends import Accepted, Desk, file
+from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, new_tenant, unique
+
+QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
+
+
+# ---------------------------------------------------------------------------------------------- the answer
+
+
+def test_the_answer_has_an_uuid_per_recipient_in_order(desk: Desk) -> None:
+    emails = [new_email() for _ in range(5)]
+    accepted = desk.send(desk.email(recipients=[{"email": email} for email in emails]))
+    assert len({uuid.UUID(one) for one in accepted.uuids}) == 5
+    assert [row.email for row in accepted.recipients] == emails
+
+
+def test_the_answer_links_itself_and_its_group(desk: Desk) -> None:
+    body = desk.email()
+    links = desk.send(body).body["_links"]
+    assert set(links) == {"self", "transactional_group"}
+    assert links["self"]["href"] == SENDS
+    group = desk.tenant.api.get(links["transactional_group"]["href"]).get_json()
+    assert (group["name"], group["type"], group["sent"]) == (body["group_name"], "email", 1)
+
+
+def test_the_limited_levels_may_not_send(desk: Desk) -> None:
+    for level in ("limited", "report"):
+        response = desk.tenant.client(level).post(SENDS, desk.email())
+        check_error(response, 403, "permission_denied")
+
+
+def test_no_query_parameter_is_taken(desk: Desk) -> None:
+    for name, code in (("limit", "parameter_not_available"), ("whatever", "parameter_not_supported")):
+        response = desk.post(desk.email(), params={name: "1"})
+        check_error(response, 400, "invalid_request", code, field=name)
+
+
+def test_there_is_nothing_to_read_here(api: Client) -> None:
+    response = api.get(SENDS)
+    check_error(response, 405, "method_not_allowed")
+    assert response.headers["Allow"] == "OPTIONS, POST"
+
+
+# ---------------------------------------------------------------------------------------------- what is queued
+
+
+def test_a_recipient_is_due_at_once(desk: Desk) -> None:
+    before = now()
+    row = desk.send(desk.email()).recipient
+    assert (row.state, row.type, row.open_type, row.attempts) == ("queued", "email", "not_opened", 0)
+    assert (row.reason, row.worker, row.lease_time, row.sent_time, row.mobile) == (None,) * 5
+    assert before <= row.due_time <= now()
+    assert row.creation_time == row.due_time.replace(microsecond=0)
+
+
+def test_a_recipient_knows_what_it_belongs_to(desk: Desk) -> None:
+    message = desk.tenant.add_message()
+    accepted = desk.send(desk.email(message_id=message))
+    row, send = accepted.recipient, accepted.send
+    assert (row.list_id, row.message_id, row.group_id) == (desk.list_id, message, accepted.group.id)
+    assert (send.list_id, send.message_id, send.group_id) == (desk.list_id, message, accepted.group.id)
+    assert send.group_name == accepted.group.name
+
+
+def test_the_send_keeps_what_the_request_said(desk: Desk) -> None:
+    body = desk.email(
+        reply_to="answers@elsewhere.example",
+        bcc_address=f"copy@{desk.tenant.domain}",
+        body_html="<p>Hi</p>",
+        include_unsubscribed=True,
+        recipient_data_html_encoded=False,
+    )
+    response = desk.post(body)
+    send = Accepted(desk.tenant, response.get_json()).send
+    names = ("subject", "from_name", "from_address", "reply_to", "bcc_address", "body_html", "body_text")
+    assert {name: getattr(send, name) for name in names} == {name: body[name] for name in names}
+    assert (send.type, send.include_unsubscribed, send.recipient_data_html_encoded) == ("email", True, False)
+    assert (send.message_id, send.request_id) == (None, response.headers["X-Request-Id"])
+
+
+def test_switches_have_defaults(desk: Desk) -> None:
+    send = desk.send(desk.email()).send
+    assert (send.include_unsubscribed, send.recipient_data_html_encoded) == (False, True)
+
+
+def test_null_means_absent(desk: Desk) -> None:
+    absent = ("message_id", "group_id", "unsubscribe_type", "reply_to", "bcc_address", "body_html", "attachments")
+    switches = ("include_unsubscribed", "recipient_data_html_encoded")
+    recipient = {"email": new_email(), "mobile": None, "contact_id": None, "attachments": None}
+    body = {**desk.email(recipients=[recipient]), **dict.fromkeys((*absent, *switches))}
+    send = desk.send(body).send
+    assert (send.reply_to, send.bcc_address, send.body_html, send.include_unsubscribed) == (None, None, None, False)
+    assert send.recipient_data_html_encoded is True
+
+
+def test_an_empty_destination_is_none(desk: Desk) -> None:
+    email = new_email()
+    assert desk.send(desk.email(recipients=[{"email": email, "mobile": ""}])).recipient.email == email
+
+
+def test_unsubscribe_type_has_no_effect(desk: Desk) -> None:
+    assert desk.send(desk.email(unsubscribe_type="link")).send.unsubscribe_type is None
+    message = desk.tenant.add_message()
+    assert desk.send(desk.email(unsubscribe_type="word", message_id=message)).send.unsubscribe_type is None
+
+
+def test_wildcard_values_are_kept_as_given(desk: Desk) -> None:
+    values = {"Nick": "Bee", "amount": 12.5, "count": 3, "empty": "", "v_1": "<b>", "nothing": None}
+    row = desk.send(desk.email(recipients=[{"email": new_email(), **values}])).recipient
+    del values["nothing"]
+    assert row.values == values
+    assert [type(row.values[name]) for name in ("amount", "count")] == [float, int]
+
+
+def test_hash_values_are_kept_for_plain_data(desk: Desk) -> None:
+    recipient = {"email": new_email(), "#v": "<b>x</b>"}
+    row = desk.send(desk.email(recipients=[recipient], recipient_data_html_encoded=False)).recipient
+    assert row.values == {"#v": "<b>x</b>"}
+
+
+def test_a_number_beyond_64_bits_is_the_same_on_both_databases(desk: Desk) -> None:
+    body = desk.email(recipients=[{"email": new_email(), "big": 0}])
+    data = orjson.dumps(body).replace(b'"big":0', b'"big":100000000000000000000')
+    response = desk.tenant.api.raw("POST", SENDS, data)
+    assert Accepted(desk.tenant, response.get_json()).recipient.values == {"big": "100000000000000000000"}
+
+
+def test_limits_are_inclusive(desk: Desk) -> None:
+    group = unique("g").ljust(255, "x")
+    recipients = [{"email": new_email(), "n" * 255: "v" * 10_000}, *({"email": new_email()} for _ in range(99))]
+    text = "é" * (512 * 1024)
+    body = desk.email(recipients=recipients, subject="s" * 998, group_name=group, body_text=text, body_html=text)
+    assert len(desk.send(body).uuids) == 100
+
+
+def test_a_worker_is_woken_once_the_send_is_safe(desk: Desk) -> None:
+    redis = desk.tenant.services.redis
+    redis.delete(QUEUE_KEY)
+    desk.post(desk.email(subject=None))
+    assert Queue(SENDS_QUEUE, connection=redis).count == 0
+    desk.send(desk.email())
+    assert Queue(SENDS_QUEUE, connection=redis).count == 1
+
+
+# ---------------------------------------------------------------------------------------------- messages
+
+
+def test_a_message_gives_all_of_its_fields(desk: Desk) -> None:
+    message = desk.tenant.add_message(reply_to="answers@elsewhere.example")
+    body = {"type": "email", "list_id": desk.list_id, "group_name": unique("g"), "message_id": message}
+    send = desk.send({**body, "recipients": [{"email": new_email()}]}).send
+    assert (send.subject, send.from_name) == ("Hi %%first_name**there%%", "Acme")
+    assert (send.from_address, send.reply_to) == (f"hello@{desk.tenant.domain}", "answers@elsewhere.example")
+    assert send.body_html == "<p>Welcome %%first_name**friend%%</p>"
+    assert send.body_text == "Welcome %%first_name**friend%%"
+
+
+def test_a_request_field_overrides_its_own_default_only(desk: Desk) -> None:
+    message = desk.tenant.add_message()
+    send = desk.send(desk.email(message_id=message, subject="Mine", body_text="My text")).send
+    assert (send.subject, send.body_text) == ("Mine", "My text")
+    assert send.body_html == "<p>Welcome %%first_name**friend%%</p>"
+
+
+def test_an_empty_text_leaves_that_part_of_the_message_out(desk: Desk) -> None:
+    message = desk.tenant.add_message()
+    send = desk.send(desk.email(message_id=message, body_html="", body_text=None)).send
+    assert (send.body_html, send.body_text) == (None, "Welcome %%first_name**friend%%")
+
+
+def test_the_type_of_the_message_counts(desk: Desk) -> None:
+    message = desk.tenant.add_message()
+    accepted = desk.send(desk.email(type="sms", message_id=message))
+    assert (accepted.send.type, accepted.recipient.type, accepted.group.type) == ("email", "email", "email")
+
+
+def test_a_from_name_of_the_request_is_enough(desk: Desk) -> None:
+    message = desk.tenant.add_message(from_name=None)
+    assert desk.send(desk.email(message_id=message, from_name="Given")).send.from_name == "Given"
+
+
+# ---------------------------------------------------------------------------------------------- senders
+
+
+def test_the_default_sender_of_the_account(desk: Desk) -> None:
+    address = f"default@{desk.tenant.domain}"
+    send = desk.send(desk.email(from_address=None, from_name=None)).send
+    assert (send.from_address, send.from_name) == (address, "Acme Default")
+    send = desk.send(desk.email(from_address=None, from_name="Mine")).send
+    assert (send.from_address, send.from_name) == (address, "Mine")
+    message = desk.tenant.add_message(from_address=None)
+    send = desk.send(desk.email(message_id=message, from_address=None, from_name=None)).send
+    assert (send.from_address, send.from_name) == (address, "Acme")
+
+
+def test_the_default_name_belongs_to_the_default_address(desk: Desk) -> None:
+    assert desk.send(desk.email(from_name=None)).send.from_name is None
+
+
+def test_any_configured_domain_may_send(desk: Desk) -> None:
+    name = f"{unique('second')}.example"
+    desk.tenant.add(Domain, name=name, creation_time=this_second(), verified_time=this_second())
+    address = f"x@{name.upper()}"
+    assert desk.send(desk.email(from_address=address)).send.from_address == address
+
+
+def test_an_international_domain_is_compared_in_its_ascii_form(desk: Desk) -> None:
+    desk.tenant.add(Domain, name="xn--bcher-kva.example", creation_time=this_second(), verified_time=this_second())
+    for address in ("x@bücher.example", "x@BÜCHER.example", "x@xn--bcher-kva.example"):
+        desk.send(desk.email(from_address=address, bcc_address=address))
+
+
+# ---------------------------------------------------------------------------------------------- contacts
+
+
+def test_an_unknown_recipient_becomes_a_contact_with_an_address(desk: Desk) -> None:
+    email = new_email()
+    row = desk.send(desk.email(recipients=[{"email": email, "first_name": "Ann", "plan": "gold"}])).recipient
+    (made,) = find(desk.tenant, desk.list_id, email=email)
+    assert (row.contact_id, row.email) == (made["id"], email)
+    assert (made["mobile"], made["first_name"], made["plan"]) == (None, None, None)
+    assert (made["is_active"], made["double_opt_in"]) == (True, False)
+    assert made["subscribed"] == {"email": True, "mobile": True}
+
+
+def test_a_new_contact_is_announced_and_triggers(desk: Desk) -> None:
+    add_webhook(desk.tenant)
+    known = desk.tenant.new_contact(desk.list_id, email=new_email())
+    recipients = [{"email": known["email"]}, {"email": new_email()}, {"email": new_email()}]
+    rows = desk.send(desk.email(recipients=recipients)).recipients
+    created = [("created", desk.list_id, row.contact_id) for row in rows]
+    assert events(desk.tenant) == created
+    assert firings(desk.tenant) == created
+
+
+def test_a_new_contact_has_the_flag_that_the_unsubscribers_list_asks_for(desk: Desk) -> None:
+    here, everywhere, elsewhere = (new_email() for _ in range(3))
+    unsubscribe(desk.tenant, here, desk.list_id)
+    unsubscribe(desk.tenant, everywhere)
+    unsubscribe(desk.tenant, elsewhere, desk.tenant.add_list())
+    desk.send(desk.email(recipients=[{"email": email} for email in (here, everywhere, elsewhere)]))
+    flags = [find(desk.tenant, desk.list_id, email=email)[0]["subscribed"] for email in (here, everywhere, elsewhere)]
+    assert [flag["email"] for flag in flags] == [False, False, True]
+
+
+def test_a_known_recipient_is_found_in_any_case_and_not_updated(desk: Desk) -> None:
+    known = desk.tenant.new_contact(desk.list_id, email=new_email(), first_name="Stored")
+    given = known["email"].upper()
+    row = desk.send(desk.email(recipients=[{"email": given, "first_name": "Other"}])).recipient
+    assert (row.contact_id, row.email) == (known["id"], given)
+    assert find(desk.tenant, desk.list_id) == [known]
+
+
+def test_a_new_address_twice_is_one_contact_and_two_recipients(desk: Desk) -> None:
+    email = new_email()
+    rows = desk.send(desk.email(recipients=[{"email": email}, {"email": email.upper()}])).recipients
+    assert [row.email for row in rows] == [email, email.upper()]
+    assert {row.contact_id for row in rows} == {one["id"] for one in find(desk.tenant, desk.list_id)}
+
+
+def test_a_contact_is_looked_for_in_the_list_alone(desk: Desk) -> None:
+    elsewhere = desk.tenant.new_contact(desk.tenant.add_list(), email=new_email())
+    row = desk.send(desk.email(recipients=[{"email": elsewhere["email"]}])).recipient
+    assert row.contact_id not in (None, elsewhere["id"])
+
+
+def test_a_recipient_by_contact_id(desk: Desk) -> None:
+    known = desk.tenant.new_contact(desk.list_id, email=new_email(), mobile=new_mobile())
+    row = desk.send(desk.email(recipients=[{"contact_id": known["id"]}])).recipient
+    assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], known["email"], None, None)
+
+
+def test_a_contact_without_the_address_is_queued_without_one(desk: Desk) -> None:
+    known = desk.tenant.new_contact(desk.list_id, mobile=new_mobile())
+    row = desk.send(desk.email(recipients=[{"contact_id": known["id"]}])).recipient
+    assert (row.contact_id, row.email, row.reason) == (known["id"], None, None)
+
+
+def test_an_invalid_contact_id_is_accepted_and_marked(desk: Desk, other: Tenant) -> None:
+    stranger = desk.tenant.new_contact(desk.tenant.add_list(), email=new_email())["id"]
+    foreign = other.new_contact(other.add_list(), email=new_email())["id"]
+    ids = [0, -1, 2**40, 2**63 - 1, stranger, foreign]
+    accepted = desk.send(desk.email(recipients=[{"contact_id": one} for one in ids]))
+    for row in accepted.recipients:
+        assert (row.state, row.reason) == ("queued", "invalid_contact_id")
+        assert (row.contact_id, row.email, row.mobile) == (None, None, None)
+    assert accepted.group.sent == len(ids)
+
+
+def test_in_a_list_with_duplicates_the_oldest_active_contact_is_found(desk: Desk) -> None:
+    list_id, email = desk.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
+    body = desk.email(list_id=list_id, recipients=[{"email": email}])
+    inactive = desk.tenant.new_contact(list_id, email=email, is_active=False)
+    assert desk.send(body).recipient.contact_id == inactive["id"]
+    active = [desk.tenant.new_contact(list_id, email=email.upper())["id"] for _ in range(2)]
+    assert desk.send(body).recipient.contact_id == min(active)
+    assert len(find(desk.tenant, list_id)) == 3
+
+
+def test_a_new_address_in_a_list_with_duplicates_creates_one_contact(desk: Desk) -> None:
+    list_id, email = desk.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
+    recipients = [{"email": email}, {"email": email}]
+    rows = desk.send(desk.email(list_id=list_id, recipients=recipients)).recipients
+    again = desk.send(desk.email(list_id=list_id, recipients=recipients)).recipients
+    assert len({row.contact_id for row in (*rows, *again)}) == len(find(desk.tenant, list_id)) == 1
+    assert len(firings(desk.tenant)) == 1
+
+
+def test_a_system_list_can_be_sent_to_and_not_changed(desk: Desk) -> None:
+    list_id = desk.tenant.add_list(fields=PLAIN_FIELDS, system=True)
+    moment, email = this_second(), new_email()
+    times = {"creation_time": moment, "last_modified_time": moment}
+    inside = desk.tenant.add(Contact, list_id=list_id, email=email, email_key=email, identifier=email, **times)
+    for recipient in ({"email": email}, {"contact_id": inside}):
+        assert desk.send(desk.email(list_id=list_id, recipients=[recipient])).recipient.contact_id == inside
+    response = desk.post(desk.email(list_id=list_id))
+    check_error(response, 422, "validation_error", "list_not_mutable", field="list_id")
+    assert [one["id"] for one in find(desk.tenant, list_id)] == [inside]
+
+
+# ---------------------------------------------------------------------------------------------- attachments
+
+
+def test_attachments_of_everybody_and_of_one(desk: Desk) -> None:
+    shared = [file("a.pdf", "application/pdf", b"%PDF"), file("b.txt")]
+    own = [file("c.txt", content=b""), file("d (1).bin", "application/octet-stream", b"\x00\xff")]
+    recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own}]
+    accepted = desk.send(desk.email(attachments=shared, recipients=recipients))
+    owner = accepted.recipients[1].id
+    found = [(row.recipient_id, row.name, row.mime_type, row.content) for row in accepted.attachments]
+    assert found == [
+        (None, "a.pdf", "application/pdf", b"%PDF"),
+        (None, "b.txt", "text/plain", b"a"),
+        (owner, "c.txt", "text/plain", b""),
+        (owner, "d (1).bin", "application/octet-stream", b"\x00\xff"),
+    ]
+    positions = [row.position for row in accepted.attachments]
+    assert positions == sorted(positions)
+    assert len({row.content_id for row in accepted.attachments}) == 4
+    assert all(row.content_id.startswith("content_") for row in accepted.attachments)
+
+
+def test_two_recipients_may_have_attachments_of_one_name(desk: Desk) -> None:
+    recipients = [{"email": new_email(), "attachments": [file("mine.txt")]} for _ in range(2)]
+    assert len(desk.send(desk.email(recipients=recipients)).attachments) == 2
+
+
+def test_as_many_attachments_as_allowed(desk: Desk) -> None:
+    shared = [file(f"a{n}.txt") for n in range(15)]
+    own = [file(f"b{n}.txt") for n in range(5)]
+    recipients = [{"email": new_email(), "attachments": own}]
+    assert len(desk.send(desk.email(attachments=shared, recipients=recipients)).attachments) == 20
+    assert desk.send(desk.email(attachments=[])).attachments == []
+
+
+def test_as_many_bytes_as_allowed(desk: Desk) -> None:
+    mebibyte = 1024 * 1024
+    shared = [file("a.bin", "application/octet-stream", bytes(4 * mebibyte))]
+    own = [file("b.bin", "application/octet-stream", bytes(6 * mebibyte))]
+    recipients = [{"email": new_email(), "attachments": own} for _ in range(2)]
+    accepted = desk.send(desk.email(attachments=shared, recipients=recipients))
+    assert [len(row.content) // mebibyte for row in accepted.attachments] == [4, 6, 6]
+
+
+# ---------------------------------------------------------------------------------------------- groups
+
+
+def test_a_group_counts_recipients_over_all_of_its_sends(desk: Desk) -> None:
+    body = desk.email(recipients=[{"email": new_email()} for _ in range(3)])
+    first = desk.send(body).group
+    assert (first.sent, first.failed_contacts, first.delivered) == (3, 0, 0)
+    assert first.creation_time == first.last_sent_time
+    long_ago = first.creation_time - timedelta(days=1)
+    with desk.tenant.services.database.write() as transaction:
+        transaction.get_one(Group, first.id).last_sent_time = long_ago
+    second = desk.send(desk.email(group_name=None, group_id=first.id)).group
+    assert (second.id, second.sent) == (first.id, 4)
+    assert second.creation_time == first.creation_time <= second.last_sent_time
+
+
+def test_id_and_name_of_one_group(desk: Desk) -> None:
+    group = desk.send(desk.email()).group
+    assert desk.send(desk.email(group_id=group.id, group_name=group.name)).group.sent == 2
+
+
+def test_names_of_groups_are_compared_exactly(desk: Desk) -> None:
+    name = unique("Group")
+    groups = {desk.send(desk.email(group_name=text)).group.id for text in (name, name.lower(), f"{name} ", f" {name}")}
+    assert len(groups) == 4
+
+
+def test_accounts_have_groups_of_their_own(desk: Desk, other: Tenant) -> None:
+    body = desk.email()
+    theirs = Desk(other)
+    assert desk.send(body).group.id != theirs.send(theirs.email(group_name=body["group_name"])).group.id
+    assert [one["sent"] for one in items(other.api.get("/v1/transactional-groups"), "transactional-groups")] == [1]
+
+
+# ---------------------------------------------------------------------------------------------- all or nothing
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipients": [{"email": "good@example.com"}, {"email": "nope"}]},
+        {"bcc_address": "a@strange.example"},
+        {"body_text": None},
+    ],
+)
+def test_nothing_is_written_unless_all_is_valid(desk: Desk, changes: dict[str, Any]) -> None:
+    response = desk.post(desk.email(**changes))
+    assert response.status_code == 422
+    assert [desk.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
+    assert firings(desk.tenant) == []
+
+
+def test_nothing_is_written_for_a_system_list_that_lacks_a_contact(desk: Desk) -> None:
+    list_id = desk.tenant.add_list(system=True)
+    assert desk.post(desk.email(list_id=list_id)).status_code == 422
+    assert [desk.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
+
+
+def test_another_account_sees_nothing_of_it(desk: Desk, other: Tenant, app: Flask) -> None:
+    accepted = desk.send(desk.email())
+    assert other.api.get(accepted.body["_links"]["transactional_group"]["href"]).status_code == 404
+    assert contact(desk.tenant, desk.list_id, accepted.recipient.contact_id)["email"] == accepted.recipient.email
+    bare = new_tenant(app)
+    assert Desk(bare).rows(Send) == []

@@ -1,0 +1,81 @@
+"""Idempotency-Key on sends: the same request twice sends once (decisions: 6)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from app.db.models import Account, Recipient, Send
+from tests.support.client import check_error, invalid
+from tests.support.races import at_once
+from tests.support.sends import Desk
+from tests.support.tenants import Tenant, unique
+
+
+def key() -> dict[str, str]:
+    return {"Idempotency-Key": unique("key")}
+
+
+def test_the_same_body_gets_the_first_answer_again(desk: Desk) -> None:
+    headers, body = key(), desk.email()
+    first, second = (desk.post(body, headers=headers) for _ in range(2))
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.get_json() == second.get_json()
+    assert "Idempotent-Replayed" not in first.headers
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert len(desk.rows(Recipient)) == 1
+
+
+def test_without_a_key_the_same_body_is_sent_again(desk: Desk) -> None:
+    body = desk.email()
+    assert desk.send(body).uuids != desk.send(body).uuids
+    assert len(desk.rows(Send)) == 2
+
+
+def test_another_body_with_the_same_key(desk: Desk) -> None:
+    headers = key()
+    desk.send(desk.email(), headers=headers)
+    check_error(desk.post(desk.email(), headers=headers), 409, "conflict", "conflict")
+    assert len(desk.rows(Send)) == 1
+
+
+def test_keys_are_per_account(desk: Desk, other: Tenant) -> None:
+    headers, theirs = key(), Desk(other)
+    desk.send(desk.email(), headers=headers)
+    response = theirs.post(theirs.email(), headers=headers)
+    assert response.status_code == 202
+    assert "Idempotent-Replayed" not in response.headers
+
+
+@pytest.mark.parametrize("text", ["", " ", "a b", "x" * 256, "schlüssel"])
+def test_a_malformed_key(desk: Desk, text: str) -> None:
+    response = desk.post(desk.email(), headers={"Idempotency-Key": text})
+    check_error(response, 400, "invalid_request", "invalid_request")
+    assert desk.rows(Send) == []
+
+
+def test_a_refused_request_leaves_its_key_free(desk: Desk) -> None:
+    headers = key()
+    invalid(desk.post(desk.email(recipients=[]), headers=headers), "not_empty")
+    invalid(desk.post(desk.email(body_text=None), headers=headers), "content_missing")
+    desk.send(desk.email(), headers=headers)
+
+
+def test_a_replay_does_not_look_at_the_account_again(desk: Desk) -> None:
+    """What was accepted stays accepted, whatever has become of the account since."""
+    headers, body = key(), desk.email()
+    first = desk.send(body, headers=headers)
+    with desk.tenant.services.database.write() as transaction:
+        transaction.get_one(Account, desk.tenant.id).owner_confirmed = False
+    assert desk.send(body, headers=headers).uuids == first.uuids
+
+
+def test_requests_at_once_send_once(desk: Desk) -> None:
+    for count in range(1, 6):
+        headers, body = key(), desk.email()
+        post = partial(desk.post, body, headers=headers)
+        responses = at_once([post] * 4)
+        assert {one.status_code for one in responses} <= {202, 409}
+        assert len({one.get_data() for one in responses if one.status_code == 202}) == 1
+        assert len(desk.rows(Send)) == count

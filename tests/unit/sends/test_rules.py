@@ -1,0 +1,195 @@
+"""Rules over several attributes of a send's body (specification: Transactional send, rules 1, 2, 6 and 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import CATALOGUE, ServiceError
+from app.sends.draft import AttachmentDraft, MessageType, SendDraft
+from app.sends.rules import DESTINATIONS, NAME, Limits, RecipientRules, attachment_errors, send_errors
+from schemas.sends import load_send
+
+LIMITS = Limits(attachments=3, attachment_bytes=10)
+EMAIL = RecipientRules("email", with_list=True, hashes=False)
+SMS = RecipientRules("sms", with_list=False, hashes=False)
+
+
+def found(broken: Any) -> list[tuple[Any, ...]]:
+    """(code, path…) of each."""
+    return [(one.code, *one.path) for one in broken]
+
+
+# ---------------------------------------------------------------------------------------------- destinations
+
+
+@pytest.mark.parametrize(
+    ("rules", "recipient", "expected"),
+    [
+        (EMAIL, {"email": "a@b.example"}, []),
+        (EMAIL, {"contact_id": 1}, []),
+        (EMAIL, {"email": "a@b.example", "mobile": None, "contact_id": None}, []),
+        (EMAIL, {}, [("email_address_missing", "email")]),
+        (EMAIL, {"mobile": "6"}, [("email_address_missing", "email")]),
+        (EMAIL, {"mobile": "6", "email": "a"}, [("recipient_destination_ambiguous", "email")]),
+        (EMAIL, {"contact_id": 1, "mobile": "6", "email": "a"}, [("recipient_destination_ambiguous", "mobile")]),
+        (SMS, {"mobile": "6"}, []),
+        (SMS, {"email": "a"}, [("mobile_address_missing", "mobile")]),
+        (SMS, {"contact_id": 1}, [("recipient_missing_list_id", "contact_id")]),
+        (SMS, {"contact_id": 1, "mobile": "6"}, [("recipient_destination_ambiguous", "mobile")]),
+    ],
+)
+def test_destinations(rules: RecipientRules, recipient: dict[str, Any], expected: list[Any]) -> None:
+    assert found(rules.errors(recipient)) == expected
+
+
+def test_nothing_is_asked_while_the_type_is_not_known() -> None:
+    rules = RecipientRules(None, with_list=False, hashes=False)
+    assert found(rules.errors({})) == found(rules.errors({"attachments": []})) == []
+    assert found(send_errors({"subject": "x", "message_id": 1, "unsubscribe_type": "word"}, None)) == []
+
+
+@given(st.dictionaries(st.sampled_from(DESTINATIONS), st.sampled_from([1, "a", "", None])))
+def test_a_recipient_that_passes_has_exactly_one_destination(recipient: dict[str, Any]) -> None:
+    named = [name for name, value in recipient.items() if value not in (None, "")]
+    for rules, kind in ((EMAIL, "email"), (SMS, "mobile")):
+        passes = not list(rules.errors(recipient))
+        allowed = {kind, "contact_id"} if rules.with_list else {kind}
+        assert passes == (len(named) == 1 and named[0] in allowed)
+
+
+# ---------------------------------------------------------------------------------------------- wildcards
+
+
+@pytest.mark.parametrize(
+    ("name", "with_list", "hashes", "code"),
+    [
+        ("Name_1", True, False, None),
+        ("_", True, False, None),
+        ("#v", True, True, None),
+        ("#v", True, False, "invalid_wildcard_name_characters"),
+        ("##v", True, True, "invalid_wildcard_name_characters"),
+        ("#", True, True, "invalid_wildcard_name_characters"),
+        ("v#", True, True, "invalid_wildcard_name_characters"),
+        ("a b", True, False, "invalid_wildcard_name_characters"),
+        ("ä", True, False, "invalid_wildcard_name_characters"),
+        ("a\n", True, False, "invalid_wildcard_name_characters"),
+        ("id", True, False, "invalid_wildcard_name_reserved"),
+        ("#Id", True, True, "invalid_wildcard_name_reserved"),
+        ("id", False, False, None),
+        ("x" * 255, True, False, None),
+        ("#" + "x" * 255, True, True, None),
+        ("x" * 256, True, False, "invalid_wildcard_name_too_long"),
+    ],
+)
+def test_names_of_wildcards(name: str, with_list: bool, hashes: bool, code: str | None) -> None:
+    broken = RecipientRules("email", with_list, hashes).wildcard_error(name, "x")
+    assert (broken and broken.code) == code
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (None, None),
+        ("", None),
+        (0, None),
+        (-1.5, None),
+        ("x" * 10_000, None),
+        ("x" * 10_001, "invalid_wildcard_value_too_long"),
+        ("\x00", "invalid_string"),
+        (False, "invalid_string"),
+        ([], "invalid_string"),
+        ({}, "invalid_string"),
+    ],
+)
+def test_values_of_wildcards(value: Any, code: str | None) -> None:
+    broken = EMAIL.wildcard_error("v", value)
+    assert (broken and broken.code) == code
+
+
+@given(st.text())
+def test_a_name_has_its_characters_or_is_refused(name: str) -> None:
+    broken = SMS.wildcard_error(name, "x")
+    assert (broken is None) == (NAME.fullmatch(name) is not None and len(name) <= 255)
+
+
+def test_hashes_go_with_plain_values_of_email() -> None:
+    plain = {"recipient_data_html_encoded": False}
+    assert RecipientRules.of(plain, "email").hashes
+    for body, type_ in ((plain, "sms"), ({"recipient_data_html_encoded": True}, "email"), ({}, "email")):
+        assert not RecipientRules.of(body, type_).hashes  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------- attachments
+
+
+def a(name: str, size: int = 1) -> AttachmentDraft:
+    return AttachmentDraft(name, "text/plain", bytes(size))
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "expected"),
+    [
+        ([], [], []),
+        ([a("x"), a("y"), a("z")], [[]], []),
+        ([a("x", 10)], [[a("y", 0)], [a("y", 0)]], []),
+        ([a("x"), a("x")], [], [("invalid_attachment_name", "attachments", 1, "name")]),
+        ([a("x"), a("X")], [], []),
+        ([a("x")], [[], [a("x")]], [("invalid_attachment_name", "recipients", 1, "attachments", 0, "name")]),
+        ([], [[a("x"), a("x")]], [("invalid_attachment_name", "recipients", 0, "attachments", 1, "name")]),
+        ([a("w"), a("x"), a("y"), a("z")], [[a("v")]], [("too_long", "attachments")]),
+        ([a("x"), a("y"), a("z")], [[], [a("v")]], [("too_long", "recipients", 1, "attachments")]),
+        ([a("x", 11)], [[a("y")]], [("too_long", "attachments")]),
+        ([a("x", 10)], [[a("y")], []], [("too_long", "recipients", 0, "attachments")]),
+    ],
+)
+def test_attachments(shared: list[AttachmentDraft], own: list[list[AttachmentDraft]], expected: list[Any]) -> None:
+    assert found(attachment_errors(shared, own, LIMITS)) == expected
+
+
+# ---------------------------------------------------------------------------------------------- whole bodies
+
+NAMES = st.sampled_from(
+    [
+        *("type", "list_id", "group_id", "group_name", "message_id", "unsubscribe_type", "subject", "from_name"),
+        *("from_address", "reply_to", "bcc_address", "body_html", "body_text", "include_unsubscribed"),
+        *("recipient_data_html_encoded", "recipients", "attachments", "email", "mobile", "contact_id", "name"),
+        *("content", "_schema", "#v", "v"),
+    ]
+)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.sampled_from(["email", "sms", "word", "a@b.example", "61411111111", "YQ==", "a.txt", "text/plain"]),
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | st.text(max_size=5), inner, max_size=6),
+    max_leaves=25,
+)
+
+
+def loaded(body: dict[str, Any], final_type: MessageType | None) -> SendDraft | ServiceError:
+    try:
+        return load_send(body, final_type, LIMITS)
+    except ServiceError as error:
+        return error
+
+
+@given(st.dictionaries(NAMES, JSON, max_size=12), st.sampled_from(["email", "sms", None]))
+def test_a_body_is_taken_or_refused_with_codes_of_the_catalogue(body: dict[str, Any], final_type: Any) -> None:
+    outcome = loaded(body, final_type)
+    if isinstance(outcome, SendDraft):
+        assert 1 <= len(outcome.recipients) <= 100
+        assert outcome.type == (final_type or body["type"])
+    else:
+        assert outcome.errors
+        for one in outcome.errors:
+            assert CATALOGUE[one.code].status == 422
+            assert (one.collection is None) == (one.index is None)
