@@ -92,7 +92,7 @@ def wait_until_ready(data_dir: Path, alive: Callable[[], bool]) -> None:
 
 
 def answers(data_dir: Path) -> bool:
-    """True when the server of this data folder serves commands (it answers early, while it still loads its data)."""
+    """True when the server of this data folder serves commands; not while it still loads its data."""
     try:
         with _client(own_redis_socket(data_dir)) as client:
             return bool(client.ping())

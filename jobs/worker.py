@@ -108,20 +108,15 @@ class Worker(SimpleWorker):
 
 
 def run(parts: Services, queues: Sequence[str]) -> None:
-    """Works until the process is asked to end.
-
-    It begins with a look at its tables: it may be there in place of one that died, whose work is claimed and not due.
-    """
+    """Works until the process is asked to end."""
     stop = Stop(parts.stopping)
     stop.catch_signals()
-    for name in queues:
-        parts.wake_ups.wake(name)
     connection = connect_redis(parts.settings.redis_url)
     pause = 0.1
     while not stop.requested:
         began = time.monotonic()
         try:
-            _work(queues, connection, stop)
+            _work(parts, queues, connection, stop)
         except RedisError as error:
             logger.warning("Redis does not answer, trying again: %s", error)
         # RQ leaves its loop at many kinds of trouble; one that worked for a while starts over at once.
@@ -129,8 +124,11 @@ def run(parts: Services, queues: Sequence[str]) -> None:
         _pause(stop, pause)
 
 
-def _work(queues: Sequence[str], connection: Redis, stop: Stop) -> None:
+def _work(parts: Services, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
+    """Begins with a look: this worker may stand in for one that died, whose work is claimed and so not due."""
     worker: Any = Worker(queues, connection, stop)
+    for name in queues:
+        parts.wake_ups.wake(name)
     worker.work(logging_level=None)
 
 

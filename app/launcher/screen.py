@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import shlex
 from urllib.parse import urlsplit
@@ -31,7 +32,17 @@ def screen(services: Services, demo: Demo | None) -> str:
     lines += [f"  {name:<14}{value}" for name, value in rows]
     if demo and (example := _example(services, demo)):
         lines += ["", "  Send a message:", "", _curl(settings, demo.token, example)]
+    if demo and not is_loopback(settings.host):
+        lines += ["", "  Others can reach this address, and the demo's keys are public: see docs/operations.md."]
     return "\n".join([*lines, ""])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is this machine's alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _place(url: str) -> str:

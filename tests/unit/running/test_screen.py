@@ -1,0 +1,82 @@
+"""The one screen: what a newcomer needs, and no secret that is not public."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.launcher import demo as demos
+from app.launcher.demo import Demo
+from app.launcher.prepare import migrate_database, seed
+from app.launcher.screen import screen
+from app.services import Services, make_services
+from app.settings import Settings, from_environment
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return from_environment({"DATA_DIR": str(tmp_path), "WEBHOOK_ALLOW_PRIVATE": "on"})
+
+
+@pytest.fixture
+def services(settings: Settings) -> Iterator[Services]:
+    made = make_services(settings)
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def demo(services: Services, settings: Settings) -> Demo:
+    migrate_database(settings)
+    found = demos.read(settings)
+    seed(services, demos.SEED, found.substitutions)
+    return found
+
+
+def test_with_the_demo_it_holds_its_key_and_a_line_to_copy(services: Services, demo: Demo) -> None:
+    text = screen(services, demo)
+    assert f"API key       {demo.token}\n" in text
+    line = shlex.split(text[text.index("curl") :].replace("\\\n", ""))
+    assert line[:4] == [
+        "curl",
+        "http://127.0.0.1:8000/v1/transactional-sends",
+        "-H",
+        f"Authorization: Bearer {demo.token}",
+    ]
+    assert json.loads(line[-1])["type"] == "email"
+
+
+def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> None:
+    text = screen(services, None)
+    assert demo.token not in text
+    assert "curl" not in text
+
+
+def test_a_password_of_the_relay_is_not_shown(services: Services, settings: Settings, demo: Demo) -> None:
+    relay = replace(services, settings=replace(settings, email_transport_url="smtp://me:secret@mail.example:587"))
+    text = screen(relay, demo)
+    assert "Mail goes to  smtp://mail.example:587\n" in text
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])
+def test_a_demo_that_others_can_reach_is_pointed_out(
+    services: Services, settings: Settings, demo: Demo, host: str, warned: bool
+) -> None:
+    open_to = replace(services, settings=replace(settings, host=host))
+    assert ("the demo's keys are public" in screen(open_to, demo)) is warned
+
+
+def test_the_receivers_port_is_kept_in_the_data_folder(settings: Settings) -> None:
+    port = demos.read(settings).receiver_port
+    assert demos.read(replace(settings, port=settings.port + 10)).receiver_port == port
+
+
+def test_a_demo_whose_key_is_not_there_is_none(services: Services, demo: Demo) -> None:
+    assert demos.is_loaded(services, demo)
+    assert not demos.is_loaded(services, replace(demo, token="another"))
