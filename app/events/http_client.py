@@ -110,7 +110,7 @@ class WebhookClient:
                 raise StaleConnection from None
             return Answer(None, _shortened(str(error) or type(error).__name__), began)
         finally:
-            self._put_back(webhook_id, connection, keep=reusable and not connection.was_cut)
+            self._put_back(webhook_id, connection, keep=reusable)
 
     def _response(self, connection: Connection, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         with connection.cut_after(self._read_timeout):

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import select
 
 from app.automations.triggers import fire
+from app.db.bulk import insert_rows
 from app.db.models import Event, TriggerFiring
-from app.events import batches
+from app.events import batches, outbox
 from app.events.outbox import record, record_many
 from app.events.webhooks import delete_webhook, find_webhook
 from app.services import Services
@@ -102,27 +103,29 @@ def test_events_go_only_to_webhooks_that_existed_when_they_happened(
 
 
 def test_deleting_a_webhook_does_not_fail_a_change_that_writes_its_events(
-    services: Services, account_id: int, add_hook: AddHook
+    services: Services, account_id: int, add_hook: AddHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The worst moment for the deletion is between the look for webhooks and the insert of their events."""
     hook = add_hook(ONE)
-    started, done = threading.Event(), threading.Event()
+    deleted = threading.Event()
 
     def delete() -> None:
-        started.set()
         with services.database.write() as transaction:
             delete_webhook(transaction, find_webhook(transaction, account_id, ONE))
-        done.set()
+        deleted.set()
 
+    def insert_late(*arguments: Any) -> None:
+        thread.start()
+        assert not deleted.wait(0.3), "the deletion did not wait for the change"
+        insert_rows(*arguments)
+
+    thread = threading.Thread(target=delete)
+    monkeypatch.setattr(outbox, "insert_rows", insert_late)
     with services.database.write() as transaction:
         record(transaction, account_id, [{"n": 1}])
-        thread = threading.Thread(target=delete)
-        thread.start()
-        assert started.wait(5)
-        record(transaction, account_id, [{"n": 2}])
-        assert not done.is_set()
     thread.join(20)
-    assert done.is_set()
-    assert hook.row is None
+    assert deleted.is_set()
+    assert (hook.row, hook.waiting) == (None, 0)
 
 
 def test_a_change_under_way_does_not_hide_the_webhook_from_dispatch(

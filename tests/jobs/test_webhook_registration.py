@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 
 import pytest
@@ -129,6 +130,27 @@ def test_rotating_adds_a_secret_and_the_last_one_stays(services: Services, accou
         with refused("conflict", "id", "the only secret"):
             remove_secret(transaction, webhook, "k2")
         assert [one.key_id for one in list_secrets(transaction, webhook)] == ["k2"]
+
+
+def test_two_operators_cannot_remove_both_secrets(services: Services, account_id: int, add_hook: AddHook) -> None:
+    add_hook(URL, ("k1", SECRET), ("k2", OTHER_SECRET))
+    refusals: list[str] = []
+
+    def remove_other() -> None:
+        try:
+            with services.database.write() as transaction:
+                remove_secret(transaction, find_webhook(transaction, account_id, URL), "k2")
+        except ServiceError as error:
+            refusals.append(error.code)
+
+    thread = threading.Thread(target=remove_other)
+    with services.database.write() as transaction:
+        remove_secret(transaction, find_webhook(transaction, account_id, URL), "k1")
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive(), "the second removal did not wait for the first"
+    thread.join(20)
+    assert refusals == ["conflict"]
 
 
 def test_new_secrets_have_256_bits_and_new_key_ids_are_free() -> None:

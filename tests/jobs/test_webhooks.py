@@ -30,8 +30,8 @@ from tests.support.webhook_receiver import Receiver, Reply
 
 @pytest.fixture
 def dispatcher() -> Iterator[Dispatcher]:
-    """A dispatcher with short time-outs."""
-    with closing(WebhookClient(connect_timeout=1, read_timeout=1)) as client:
+    """A dispatcher of this test alone."""
+    with closing(WebhookClient()) as client:
         yield Dispatcher(client)
 
 
@@ -87,7 +87,7 @@ def test_every_try_is_kept_with_its_outcome(services: Services, add_hook: AddHoo
     assert (second.status, second.outcome, second.detail, second.events) == (200, "delivered", None, 2)
     assert first.batch_id == second.batch_id == batch_id(receiver, 0) == batch_id(receiver, 1)
     assert first.time <= receiver.hits[0].time < second.time <= receiver.hits[1].time
-    assert 0 <= first.milliseconds < 1000
+    assert 0 <= first.milliseconds < 10_000
 
 
 def test_the_process_wide_dispatcher_delivers(services: Services, add_hook: AddHook) -> None:
@@ -121,8 +121,9 @@ def test_batches_start_no_closer_than_the_spacing(
             return hook.waiting == 0
 
         wait_until(all_delivered, "all is delivered")
-    times = [hit.time for hit in receiver.hits]
-    assert [later - earlier >= timedelta(seconds=0.29) for earlier, later in pairwise(times)] == [True, True]
+    assert len(receiver.hits) == 3
+    times = [attempt.time for attempt in hook.attempts]
+    assert [later - earlier >= timedelta(seconds=0.3) for earlier, later in pairwise(times)] == [True, True]
 
 
 def test_a_new_event_waits_for_the_spacing_too(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
@@ -136,10 +137,23 @@ def test_a_new_event_waits_for_the_spacing_too(services: Services, add_hook: Add
         assert not due(services)
         row = hook.row
         assert row is not None
-        assert row.due_time - receiver.hits[0].time == pytest.approx(timedelta(seconds=60), abs=timedelta(seconds=1))
+        assert row.due_time == hook.attempts[0].time + timedelta(seconds=60)
         hook.set(due_time=now())
         dispatcher.run(services)
     assert numbers(receiver) == [[1], [2]]
+
+
+def test_the_spacing_counts_from_the_moment_the_request_went_out(services: Services, add_hook: AddHook) -> None:
+    """A connection that took long to make must not bring the next request closer."""
+    hook = add_hook("http://127.0.0.1:1/in")
+    hook.happen(1)
+    batch = batches.claim(services)
+    assert batch is not None
+    began = now() + timedelta(seconds=4)
+    batches.delivered(changed(services, webhook_spacing=10.0), batch, Answer(200, "", began, began))
+    row = hook.row
+    assert row is not None
+    assert row.due_time == began + timedelta(seconds=10)
 
 
 def test_all_secrets_sign_until_they_are_removed(
@@ -182,16 +196,15 @@ def test_any_status_but_2xx_and_410_is_a_failure(
     assert [(one.status, one.outcome) for one in hook.attempts] == [(status, "failed")]
 
 
-def test_no_answer_and_no_connection_are_failures(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
-) -> None:
+def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: AddHook) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
         silent, absent = add_hook(receiver.url), add_hook("http://127.0.0.1:1/in")
         silent.happen(1)
-        dispatcher.run(services)
+        with closing(WebhookClient(read_timeout=0.5)) as client:
+            Dispatcher(client).run(services)
         gate.set()
-    assert [(one.status, one.detail) for one in silent.attempts] == [(None, "no answer in 1 s")]
+    assert [(one.status, one.detail) for one in silent.attempts] == [(None, "no answer in 0.5 s")]
     (attempt,) = absent.attempts
     assert attempt.status is None
     assert "Connection refused" in str(attempt.detail)
@@ -229,7 +242,7 @@ def test_the_delay_doubles_with_every_failure_and_ends_with_a_success(
         hook.set(due_time=now())
         dispatcher.run(services)
     for delay, base in zip(delays, (10, 20, 40), strict=True):
-        assert base - 0.5 < delay <= base * 1.2
+        assert base - 3 < delay <= base * 1.2
     row = hook.row
     assert row is not None
     assert (row.failures, row.batch_id) == (0, None)
@@ -250,9 +263,9 @@ def test_a_retry_is_never_sooner_than_the_spacing(
         hook = add_hook(receiver.url)
         hook.happen(1)
         dispatcher.run(changed(services, webhook_spacing=300.0))
-        row = hook.row
-        assert row is not None
-        assert row.due_time >= receiver.hits[0].time + timedelta(seconds=299)
+    row = hook.row
+    assert row is not None
+    assert row.due_time == hook.attempts[0].time + timedelta(seconds=300)
 
 
 def test_410_deletes_the_webhook_at_once(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
@@ -495,7 +508,7 @@ def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
         began = time.monotonic()
         stopping.stopping.set()
         thread.join(10)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 8
         row = hook.row
         assert row is not None
         assert (row.lease_time, row.worker, row.failures, hook.attempts) == (None, None, 0, [])

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
@@ -25,20 +25,20 @@ def post(client: WebhookClient, url: str, *, webhook_id: int = 1, allow_private:
 
 @pytest.fixture
 def client() -> Iterator[WebhookClient]:
-    with closing(WebhookClient(connect_timeout=2, read_timeout=5)) as made:
+    with closing(WebhookClient()) as made:
         yield made
 
 
 @pytest.fixture
 def hasty() -> Iterator[WebhookClient]:
-    with closing(WebhookClient(connect_timeout=0.5, read_timeout=0.4)) as made:
+    with closing(WebhookClient(read_timeout=0.4)) as made:
         yield made
 
 
 @pytest.fixture
 def trusting(authority: Authority) -> Iterator[WebhookClient]:
     """A client that believes the authority of the tests."""
-    with closing(WebhookClient(authority.trust, connect_timeout=2, read_timeout=5)) as made:
+    with closing(WebhookClient(authority.trust)) as made:
         yield made
 
 
@@ -72,6 +72,11 @@ def read_request(connection: socket.socket) -> bytes:
             return b""
         request += received
     return request
+
+
+def held_back(gate: threading.Event) -> None:
+    """Serves nothing until the gate is open."""
+    gate.wait(30)
 
 
 def trickle(connection: socket.socket, head: bytes) -> None:
@@ -175,7 +180,7 @@ def test_no_answer_is_a_time_out(hasty: WebhookClient) -> None:
         answer = post(hasty, receiver.url)
         gate.set()
     assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
-    assert 0.4 <= (answer.ended - answer.began).total_seconds() < 2
+    assert 0.4 <= (answer.ended - answer.began).total_seconds() < 10
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: "])
@@ -183,7 +188,7 @@ def test_a_receiver_that_trickles_its_answer_is_cut_off(hasty: WebhookClient, he
     with raw_server(lambda connection: trickle(connection, head)) as url:
         answer = post(hasty, url)
     assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
-    assert (answer.ended - answer.began).total_seconds() < 2
+    assert (answer.ended - answer.began).total_seconds() < 10
 
 
 @pytest.mark.parametrize("connection_header", [b"", b"Connection: close\r\n"])
@@ -195,7 +200,7 @@ def test_a_trickling_body_does_not_undo_the_status(
     with raw_server(lambda connection: trickle(connection, head)) as url:
         answer = post(hasty, url)
     assert answer.status == 200
-    assert (answer.ended - answer.began).total_seconds() < 2
+    assert (answer.ended - answer.began).total_seconds() < 10
 
 
 def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> None:
@@ -242,9 +247,6 @@ def test_an_answer_before_the_end_of_the_body_counts(client: WebhookClient) -> N
     def serve(connection: socket.socket) -> None:
         connection.recv(1024)
         connection.sendall(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65536):
-            pass
 
     with raw_server(serve) as url:
         assert client.post(1, url, b"x" * 5_000_000, HEADERS, allow_private=True).status == 413
@@ -258,8 +260,33 @@ def test_a_refused_connection_is_a_failure(client: WebhookClient) -> None:
     assert "Connection refused" in answer.detail
 
 
-def test_requests_can_be_aborted_from_another_thread() -> None:
-    client = WebhookClient(connect_timeout=2, read_timeout=30)
+def test_a_host_that_does_not_take_connections_is_a_time_out() -> None:
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # the queue of the listener is full, so nobody answers the next one
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        hasty = stack.enter_context(closing(WebhookClient(connect_timeout=0.3)))
+        answer = post(hasty, f"http://127.0.0.1:{full.getsockname()[1]}/in")
+    assert (answer.status, answer.detail) == (None, "timed out")
+    assert 0.3 <= (answer.ended - answer.began).total_seconds() < 10
+
+
+def test_a_tls_handshake_without_end_is_a_time_out() -> None:
+    gate = threading.Event()
+    with (
+        raw_server(lambda _: held_back(gate)) as url,
+        closing(WebhookClient(connect_timeout=0.3)) as hasty,
+    ):
+        answer = post(hasty, url.replace("http://", "https://"))
+        gate.set()
+    assert answer.status is None
+    assert "timed out" in answer.detail
+    assert 0.3 <= (answer.ended - answer.began).total_seconds() < 10
+
+
+def test_requests_can_be_aborted_from_another_thread(client: WebhookClient) -> None:
     gate = threading.Event()
     answers: list[Answer] = []
     with Receiver(Reply(gate=gate)) as receiver:
