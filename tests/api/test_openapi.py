@@ -1,0 +1,259 @@
+"""The OpenAPI description: complete, true of real answers, and a source of bad input (decisions: 1 and 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import schemathesis
+from flask import Flask
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from app.accounts.root import ROOT
+from app.contacts.read import contact_shape
+from app.groups.read import GROUPS
+from app.groups.sent_contacts import SENT_CONTACTS
+from app.http.api import PUBLIC, scopes_of
+from app.lists.read import LISTS
+from app.messages.read import CONTENT, MESSAGES
+from app.query.fields import Resource
+from tests.support.client import SENDS, Client
+from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
+
+VERBS = {"get", "post", "patch", "delete"}
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def document(app: Flask) -> dict[str, Any]:
+    """The description as it is served."""
+    answer = Client(app).get("/docs/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.get_json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(method, path, description) of every operation."""
+    for path, item in document["paths"].items():
+        for method in VERBS & set(item):
+            yield method.upper(), path, item[method]
+
+
+# ---------------------------------------------------------------------------------------------- complete
+
+
+def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict[str, Any]) -> None:
+    endpoints = {
+        (method, re.sub("<([^>]*)>", r"{\1}", rule.rule))
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
+        if PUBLIC not in scopes_of(app, rule.endpoint, method)
+    }
+    assert document["openapi"] == "3.1.0"
+    assert {(method, path) for method, path, _ in operations(document)} == endpoints
+    assert {tag["name"] for tag in document["tags"]} == {
+        tag for _, _, operation in operations(document) for tag in operation["tags"]
+    }
+
+
+def test_every_operation_has_a_summary_its_scopes_and_the_common_errors(document: dict[str, Any]) -> None:
+    for method, path, operation in operations(document):
+        assert operation["summary"], (method, path)
+        assert all(list(one) == ["apiKey"] and len(one["apiKey"]) == 1 for one in operation["security"])
+        for status in ("400", "401", "403", "404", "405", "429", "503"):
+            assert operation["responses"][status] == {"$ref": "#/components/responses/Error"}
+        assert [status for status in operation["responses"] if status.startswith("2")], (method, path)
+
+
+def test_ids_in_paths_are_positive_integers(document: dict[str, Any]) -> None:
+    for path, item in document["paths"].items():
+        described = {one["name"]: one for one in item.get("parameters", []) if one["in"] == "path"}
+        assert set(described) == set(re.findall(r"{(\w+)}", path))
+        for one in described.values():
+            assert one["required"] is True
+            assert one["schema"] == {"type": "integer", "format": "int64", "minimum": 1}
+
+
+def test_every_query_parameter_is_described_once(document: dict[str, Any]) -> None:
+    for _, _, operation in operations(document):
+        names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+        assert len(names) == len(set(names))
+        assert all(one["description"] for one in operation.get("parameters", []))
+
+
+def references(value: Any) -> Iterator[str]:
+    """Every `$ref` inside."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
+
+
+def test_every_reference_leads_somewhere_and_every_component_is_used(document: dict[str, Any]) -> None:
+    used = set(references(document))
+    components = {
+        f"#/components/{kind}/{name}"
+        for kind in ("schemas", "responses")
+        for name in document["components"].get(kind, {})
+    }
+    assert used == components
+
+
+@pytest.mark.parametrize(
+    ("name", "resource"),
+    [
+        ("Root", ROOT),
+        ("List", LISTS.resource),
+        ("Contact", contact_shape().resource),
+        ("Message", MESSAGES.resource),
+        ("MessageContent", CONTENT.resource),
+        ("SentContact", SENT_CONTACTS.resource),
+        ("Group", GROUPS.resource),
+    ],
+)
+def test_each_resource_is_described_with_the_properties_that_it_shows(
+    document: dict[str, Any], name: str, resource: Resource
+) -> None:
+    described = set(document["components"]["schemas"][name]["properties"])
+    assert described - {"_links", "_embedded"} == set(resource.fields)
+    assert ("_embedded" in described) is bool(resource.expands)
+
+
+def test_it_is_the_same_each_time(app: Flask, document: dict[str, Any]) -> None:
+    assert Client(app).get("/docs/openapi.json").get_json() == document
+
+
+# ---------------------------------------------------------------------------------------------- true
+
+
+@dataclass(frozen=True)
+class Estate:
+    """An account with something at every path, and the description of the application."""
+
+    tenant: Tenant
+    described: BaseSchema
+    ids: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def estate(app: Flask) -> Estate:
+    """A list with a contact, a message and a group."""
+    tenant = new_tenant(app)
+    list_id, message = tenant.add_list("People", FULL_FIELDS), tenant.add_message()
+    contact = tenant.new_contact(list_id, email=new_email(), plan="gold", score=1.5)
+    send = {
+        "type": "email",
+        "list_id": list_id,
+        "message_id": message,
+        "group_name": unique("group"),
+        "recipients": [{"email": new_email()}],
+    }
+    answer = tenant.api.post(SENDS, send)
+    assert answer.status_code == 202, answer.text
+    group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
+    ids = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
+    return Estate(tenant, schemathesis.openapi.from_wsgi("/docs/openapi.json", app), ids)
+
+
+READS = [
+    ("/v1/", ""),
+    ("/v1/", "fields=access_token_scope"),
+    ("/v1/lists", ""),
+    ("/v1/lists", "expand=contacts"),
+    ("/v1/lists", "limit=0"),
+    ("/v1/lists/{list_id}", "expand=contacts&_tz=Asia/Tokyo"),
+    ("/v1/lists/{list_id}/contacts", ""),
+    ("/v1/lists/{list_id}/contacts", "limit=1&offset=1"),
+    ("/v1/lists/{list_id}/contacts/{contact_id}", ""),
+    ("/v1/messages", "expand=content"),
+    ("/v1/messages/{message_id}", "expand=content"),
+    ("/v1/messages/{message_id}/content", "expand=message"),
+    ("/v1/messages/{message_id}/sent-contacts", ""),
+    ("/v1/transactional-groups", "fields=id,type"),
+    ("/v1/transactional-groups/{group_id}", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "query"), READS)
+def test_real_answers_are_as_described(estate: Estate, path: str, query: str) -> None:
+    answer = estate.tenant.api.get(f"{path.format(**estate.ids)}?{query}")
+    assert answer.status_code == 200, answer.text
+    estate.described[path]["GET"].validate_response(answer)
+
+
+def test_errors_are_as_described(estate: Estate) -> None:
+    described = estate.described["/v1/lists/{list_id}/contacts"]
+    path = f"/v1/lists/{estate.ids['list_id']}/contacts"
+    api, taken = estate.tenant.api, new_email()
+    estate.tenant.new_contact(estate.ids["list_id"], email=taken)
+    for status, answer in (
+        (400, api.get(path, {"limit": "x", "nonsense": 1})),
+        (401, Client(estate.tenant.app).get(path)),
+        (403, estate.tenant.client("report").get(path)),
+        (404, api.get("/v1/lists/0/contacts")),
+    ):
+        assert answer.status_code == status
+        described["GET"].validate_response(answer)
+    for status, answer in (
+        (409, api.post(path, {"email": taken})),
+        (409, api.post(path, {"contacts": [{"email": taken}, {"email": taken}]})),
+        (422, api.post(path, {"email": "x", "mobile": 1})),
+        (422, api.post(path, {"contacts": [{"email": "x"}]})),
+    ):
+        assert answer.status_code == status
+        described["POST"].validate_response(answer)
+
+
+# ---------------------------------------------------------------------------------------------- generated input
+
+ROUNDS = hypothesis_settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
+def test_generated_requests_get_described_answers(estate: Estate, mode: GenerationMode) -> None:
+    """What the description allows, and what it forbids: never a failure, never an answer that it does not know."""
+    headers = {"Authorization": f"Bearer {estate.tenant.tokens['standard']}"}
+
+    def try_out(case: Case[Any], with_ids: bool) -> None:
+        if with_ids:
+            case.path_parameters = {name: estate.ids[name] for name in case.path_parameters or {}}
+        case.validate_response(case.call(headers=headers), checks=CHECKS)
+
+    for found in estate.described.get_all_operations():
+        assert isinstance(found, Ok)
+        cases = found.ok().as_strategy(generation_mode=mode)
+        # Most generated ids name nothing, so three requests of four are given ids that do.
+        ROUNDS(given(cases, st.sampled_from([True, True, True, False]))(try_out))()
