@@ -119,7 +119,7 @@ def release(services: Services, batch: Batch) -> None:
 
 
 def retry_delay(failures: int) -> float:
-    """Seconds before the next try: 10 after the first failure, doubling up to an hour, and up to a fifth more.
+    """Seconds before the next try: 10 after the first failure, doubling, up to a fifth more, an hour at most.
 
     The jitter keeps the webhooks of a receiver that was down from all coming back at once.
     """
