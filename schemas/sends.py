@@ -102,6 +102,11 @@ class SmsSendSchema(SendSchema):
     final_type = "sms"
 
 
+DEFAULTS = {
+    **dict.fromkeys(SendDraft.__slots__),
+    "include_unsubscribed": False,
+    "recipient_data_html_encoded": True,
+}
 SCHEMAS: dict[MessageType | None, type[SendSchema]] = {"email": EmailSendSchema, "sms": SmsSendSchema, None: SendSchema}
 
 
@@ -114,13 +119,9 @@ def _schema(final_type: MessageType | None, limits: Limits) -> SendSchema:
 def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: Limits) -> SendDraft:
     """The send that a body asks for. Raises `ServiceError` with every error of it, in the order of the document."""
     loaded = load(_schema(final_type, limits), body)
-    switches = {"include_unsubscribed": False, "recipient_data_html_encoded": True}
     given = {name: value for name, value in loaded.items() if value is not None}
     arrays = {name: tuple(given.get(name, ())) for name in ("recipients", "attachments")}
-    return SendDraft(**{**ABSENT, **switches, **given, **arrays, "type": final_type or loaded["type"]})
-
-
-ABSENT = dict.fromkeys(SendDraft.__slots__)
+    return SendDraft(**{**DEFAULTS, **given, **arrays, "type": final_type or loaded["type"]})
 
 
 class RecipientAnswerSchema(Schema):

@@ -1,0 +1,18 @@
+"""The example of docs/sending.md is a send that is taken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from app.sends.rules import Limits
+from schemas.sends import load_send
+
+PAGE = Path(__file__).parents[3] / "docs" / "sending.md"
+
+
+def test_the_example_is_taken() -> None:
+    body = json.loads(PAGE.read_text("utf-8").split("-d '")[1].split("'\n")[0])
+    draft = load_send(body, "email", Limits(attachments=20, attachment_bytes=1000))
+    assert draft.recipients[0].values == {"first_name": "Ann"}
+    assert draft.recipients[0].attachments[0].content == b"100 EUR"
