@@ -24,6 +24,7 @@ from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.events.http_client import Answer
+from app.metrics import WEBHOOK_TRIES
 from app.services import Services
 
 MOST_EVENTS = 1000
@@ -107,6 +108,7 @@ def gone(services: Services, batch: Batch) -> None:
         if webhook is None:
             return
         transaction.delete(webhook)
+    WEBHOOK_TRIES.labels("gone").inc()
     logger.warning("webhook %s: deleted, its receiver answered 410", batch.webhook_id)
 
 
@@ -212,6 +214,7 @@ def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome
         "milliseconds": round((answer.ended - answer.began) / timedelta(milliseconds=1)),
     }
     insert_rows(transaction, WebhookAttempt, [row])
+    transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
 
 
 def _outcome(answer: Answer) -> str:

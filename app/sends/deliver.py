@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy.exc import DBAPIError
 
 from app.clock import now
+from app.metrics import OUTCOMES
 from app.queueing import SENDS
 from app.sends.claim import LEASE, Claimed, claim, give_back, has_due, renew
 from app.sends.flight import Flight
@@ -204,8 +205,9 @@ def _skipped(parcel: Parcel, reason: str) -> Verdict:
 
 
 def _log(made: Iterable[Consequence]) -> None:
-    """One line per recipient, with the id of the request that it came with."""
+    """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
     for one in made:
+        OUTCOMES.labels(one.held.type, one.step).inc()
         logger.info(
             one.step,
             extra={
