@@ -110,7 +110,7 @@ class Collector(Api):  # type: ignore[misc]
 def make_api(app: Flask) -> Collector:
     """The collector of blueprints. It serves no pages of its own: `blueprints/docs.py` does."""
     app.config.update(API_TITLE="Transactional messaging", API_VERSION="1.0.2", OPENAPI_VERSION="3.1.0")
-    return Collector(app, spec_kwargs=OPTIONS)
+    return Collector(app, spec_kwargs=deepcopy(OPTIONS))
 
 
 def description(app: Flask) -> dict[str, Any]:

@@ -227,6 +227,12 @@ def test_bytes_that_are_no_utf8_match_no_text(tenant: Tenant) -> None:
         assert answer.get_json()["size"] == 0
 
 
+@pytest.mark.parametrize("value", ["", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
+def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
+    list_id = tenant.add_list("Sites", (*FULL_FIELDS, ("Site", "Website Address / URL")))
+    invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")
+
+
 # ---------------------------------------------------------------------------------------------- every attribute
 
 HUGE = "x" * 200_000
@@ -293,6 +299,7 @@ def contact_attributes() -> dict[str, Any]:
         "born": "1990-01-31",
         "visit": "2026-01-31T10:00:00",
         "reply_to": "text",
+        "site": "https://example.com/",
     }
 
 
@@ -348,7 +355,7 @@ def writer(app: Flask) -> Tenant:
 @pytest.fixture(scope="module")
 def places(writer: Tenant) -> dict[str, tuple[str, str, Any]]:
     """Every endpoint that takes a body: method, path and a valid body."""
-    list_id = writer.add_list("Written", FULL_FIELDS)
+    list_id = writer.add_list("Written", (*FULL_FIELDS, ("Site", "Website Address / URL")))
     message = writer.add_message()
     contact = writer.new_contact(list_id)["id"]
     path = f"/v1/lists/{list_id}/contacts"

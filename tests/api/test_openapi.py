@@ -233,7 +233,7 @@ def test_errors_are_as_described(estate: Estate) -> None:
 # ---------------------------------------------------------------------------------------------- generated input
 
 ROUNDS = hypothesis_settings(
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,

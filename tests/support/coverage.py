@@ -1,6 +1,6 @@
 """Which test made the service answer with which error code.
 
-With SPEC_COVERAGE naming a folder every process of a test run notes the codes that it saw there, each once.
+With SPEC_COVERAGE naming a folder every process of a test run notes there which tests saw which codes.
 `python -m tests.support.coverage FOLDER` then prints a table of all codes of the catalogue, and fails when a code has
 no test: `make coverage-of-spec`.
 """
@@ -17,34 +17,39 @@ from werkzeug.test import TestResponse
 
 from app.errors import CATALOGUE
 
+SWEEPING = ("test_bodies.py", "test_openapi.py")
+"""Tests that try many inputs at once: another test that is about the code says more."""
+
 
 def note(answer: TestResponse) -> None:
-    """Notes the codes of an error answer."""
+    """Notes the type and the codes of an error answer."""
     folder = os.environ.get("SPEC_COVERAGE")
-    if not folder or answer.status_code < 400 or not answer.is_json:
+    if not folder or answer.status_code < 400 or not answer.is_json or not answer.data:
         return
+    test = os.environ.get("PYTEST_CURRENT_TEST", "outside of a test").rpartition(" ")[0]
     for code in _codes(answer.get_json()):
-        _note_once(Path(folder), code)
+        _note_once(Path(folder), code, test)
 
 
-def _codes(body: dict[str, Any]) -> list[str]:
+def _codes(body: dict[str, Any]) -> set[str]:
+    if "code" not in body:
+        return set()
     listed = body.get("_embedded", {}).get("errors", [])
-    return [one["code"] for one in [body, *listed] if "code" in one]
+    return {body["type"], body["code"], *(one["code"] for one in listed)}
 
 
 @cache
-def _note_once(folder: Path, code: str) -> None:
-    test = os.environ.get("PYTEST_CURRENT_TEST", "outside of a test").removesuffix(" (call)")
+def _note_once(folder: Path, code: str, test: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{os.getpid()}.tsv").open("a", encoding="utf-8") as file:
         file.write(f"{code}\t{test}\n")
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Code -> the first test that saw it, by name."""
+    """Code -> the first test that saw it, by name, one that is about the code if there is one."""
     pairs = [line.split("\t") for path in folder.glob("*.tsv") for line in path.read_text("utf-8").splitlines()]
     seen: dict[str, str] = {}
-    for code, test in sorted(pairs):
+    for code, test in sorted(pairs, key=lambda pair: (any(name in pair[1] for name in SWEEPING), pair)):
         seen.setdefault(code, test)
     return seen
 
