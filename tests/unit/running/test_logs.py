@@ -20,7 +20,9 @@ logger = logging.getLogger("tests.logs")
 def _restored() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    token = logs.request_id.set(None)
     yield
+    logs.request_id.reset(token)
     root.handlers, root.level = handlers, level
     logging.captureWarnings(False)
 
