@@ -58,8 +58,8 @@ format: setup-dev ## bring the code into its form
 
 .PHONY: docs
 docs: setup ## write the pages that are made from the code
-	@$(PYTHON) -m app.settings_page > docs/settings.md.new
-	@mv docs/settings.md.new docs/settings.md
+	@for page in settings errors; do \
+		$(PYTHON) -m app.$${page}_page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 
 .PHONY: migration
 migration: setup-dev ## write a migration for changed models: make migration m="add a column"

@@ -169,7 +169,7 @@ CONTACTS = _family(
             "no_subscribed_addresses": "remove_unsubscribers left no contact to create.",
             "list_not_mutable": "This is a system list; its contacts cannot be created, updated or deleted.",
             "cannot_reset_double_opt_in": "double_opt_in cannot be set to false once it is true.",
-            "filter_id_required": "Name the contacts to delete: ?id=<id> or ?id:in=<id>,<id>.",
+            "filter_id_required": "Name the contacts to delete, as in `?id=12` or `?id:in=12,13`.",
         }
     ),
 )

@@ -1,0 +1,72 @@
+"""Writes docs/errors.md from the catalogue: `python -m app.errors_page`, called by `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.errors import CONTACTS, FILTER, MAX_LISTED_ERRORS, SCHEMA, SENDS, TYPE_LEVEL, Code
+
+HEAD = f"""\
+# Errors
+
+An answer that is no 2xx has a body like this:
+
+```json
+{{
+  "id": "9f1c6c0b8f0e4a35a3f0d0c1c5a7e0b2",
+  "method": "POST",
+  "status": 422,
+  "type": "validation_error",
+  "code": "invalid_email_address",
+  "message": "Please check the details you entered.",
+  "developer_message": "email must be an email address of at most 254 characters, such as ann@example.com.",
+  "field": "email",
+  "collection": "contacts",
+  "index": 3,
+  "timestamp": "2026-01-31T10:00:00Z",
+  "_links": {{
+    "self": {{"href": "/v1/lists/7/contacts"}},
+    "error": {{"href": "/docs/errors/validation_error#invalid_email_address"}}
+  }}
+}}
+```
+
+- `code` tells what is wrong and `type` the family; where nothing more specific applies `code` repeats `type`.
+- `message` may be shown to an end user, `developer_message` is for you.
+- `field` is the query parameter or the attribute, dotted where it is nested (`subscribed.email`, `attachments.0.name`).
+  `collection` and `index`, from 0, name the element of an array. Each is there only where it applies.
+- `id` is also in the header `X-Request-Id` and in the service's log.
+- Where a request has several errors, the body is about the first and `_embedded.errors` lists them, up to
+  {MAX_LISTED_ERRORS}: first what the document holds, in its order, then what is missing.
+- A `conflict` with something that exists has `fields`: attribute to what holds its value, as in
+  `{{"email": {{"contact_id": 12}}}}`.
+- 429 and 503 carry `Retry-After` in seconds. After a 503 nothing has been written.
+- Of several reasons to refuse a request the first in this order is told: https, version, key, network, rate, path and
+  method, permission, ids in the path, query, form of the body, schema, rules that need the database.
+
+This page is made from `app/errors.py` by `make docs`. A running service shows the same at `/docs/errors`.
+"""
+
+SECTIONS: dict[str, Mapping[str, Code]] = {
+    "Types": TYPE_LEVEL,
+    "Values of a body": SCHEMA,
+    "Queries": FILTER,
+    "Contacts": CONTACTS,
+    "Sends": SENDS,
+}
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join(_section(title, codes) for title, codes in SECTIONS.items())
+
+
+def _section(title: str, codes: Mapping[str, Code]) -> str:
+    rows = [
+        f"| `{code.code}` | {code.status} | `{code.type}` | {code.developer_message} |\n" for code in codes.values()
+    ]
+    return f"\n## {title}\n\n| code | status | type | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

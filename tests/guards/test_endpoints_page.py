@@ -1,0 +1,117 @@
+"""docs/endpoints.md: it has every endpoint with its scope, and its examples work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from flask import Flask
+
+from app.http.api import scopes_of
+from tests.support.client import Client
+from tests.support.tenants import Tenant
+
+PAGE = (Path(__file__).parents[2] / "docs" / "endpoints.md").read_text("utf-8")
+SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+SECTIONS = {(method, path): text for method, path, text in SECTION.findall(PAGE)}
+EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
+SHOWN = re.compile(r"```json\n(.*?)```", re.DOTALL)
+EXAMPLES = [
+    (route, command, int(status)) for route, text in SECTIONS.items() for command, status in EXAMPLE.findall(text)
+]
+
+
+def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(method, path as the page writes it) -> scopes."""
+    return {
+        (method, re.sub("<([^>]*)>", r"{\1}", rule.rule)): scopes_of(app, rule.endpoint, method)
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/v1")
+        for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}
+    }
+
+
+def test_it_has_every_endpoint_with_its_scope(app: Flask) -> None:
+    assert set(SECTIONS) == set(routes(app))
+    for route, scopes in routes(app).items():
+        assert all(f"`{scope}`" in SECTIONS[route] for scope in scopes), route
+
+
+def test_every_endpoint_has_an_example() -> None:
+    assert {route for route, _, _ in EXAMPLES} == set(SECTIONS)
+
+
+@dataclass(frozen=True)
+class Curl:
+    """What a curl line asks for."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes | None
+
+    @classmethod
+    def read(cls, command: str, ids: dict[str, int]) -> Curl:
+        """The page's ids are all 1; `ids` are those of the test."""
+        for name, found in ids.items():
+            command = re.sub(rf"/{name}/1\b", f"/{name}/{found}", command)
+        command = re.sub(r'"list_id": 1\b', f'"list_id": {ids["lists"]}', command)
+        command = re.sub(r'"message_id": 1\b', f'"message_id": {ids["messages"]}', command)
+        command = re.sub(r'"id": 1\b', f'"id": {ids["contacts"]}', command)
+        words = shlex.split(command.replace("\\\n", " "))
+        given: dict[str, list[str]] = {}
+        for flag, value in zip(words[1:-1:2], words[2:-1:2], strict=True):
+            given.setdefault(flag, []).append(value)
+        headers = dict(header.split(": ", 1) for header in given["-H"] if not header.startswith("Authorization"))
+        body = given.get("-d")
+        return cls(
+            given.get("-X", ["GET"])[0], words[-1].removeprefix("$BASE"), headers, body[0].encode() if body else None
+        )
+
+
+@pytest.fixture
+def ids(tenant: Tenant, customers: int) -> dict[str, int]:
+    """Something at every path."""
+    contact = tenant.new_contact(customers, email="ann@example.com")
+    message = tenant.add_message(name="Welcome")
+    body = {
+        "type": "email",
+        "list_id": customers,
+        "message_id": message,
+        "group_name": "First",
+        "recipients": [{"email": "ann@example.com"}],
+    }
+    answer = tenant.api.post("/v1/transactional-sends", body)
+    group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
+    return {"lists": customers, "contacts": contact["id"], "messages": message, "transactional-groups": group}
+
+
+@pytest.mark.parametrize(("route", "command", "status"), EXAMPLES)
+def test_every_example_works(
+    api: Client, ids: dict[str, int], route: tuple[str, str], command: str, status: int
+) -> None:
+    curl = Curl.read(command, ids)
+    assert curl.method == route[0]
+    answer = api.request(curl.method, curl.path, headers=curl.headers, data=curl.body)
+    assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("route", [route for route in SECTIONS if SHOWN.search(SECTIONS[route])])
+def test_every_answer_shown_has_the_properties_of_a_real_one(
+    api: Client, ids: dict[str, int], route: tuple[str, str]
+) -> None:
+    (command, _), *_ = EXAMPLE.findall(SECTIONS[route])
+    found = SHOWN.search(SECTIONS[route])
+    assert found
+    shown: dict[str, Any] = orjson.loads(found[1])
+    curl = Curl.read(command.replace("?expand=contacts", ""), ids)
+    real = api.request(curl.method, curl.path, headers=curl.headers, data=curl.body).get_json()
+    assert set(shown) <= set(real)
+    list_fields = {"first_name", "last_name", "plan", "interests", "spend", "score", "born", "visit", "reply_to"}
+    assert set(real) - set(shown) <= list_fields
+    assert set(shown["_links"]) == set(real["_links"])
