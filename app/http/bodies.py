@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from flask import request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.errors import ServiceError
 
@@ -15,6 +16,7 @@ def json_object() -> dict[str, Any]:
     be something else, `invalid_object` (422) for a JSON value that is no object."""
     _check_content_type()
     data = request.get_data(cache=True)
+    _check_whole(data)
     if not data.strip():
         raise ServiceError("invalid_request", detail="The request has no body. Send a JSON object.")
     try:
@@ -25,6 +27,15 @@ def json_object() -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ServiceError("invalid_object", detail="The body must be a JSON object.")
     return value
+
+
+def _check_whole(data: bytes) -> None:
+    """The framework cuts a body of unknown length at the limit, and takes one that ends early for whole."""
+    if request.content_length is not None:
+        if len(data) != request.content_length:
+            raise ServiceError("invalid_request", detail="The body is shorter than its Content-Length.")
+    elif request.environ.get("wsgi.input_terminated") and request.environ["wsgi.input"].read(1):
+        raise RequestEntityTooLarge
 
 
 def _check_content_type() -> None:

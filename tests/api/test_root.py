@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from app.auth import SCOPES
+from app.clock import this_second
 from tests.support.client import Client, bad_query
-from tests.support.tenants import Tenant
+from tests.support.tenants import Tenant, add_key
 
 
 @pytest.mark.parametrize("level", sorted(SCOPES))
@@ -40,3 +43,37 @@ def test_fields_and_time_zone_work_on_the_root(api: Client) -> None:
 
 def test_a_filter_is_not_supported(api: Client) -> None:
     bad_query(api.get("/v1/", {"id": 1}), "parameter_not_supported")
+
+
+def test_the_root_has_every_property_and_no_other(tenant: Tenant) -> None:
+    created = this_second()
+    body = Client(tenant.app, add_key(tenant, "limited")).get("/v1/").get_json()
+    assert list(body) == [
+        "access_token_scope",
+        "access_token_creation_time",
+        "access_token_expiry_time",
+        "_links",
+    ]
+    shown = datetime.strptime(body["access_token_creation_time"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    assert 0 <= (shown - created).total_seconds() <= 5
+
+
+@pytest.mark.parametrize("name", ["access_token_scope", "access_token_creation_time", "access_token_expiry_time"])
+def test_each_field_can_be_asked_for_alone(api: Client, name: str) -> None:
+    assert set(api.get("/v1/", {"fields": name}).get_json()) == {name, "_links"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("fields", "id", "invalid_query_syntax"),
+        ("expand", "lists", "invalid_query_syntax"),
+        ("_tz", "Nowhere", "invalid_time_zone"),
+        ("limit", "1", "parameter_not_available"),
+        ("remove_unsubscribers", "any", "parameter_not_available"),
+        ("q", "x", "text_search_not_supported"),
+        ("order_by", "id", "invalid_order_by"),
+    ],
+)
+def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
+    bad_query(api.get("/v1/", {key: value}), code, field=key)
