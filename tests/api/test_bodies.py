@@ -243,12 +243,6 @@ def test_bytes_that_are_no_utf8_match_no_text(tenant: Tenant) -> None:
         assert answer.get_json()["size"] == 0
 
 
-@pytest.mark.parametrize("value", ["", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
-def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
-    list_id = tenant.add_list("Sites", (*FULL_FIELDS, ("Site", "Website Address / URL")))
-    invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")
-
-
 # ---------------------------------------------------------------------------------------------- every attribute
 
 HUGE = "x" * 200_000

@@ -19,7 +19,7 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, bad_query, check_error, invalid, not_found
 from tests.support.servers import scratch_database
-from tests.support.tenants import Tenant, new_email
+from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email
 
 JSON = "application/json; charset=UTF-8"
 TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
@@ -184,6 +184,12 @@ def test_an_attribute_of_any_name_is_reported_under_its_name(api: Client, custom
         invalid(answer, "unexpected_field")
     else:
         invalid(answer, "unexpected_field", field=name)
+
+
+@pytest.mark.parametrize("value", ["", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
+def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
+    list_id = tenant.add_list("Sites", (*PLAIN_FIELDS, ("Site", "Website Address / URL")))
+    invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")
 
 
 # ---------------------------------------------------------------------------------------------- failures

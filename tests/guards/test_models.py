@@ -1,0 +1,19 @@
+"""Every row but the account itself belongs to an account, and goes with it."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Table
+
+from app.db.models import Base
+
+TABLES = [table for table in Base.metadata.tables.values() if table.name != "accounts"]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_row_belongs_to_an_account(table: Table) -> None:
+    column = table.columns["account_id"]
+    (key,) = column.foreign_keys
+    assert not column.nullable
+    assert key.target_fullname == "accounts.id"
+    assert key.ondelete == "CASCADE"
