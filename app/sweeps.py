@@ -37,13 +37,15 @@ def events_waiting(session: Session) -> bool:
 
 
 def clean(services: Services) -> None:
-    """Deletes idempotency records, webhook attempts and trigger firings that are older than their settings say."""
+    """Deletes idempotency records, webhook attempts and trigger firings that are older than their settings say, and
+    brings the planner's statistics up to date."""
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
     retention = now() - timedelta(days=settings.retention_days)
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
+    services.database.refresh_statistics()
 
 
 def _delete_older(

@@ -87,6 +87,15 @@ class Database:
         with self.engine.connect() as connection:
             connection.execute(text("SELECT 1"))
 
+    def refresh_statistics(self) -> None:
+        """Lets SQLite look at tables that have grown: without statistics it may walk a list's page index to find one
+        address. PostgreSQL does it by itself."""
+        if not self.is_postgresql:
+            with self._writing.connect() as connection, connection.begin():
+                # 0x10002: all tables, also those that this connection has not queried; at most some hundred rows each.
+                connection.exec_driver_sql("PRAGMA analysis_limit=400")
+                connection.exec_driver_sql("PRAGMA optimize=0x10002")
+
     def close(self) -> None:
         """Closes all connections; used before a fork and at the end of a process."""
         self.engine.dispose()

@@ -43,7 +43,7 @@ def find_people(transaction: Transaction, draft: SendDraft, lst: ListSpec | None
     addresses = [_address(kind, one) for one in draft.recipients]
     if lst is None:
         return [Person(None, address) for address in addresses]
-    named = _named(transaction, lst, kind, [one.contact_id for one in draft.recipients if one.contact_id is not None])
+    named = _named(transaction, lst, [one.contact_id for one in draft.recipients if one.contact_id is not None])
     ids = _ids(transaction, lst, kind, [address for address in addresses if address is not None])
     return [
         named.get(one.contact_id, NOBODY) if one.contact_id is not None else Person(ids(address), address)
@@ -55,14 +55,13 @@ def _address(kind: Kind, recipient: RecipientDraft) -> str | None:
     return recipient.email if kind == "email" else recipient.mobile
 
 
-def _named(transaction: Transaction, lst: ListSpec, kind: Kind, ids: Sequence[int]) -> dict[int, Person]:
-    """The contacts of the list with these ids, and the addresses that they have now."""
+def _named(transaction: Transaction, lst: ListSpec, ids: Sequence[int]) -> dict[int, Person]:
+    """The contacts of the list with these ids, without an address: delivery takes the one that they have then."""
     if not ids:
         return {}
-    address = Contact.email if kind == "email" else Contact.mobile
-    statement = select(Contact.id, address).where(Contact.list_id == lst.id, Contact.id.in_(ids))
-    rows = transaction.connection().execute(statement)
-    return {contact_id: Person(contact_id, address) for contact_id, address in rows}
+    statement = select(Contact.id).where(Contact.list_id == lst.id, Contact.id.in_(ids))
+    found = transaction.connection().execute(statement).scalars()
+    return {contact_id: Person(contact_id, None) for contact_id in found}
 
 
 def _ids(

@@ -282,16 +282,11 @@ def test_a_contact_is_looked_for_in_the_list_alone(desk: Desk) -> None:
     assert row.contact_id not in (None, elsewhere["id"])
 
 
-def test_a_recipient_by_contact_id(desk: Desk) -> None:
+def test_a_recipient_by_contact_id_is_queued_without_an_address(desk: Desk) -> None:
+    """Delivery takes the address that the contact has then."""
     known = desk.tenant.new_contact(desk.list_id, email=new_email(), mobile=new_mobile())
     row = desk.send(desk.email(recipients=[{"contact_id": known["id"]}])).recipient
-    assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], known["email"], None, None)
-
-
-def test_a_contact_without_the_address_is_queued_without_one(desk: Desk) -> None:
-    known = desk.tenant.new_contact(desk.list_id, mobile=new_mobile())
-    row = desk.send(desk.email(recipients=[{"contact_id": known["id"]}])).recipient
-    assert (row.contact_id, row.email, row.reason) == (known["id"], None, None)
+    assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], None, None, None)
 
 
 def test_an_invalid_contact_id_is_accepted_and_marked(desk: Desk, other: Tenant) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from app import sweeps
 from app.clock import now
@@ -75,3 +75,13 @@ def test_cleaning_ends_when_the_process_is_asked_to(parts: Alone) -> None:
     sweeps.clean(parts.services)
     with parts.services.database.read() as session:
         assert session.scalar(select(func.count(IdempotencyRecord.id))) == 1
+
+
+def test_sqlite_learns_what_its_tables_hold() -> None:
+    """Without statistics it would look for an address by walking the pages of a list."""
+    with alone(None) as parts:
+        parts.tenant.add_list()
+        sweeps.clean(parts.services)
+        with parts.services.database.read() as session:
+            known = set(session.execute(text("SELECT tbl FROM sqlite_stat1")).scalars())
+    assert {"accounts", "lists", "list_fields"} <= known

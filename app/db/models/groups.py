@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity
+from app.db.models.base import AccountId, Base, BigInt, Identity
 
 
 class Group(Base):
@@ -26,10 +26,10 @@ class Group(Base):
     name: Mapped[str]
     creation_time: Mapped[datetime]
     last_sent_time: Mapped[datetime]
-    sent: Mapped[int] = mapped_column(default=0)
-    failed_contacts: Mapped[int] = mapped_column(default=0)
-    bounced: Mapped[int] = mapped_column(default=0)
-    delivered: Mapped[int] = mapped_column(default=0)
-    opened: Mapped[int] = mapped_column(default=0)
-    clicked: Mapped[int] = mapped_column(default=0)
-    unsubscribed: Mapped[int] = mapped_column(default=0)
+    sent: Mapped[BigInt] = mapped_column(default=0)
+    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
+    bounced: Mapped[BigInt] = mapped_column(default=0)
+    delivered: Mapped[BigInt] = mapped_column(default=0)
+    opened: Mapped[BigInt] = mapped_column(default=0)
+    clicked: Mapped[BigInt] = mapped_column(default=0)
+    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
