@@ -27,7 +27,8 @@ def screen(services: Services, demo: Demo | None) -> str:
         ("Data", str(settings.data_dir)),
     ]
     if demo:
-        rows.insert(4, ("Events go to", f"http://127.0.0.1:{demo.receiver_port}/ (the demo's receiver, printed here)"))
+        within = f"printed here within {settings.webhook_spacing:g} seconds"
+        rows.insert(4, ("Events go to", f"http://127.0.0.1:{demo.receiver_port}/ (the demo's receiver, {within})"))
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
     if demo and (example := _example(services, demo)):
