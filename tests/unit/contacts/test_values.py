@@ -155,7 +155,9 @@ def test_a_choice_without_options_takes_any_text(type_: str) -> None:
     assert clean_value(FieldSpec(1, "free", type_, type_), "a,b") == "a,b"
 
 
-JSON = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text()) | st.just({})
+JSON: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text()) | st.just({})
+)
 
 
 @given(st.sampled_from(list(FIELD_TYPES)), JSON)
