@@ -1,14 +1,15 @@
 """The tables, one module per noun."""
 
-from app.db.models.accounts import Account, ApiKey, Domain, SmsSender
+from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
 from app.db.models.automations import TriggerFiring
 from app.db.models.base import Base
 from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
+from app.db.models.inbound import DestinationPause, InboundRecord
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
-from app.db.models.sends import Attachment, Recipient, RecipientStep, Send
+from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
 from app.db.models.webhooks import Event, Webhook, WebhookAttempt, WebhookSecret
 
 __all__ = [
@@ -19,16 +20,20 @@ __all__ = [
     "Base",
     "BlockedAddress",
     "Contact",
+    "DestinationPause",
+    "DkimKey",
     "Domain",
     "Event",
     "Group",
     "IdempotencyRecord",
+    "InboundRecord",
     "List",
     "ListField",
     "Message",
     "Recipient",
     "RecipientStep",
     "Send",
+    "SendLink",
     "SmsSender",
     "TriggerFiring",
     "Unsubscriber",

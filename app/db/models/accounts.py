@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity, Timestamps
@@ -27,6 +27,9 @@ class Account(Timestamps, Base):
     default_from_address: Mapped[str | None]
     rate_limit: Mapped[str | None]
     """In the form of the setting RATE_LIMIT; null: the setting holds."""
+    track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
+    track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Whether emails of the account tell when they are opened and which links are followed."""
 
 
 class ApiKey(Base):
@@ -61,6 +64,30 @@ class Domain(Base):
     creation_time: Mapped[datetime]
     verified_time: Mapped[datetime | None]
     """Null until the domain counts as configured."""
+    trusted: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Configured because the operator says so, whatever a look-up of its records finds."""
+    checked_time: Mapped[datetime | None]
+    findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    """What the last look-up found, by record: `spf`, `dkim`, `return_path`, `dmarc`."""
+
+
+class DkimKey(Base):
+    """A signing key of a domain; every key of a domain signs each of its messages."""
+
+    __tablename__ = "dkim_keys"
+    __table_args__ = (UniqueConstraint("domain_id", "selector"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    domain_id: Mapped[int] = mapped_column(BigId, ForeignKey("domains.id", ondelete="CASCADE"))
+    selector: Mapped[str]
+    algorithm: Mapped[str]
+    """`rsa` or `ed25519`."""
+    private_key: Mapped[str]
+    """A Fernet token under a key derived from SECRET_KEY."""
+    public_key: Mapped[str]
+    """Base64, as it stands in the DNS record."""
+    creation_time: Mapped[datetime]
 
 
 class SmsSender(Base):
@@ -75,4 +102,6 @@ class SmsSender(Base):
     kind: Mapped[str]
     """`virtual_number`, `number` or `alphanumeric`."""
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
+    messages_per_second: Mapped[float | None]
+    """How fast the gateway takes messages from this sender; null: as fast as they come."""
     creation_time: Mapped[datetime]

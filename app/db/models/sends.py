@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, text
+from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
@@ -37,6 +37,22 @@ class Send(Base):
     body_text: Mapped[str | None]
     include_unsubscribed: Mapped[bool] = mapped_column(default=False)
     recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
+    track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
+    track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
+
+
+class SendLink(Base):
+    """A link of a send's bodies, as it was written; what a tracked link leads to."""
+
+    __tablename__ = "send_links"
+    __table_args__ = (UniqueConstraint("send_id", "link_type", "url"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
+    link_type: Mapped[str]
+    """`html_email` or `text_email`."""
+    url: Mapped[str]
 
 
 class Recipient(Base):
@@ -72,6 +88,19 @@ class Recipient(Base):
             sqlite_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
         ),
         Index("ix_recipients_send", "send_id"),
+        Index(
+            "ix_recipients_gateway_id",
+            "gateway_id",
+            postgresql_where=text("gateway_id IS NOT NULL"),
+            sqlite_where=text("gateway_id IS NOT NULL"),
+        ),
+        Index(
+            "ix_recipients_last_sms",
+            "mobile",
+            "sent_time",
+            postgresql_where=text("type = 'sms' AND sent_time IS NOT NULL"),
+            sqlite_where=text("type = 'sms' AND sent_time IS NOT NULL"),
+        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -101,6 +130,12 @@ class Recipient(Base):
     last_open_time: Mapped[datetime | None]
     open_type: Mapped[str]
     """`not_opened`, `html`, `text` or `sms`."""
+    first_click_time: Mapped[datetime | None]
+    complaint_time: Mapped[datetime | None]
+    segments: Mapped[int | None]
+    """Parts that a text message was split into."""
+    gateway_id: Mapped[str | None]
+    """The gateway's own id of a text message, which its receipts name."""
 
 
 class Attachment(Base):

@@ -1,0 +1,39 @@
+"""What came in from outside, and destinations that are given time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity
+
+
+class InboundRecord(Base):
+    """A report, receipt or reply that has been dealt with: the same one again changes nothing."""
+
+    __tablename__ = "inbound_records"
+    __table_args__ = (
+        UniqueConstraint("account_id", "fingerprint"),
+        Index("ix_inbound_records_time", "time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    fingerprint: Mapped[str]
+    kind: Mapped[str]
+    time: Mapped[datetime]
+
+
+class DestinationPause(Base):
+    """A domain whose mail servers put us off: no message goes there before `until_time`."""
+
+    __tablename__ = "destination_pauses"
+
+    id: Mapped[Identity]
+    domain: Mapped[str] = mapped_column(unique=True)
+    failures: Mapped[int]
+    """Deferrals of the whole domain since it last took a message."""
+    until_time: Mapped[datetime]
