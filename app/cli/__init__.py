@@ -11,6 +11,7 @@ from app.cli import (
     db,
     domains,
     groups,
+    inbound,
     keys,
     lists,
     messages,
@@ -33,6 +34,7 @@ NOUNS = (
     groups,
     suppressions,
     sends,
+    inbound,
     automations,
     db,
 )

@@ -63,3 +63,14 @@ def recipient_event(
         **extra,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def reply_event(message: Payload | None, *, mobile: str, body_text: str, moment: datetime) -> Payload:
+    """`received`: a text message that came back (specification: SMS events).
+
+    `message` is the recipient event of the message that it answers, which lends its common fields; None where nothing
+    was sent to that mobile.
+    """
+    common = message or {"message_type": "sms", "mobile": mobile}
+    own = {"object": "sms", "event": "received", "timestamp": timestamp(moment), "body_text": body_text}
+    return {"object": "sms", "event": "received", **common, **own}

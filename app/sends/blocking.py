@@ -29,14 +29,15 @@ TEMPORARY = "repeated temporary bounces"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """An email address of an account, in the form in which addresses are compared."""
+    """An email address or mobile of an account, in the form in which addresses are compared."""
 
     account_id: int
     address: str
+    kind: str = "email"
 
     def columns(self) -> dict[str, Any]:
         """As it stands in the tables."""
-        return {"account_id": self.account_id, "kind": "email", "address": self.address}
+        return {"account_id": self.account_id, "kind": self.kind, "address": self.address}
 
 
 def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) -> None:
@@ -47,6 +48,17 @@ def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) ->
     _block(transaction, reasons)
 
 
+def note_bounce(transaction: Transaction, address: Address, *, temporary: bool) -> None:
+    """What a report that came in later does to one address: the same as the verdict would have done."""
+    worn_out = _count(transaction, Counter([address] if temporary else []))
+    _block(transaction, dict.fromkeys(worn_out, TEMPORARY) if temporary else {address: PERMANENT})
+
+
+def note_delivery(transaction: Transaction, address: Address) -> None:
+    """Something arrived there: its temporary bounces are forgotten."""
+    _forget(transaction, {address})
+
+
 def _address(one: Consequence) -> Address:
     return Address(one.held.account_id, email_key(one.verdict.address or ""))
 
@@ -55,14 +67,14 @@ def _forget(transaction: Transaction, delivered: Collection[Address]) -> None:
     """Nearly always there is nothing to forget, so this looks first: a look takes no lock."""
     if not delivered:
         return
-    columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address)
+    columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address, AddressTrouble.kind)
     among = columns.where(
         AddressTrouble.account_id.in_({one.account_id for one in delivered}),
-        AddressTrouble.kind == "email",
+        AddressTrouble.kind.in_({one.kind for one in delivered}),
         AddressTrouble.address.in_({one.address for one in delivered}),
     )
     found = transaction.execute(among).all()
-    _delete(transaction, [row.id for row in found if Address(row.account_id, row.address) in delivered])
+    _delete(transaction, [row.id for row in found if Address(*row[1:]) in delivered])
 
 
 def _count(transaction: Transaction, bounces: Counter[Address]) -> list[Address]:
@@ -76,10 +88,16 @@ def _count(transaction: Transaction, bounces: Counter[Address]) -> list[Address]
     added = AddressTrouble.temporary_bounces + statement.excluded.temporary_bounces
     counted = statement.on_conflict_do_update(
         index_elements=["account_id", "kind", "address"], set_={"temporary_bounces": added}
-    ).returning(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address, AddressTrouble.temporary_bounces)
+    ).returning(
+        AddressTrouble.id,
+        AddressTrouble.account_id,
+        AddressTrouble.address,
+        AddressTrouble.kind,
+        AddressTrouble.temporary_bounces,
+    )
     worn_out = [row for row in transaction.execute(counted).all() if row.temporary_bounces >= TOLERATED]
     _delete(transaction, [row.id for row in worn_out])
-    return [Address(row.account_id, row.address) for row in worn_out]
+    return [Address(*row[1:4]) for row in worn_out]
 
 
 def _delete(transaction: Transaction, ids: list[int]) -> None:

@@ -14,6 +14,8 @@ depends_on = None
 BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 MOMENT = sa.DateTime(timezone=True)
+# Tables are altered in place (recreate="never"): on SQLite a table made anew would lose its AUTOINCREMENT, and with it
+# the promise that an id is never used twice.
 
 
 def upgrade() -> None:
@@ -78,16 +80,18 @@ def upgrade() -> None:
         sa.UniqueConstraint("send_id", "link_type", "url", name=op.f("uq_send_links_send_id_link_type_url")),
         sqlite_autoincrement=True,
     )
-    with op.batch_alter_table("accounts", schema=None) as batch_op:
+    with op.batch_alter_table("accounts", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("track_opens", sa.Boolean(), server_default=sa.true(), nullable=False))
         batch_op.add_column(sa.Column("track_clicks", sa.Boolean(), server_default=sa.true(), nullable=False))
 
-    with op.batch_alter_table("domains", schema=None) as batch_op:
+    with op.batch_alter_table("domains", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("trusted", sa.Boolean(), server_default=sa.false(), nullable=False))
         batch_op.add_column(sa.Column("checked_time", MOMENT, nullable=True))
         batch_op.add_column(sa.Column("findings", JSON, nullable=True))
+    # Until now a domain counted as verified only because the operator said so.
+    op.execute(sa.text("UPDATE domains SET trusted = true WHERE verified_time IS NOT NULL"))
 
-    with op.batch_alter_table("recipients", schema=None) as batch_op:
+    with op.batch_alter_table("recipients", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("first_click_time", MOMENT, nullable=True))
         batch_op.add_column(sa.Column("complaint_time", MOMENT, nullable=True))
         batch_op.add_column(sa.Column("segments", sa.Integer(), nullable=True))
@@ -107,24 +111,24 @@ def upgrade() -> None:
             sqlite_where=sa.text("type = 'sms' AND sent_time IS NOT NULL"),
         )
 
-    with op.batch_alter_table("sends", schema=None) as batch_op:
+    with op.batch_alter_table("sends", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("track_opens", sa.Boolean(), server_default=sa.false(), nullable=False))
         batch_op.add_column(sa.Column("track_clicks", sa.Boolean(), server_default=sa.false(), nullable=False))
 
-    with op.batch_alter_table("sms_senders", schema=None) as batch_op:
+    with op.batch_alter_table("sms_senders", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("messages_per_second", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:
     """Back to the one before."""
-    with op.batch_alter_table("sms_senders", schema=None) as batch_op:
+    with op.batch_alter_table("sms_senders", recreate="never") as batch_op:
         batch_op.drop_column("messages_per_second")
 
-    with op.batch_alter_table("sends", schema=None) as batch_op:
+    with op.batch_alter_table("sends", recreate="never") as batch_op:
         batch_op.drop_column("track_clicks")
         batch_op.drop_column("track_opens")
 
-    with op.batch_alter_table("recipients", schema=None) as batch_op:
+    with op.batch_alter_table("recipients", recreate="never") as batch_op:
         batch_op.drop_index(
             "ix_recipients_last_sms",
             postgresql_where=sa.text("type = 'sms' AND sent_time IS NOT NULL"),
@@ -140,12 +144,12 @@ def downgrade() -> None:
         batch_op.drop_column("complaint_time")
         batch_op.drop_column("first_click_time")
 
-    with op.batch_alter_table("domains", schema=None) as batch_op:
+    with op.batch_alter_table("domains", recreate="never") as batch_op:
         batch_op.drop_column("findings")
         batch_op.drop_column("checked_time")
         batch_op.drop_column("trusted")
 
-    with op.batch_alter_table("accounts", schema=None) as batch_op:
+    with op.batch_alter_table("accounts", recreate="never") as batch_op:
         batch_op.drop_column("track_clicks")
         batch_op.drop_column("track_opens")
 

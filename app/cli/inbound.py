@@ -1,0 +1,54 @@
+"""`flask inbound`: what mail servers and sms gateways hand back, for pipes and for tests (contract: Command line)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import click
+
+from app.addresses import is_valid_mobile
+from app.cli.base import Group, json_option, print_row
+from app.errors import ServiceError
+from app.http.context import services
+from app.inbound.receipts import Effect, Receipt, Status, take_receipt
+from app.inbound.replies import plain_number, record_reply
+from app.sends.requeue import find_recipient
+
+group = Group("inbound", help="What carriers hand back: reports, receipts and replies.")
+
+PATIENCE = 5.0
+"""Seconds that a receipt waits for its message to be noted as sent."""
+
+
+@group.command("sms")
+@click.option("--from", "mobile", metavar="NUMBER", required=True, help="Who wrote.")
+@click.option("--to", "number", metavar="NUMBER", required=True, help="The sender's number that was written to.")
+@click.option("--text", required=True, help="What was written.")
+@json_option
+def sms(mobile: str, number: str, text: str, as_json: bool) -> None:
+    """Take in a reply to a text message; a stop word in it unsubscribes the mobile."""
+    if not is_valid_mobile(plain_number(mobile)):
+        detail = f"--from: {mobile!r} is not a mobile number in international format"
+        raise ServiceError("invalid_mobile_address", detail=detail)
+    services().database.transact(lambda transaction: record_reply(transaction, mobile, number, text))
+    print_row({"from": plain_number(mobile), "to": plain_number(number), "effect": "recorded"}, as_json)
+
+
+@group.command("receipt")
+@click.option("--uuid", required=True, help="The recipient, by the uuid that the send returned.")
+@click.option("--status", type=click.Choice(["delivered", "failed"]), required=True)
+@click.option("--detail", default="", help="The gateway's own words, for the timeline.")
+@json_option
+def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
+    """Take in the receipt of a text message; one that comes again changes nothing."""
+    parts = services()
+    with parts.database.read() as session:
+        recipient = find_recipient(session, uuid)
+    if recipient.type != "sms":
+        raise ServiceError("conflict", field="uuid", detail="is the recipient of an email, which has no receipts")
+    effect = take_receipt(parts, Receipt(recipient.id, cast(Status, status), detail), patience=PATIENCE)
+    if effect is Effect.EARLY:
+        raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
+    with parts.database.read() as session:
+        state = find_recipient(session, uuid).state
+    print_row({"uuid": uuid, "state": state, "effect": effect.value}, as_json)

@@ -1,0 +1,303 @@
+"""`flask inbound sms` and `inbound receipt`: replies and receipts of text messages (decisions: 5, 6, 8 and 11)."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from app.clock import this_second
+from app.db.models import AddressTrouble, BlockedAddress, Contact, Group, List, Unsubscriber
+from tests.cli.conftest import Cli
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_mobile, new_tenant
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account, which has a webhook."""
+    found = Rows(tenant.services, tenant.id)
+    found.add_webhook()
+    return found
+
+
+@pytest.fixture
+def number(tenant: Tenant) -> str:
+    """A number of the account."""
+    found = new_mobile()
+    tenant.add_sender(found)
+    return found
+
+
+def sent(rows: Rows, number: str, recipient: Any, **content: Any) -> int:
+    """A text that the gateway has accepted."""
+    (recipient_id,) = rows.add_send([recipient], type="sms", from_address=number, **content)
+    rows.change([recipient_id], state="sent", sent_time=this_second())
+    with rows.services.database.write() as transaction:
+        group_id = rows.recipient(recipient_id).group_id
+        counted = {"sent": Group.sent + 1, "delivered": Group.delivered + 1}
+        transaction.execute(update(Group).where(Group.id == group_id).values(counted))
+    return recipient_id
+
+
+def events(rows: Rows) -> list[dict[str, Any]]:
+    return [json.loads(payload) for payload in rows.payloads()]
+
+
+def counters(rows: Rows, recipient_id: int) -> tuple[int, int, int]:
+    group = rows.group_of(recipient_id)
+    return group.delivered, group.bounced, group.unsubscribed
+
+
+def addresses(rows: Rows, model: type[BlockedAddress | AddressTrouble | Unsubscriber]) -> list[tuple[str, str]]:
+    with rows.services.database.read() as session:
+        found = session.execute(select(model.kind, model.address).where(model.account_id == rows.account_id))
+        return [(kind, address) for kind, address in found]
+
+
+# ------------------------------------------------------------------------------------------------ receipts
+
+
+def test_a_receipt_acknowledges(bare: Cli, rows: Rows, number: str) -> None:
+    """Decisions 8: `acknowledged` when the handset's receipt arrives; it was counted as delivered before."""
+    mobile = new_mobile()
+    recipient_id = sent(rows, number, mobile)
+    recipient = rows.recipient(recipient_id)
+    said = bare.json("inbound", "receipt", "--uuid", recipient.uuid, "--status", "delivered")
+    assert said == {"uuid": recipient.uuid, "state": "delivered", "effect": "recorded"}
+    assert counters(rows, recipient_id) == (1, 0, 0)
+    assert rows.steps(recipient_id) == [("acknowledged", "the gateway says: delivered")]
+    (event,) = events(rows)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {
+        "object": "recipient",
+        "event": "acknowledged",
+        "id": recipient_id,
+        "uuid": recipient.uuid,
+        "group_id": recipient.group_id,
+        "group_name": f"group {recipient.group_id}",
+        "report_id": recipient.group_id,
+        "message_type": "sms",
+        "mobile": mobile,
+    }
+
+
+def test_an_undelivered_text_has_bounced(bare: Cli, rows: Rows, number: str) -> None:
+    """Decisions 11, Outcomes: it is `bounced` and counts so in its group; a permanent bounce blocks (decisions: 5)."""
+    mobile = new_mobile()
+    recipient_id = sent(rows, number, mobile)
+    uuid = rows.recipient(recipient_id).uuid
+    said = bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", "stat:UNDELIV err:001")
+    assert said["state"] == "bounced"
+    assert counters(rows, recipient_id) == (0, 1, 0)
+    assert rows.steps(recipient_id) == [("bounced", "stat:UNDELIV err:001")]
+    (event,) = events(rows)
+    assert (event["event"], event["bounce_string"], event["bounce_reason"], event["is_temporary_bounce"]) == (
+        "bounced",
+        "stat:UNDELIV err:001",
+        "not delivered",
+        False,
+    )
+    assert addresses(rows, BlockedAddress) == [("mobile", mobile)]
+
+
+def test_an_expired_text_has_bounced_for_now(bare: Cli, rows: Rows, number: str) -> None:
+    """A telephone that was off is no reason to block; five of them are, and a delivery makes them forgotten."""
+    mobile = new_mobile()
+    for turn in range(5):
+        assert addresses(rows, BlockedAddress) == []
+        uuid = rows.recipient(sent(rows, number, mobile)).uuid
+        bare.text("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", "stat:EXPIRED")
+        assert events(rows)[turn]["is_temporary_bounce"] is True
+    assert addresses(rows, BlockedAddress) == [("mobile", mobile)]
+    other = new_mobile()
+    for status in ("failed", "delivered"):
+        uuid = rows.recipient(sent(rows, number, other)).uuid
+        bare.text("inbound", "receipt", "--uuid", uuid, "--status", status, "--detail", "expired")
+    assert addresses(rows, AddressTrouble) == []
+
+
+@pytest.mark.parametrize("first", ["delivered", "failed"])
+@pytest.mark.parametrize("second", ["delivered", "failed"])
+def test_the_first_receipt_decides(bare: Cli, rows: Rows, number: str, first: str, second: str) -> None:
+    """One that comes again, or says the opposite later, changes nothing."""
+    recipient_id = sent(rows, number, new_mobile())
+    uuid = rows.recipient(recipient_id).uuid
+    bare.text("inbound", "receipt", "--uuid", uuid, "--status", first)
+    before = (rows.recipient(recipient_id).state, counters(rows, recipient_id), rows.steps(recipient_id), events(rows))
+    said = bare.json("inbound", "receipt", "--uuid", uuid, "--status", second)
+    assert said["effect"] == "known"
+    after = (rows.recipient(recipient_id).state, counters(rows, recipient_id), rows.steps(recipient_id), events(rows))
+    assert before == after
+
+
+def test_receipts_that_fit_nothing_are_refused(
+    bare: Cli, rows: Rows, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.inbound.PATIENCE", 0)
+    unsent, mail = rows.add_send(["61411111111"], type="sms"), rows.add_send(["ann@example.com"])
+    status = ("--status", "delivered")
+    said = bare.refused("inbound", "receipt", "--uuid", rows.recipient(unsent[0]).uuid, *status)
+    assert said == "uuid: has not been sent yet; only what was sent has a receipt"
+    said = bare.refused("inbound", "receipt", "--uuid", rows.recipient(mail[0]).uuid, *status)
+    assert said == "uuid: is the recipient of an email, which has no receipts"
+    assert bare.refused("inbound", "receipt", "--uuid", "x", *status) == "there is no recipient with the uuid 'x'"
+    assert "'seen' is not one of" in bare.refused("inbound", "receipt", "--uuid", "x", "--status", "seen")
+    assert rows.payloads() == []
+
+
+# ------------------------------------------------------------------------------------------------- replies
+
+
+def reply(bare: Cli, mobile: str, number: str, text: str) -> None:
+    bare.text("inbound", "sms", "--from", mobile, "--to", number, "--text", text)
+
+
+def test_a_reply_carries_the_last_messages_fields(bare: Cli, rows: Rows, number: str) -> None:
+    """Decisions 11: `received` carries the uuid and ids of the last message to that mobile from that number."""
+    mobile, list_id = new_mobile(), rows.add_list()
+    contact_id = rows.add_contact(list_id, None, mobile)
+    sent(rows, number, mobile)
+    last = sent(rows, number, {"mobile": mobile, "contact_id": contact_id}, list_id=list_id, message_id=7)
+    elsewhere = sent(rows, new_mobile(), mobile)
+    reply(bare, f"+{mobile}", number, "Thanks, see you\nthere")
+    (event,) = events(rows)
+    recipient = rows.recipient(last)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {
+        "object": "sms",
+        "event": "received",
+        "id": last,
+        "uuid": recipient.uuid,
+        "group_id": recipient.group_id,
+        "group_name": f"group {recipient.group_id}",
+        "report_id": recipient.group_id,
+        "message_id": 7,
+        "message_type": "sms",
+        "list_id": list_id,
+        "contact_id": contact_id,
+        "mobile": mobile,
+        "body_text": "Thanks, see you\nthere",
+    }
+    assert rows.steps(last) == [("received", "Thanks, see you\nthere")]
+    assert rows.steps(elsewhere) == []
+    assert counters(rows, last) == (1, 0, 0)
+    assert addresses(rows, Unsubscriber) == []
+
+
+def test_an_unknown_mobiles_reply_is_told_too(bare: Cli, rows: Rows, number: str) -> None:
+    mobile = new_mobile()
+    reply(bare, mobile, number, "Who is this?")
+    (event,) = events(rows)
+    del event["timestamp"]
+    assert event == {
+        "object": "sms", "event": "received", "message_type": "sms", "mobile": mobile, "body_text": "Who is this?",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["STOP", "stop.", "Please Stop now", "optout"])
+def test_a_stop_word_unsubscribes_from_the_messages_list(
+    bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str
+) -> None:
+    """A whole word in any case, STOP or the list's own (decisions: 6); the contact changes and webhooks hear of it."""
+    mobile, list_id = new_mobile(), tenant.add_list()
+    contact_id = rows.add_contact(list_id, None, mobile)
+    recipient_id = sent(rows, number, {"mobile": mobile, "contact_id": contact_id}, list_id=list_id)
+    reply(bare, mobile, number, text)
+    assert [(one["object"], one["event"], one["id"]) for one in events(rows)] == [
+        ("sms", "received", recipient_id),
+        ("contact", "updated", contact_id),
+    ]
+    with rows.services.database.read() as session:
+        assert session.get_one(Contact, contact_id).subscribed_mobile is False
+        entry = session.scalars(select(Unsubscriber).where(Unsubscriber.account_id == tenant.id)).one()
+    assert (entry.kind, entry.address, entry.list_id) == ("mobile", mobile, list_id)
+    assert counters(rows, recipient_id) == (1, 0, 1)
+    assert rows.steps(recipient_id) == [("received", text), ("unsubscribed", None)]
+
+
+@pytest.mark.parametrize("text", ["unstoppable", "stops", "no", "OPTOUTS"])
+def test_part_of_a_word_is_no_stop_word(bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str) -> None:
+    mobile = new_mobile()
+    sent(rows, number, mobile, list_id=tenant.add_list())
+    reply(bare, mobile, number, text)
+    assert addresses(rows, Unsubscriber) == []
+
+
+def test_another_lists_stop_word_is_a_word(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+    mobile = new_mobile()
+    sent(rows, number, mobile, list_id=tenant.add_list(stop_words=["BASTA"]))
+    reply(bare, mobile, number, "optout")
+    assert addresses(rows, Unsubscriber) == []
+    reply(bare, mobile, number, "basta")
+    assert addresses(rows, Unsubscriber) == [("mobile", mobile)]
+
+
+def test_stopping_twice_counts_once(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+    mobile, list_id = new_mobile(), tenant.add_list()
+    rows.add_contact(list_id, None, mobile)
+    recipient_id = sent(rows, number, mobile, list_id=list_id)
+    for _ in range(2):
+        reply(bare, mobile, number, "STOP")
+    assert counters(rows, recipient_id) == (1, 0, 1)
+    assert [one["event"] for one in events(rows)] == ["received", "updated", "received"]
+
+
+def test_without_a_list_a_stop_word_is_account_wide(bare: Cli, rows: Rows, number: str) -> None:
+    mobile = new_mobile()
+    recipient_id = sent(rows, number, mobile)
+    reply(bare, mobile, number, "stop")
+    with rows.services.database.read() as session:
+        entry = session.scalars(select(Unsubscriber).where(Unsubscriber.account_id == rows.account_id)).one()
+    assert (entry.address, entry.list_id) == (mobile, None)
+    assert counters(rows, recipient_id) == (1, 0, 1)
+
+
+def test_who_never_got_a_message_leaves_the_numbers_list(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list()
+    tenant.add_sender(number, list_id=list_id)
+    reply(bare, mobile, number, "stop")
+    with rows.services.database.read() as session:
+        entry = session.scalars(select(Unsubscriber).where(Unsubscriber.account_id == tenant.id)).one()
+    assert (entry.address, entry.list_id) == (mobile, list_id)
+
+
+def test_a_list_that_is_gone_leaves_the_account(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+    mobile, list_id = new_mobile(), tenant.add_list()
+    sent(rows, number, mobile, list_id=list_id)
+    with rows.services.database.write() as transaction:
+        transaction.delete(transaction.get_one(List, list_id))
+    reply(bare, mobile, number, "stop")
+    with rows.services.database.read() as session:
+        entry = session.scalars(select(Unsubscriber).where(Unsubscriber.account_id == tenant.id)).one()
+    assert (entry.address, entry.list_id) == (mobile, None)
+
+
+def test_of_accounts_that_share_a_number_the_last_to_write_is_answered(
+    bare: Cli, tenant: Tenant, rows: Rows, number: str
+) -> None:
+    other = new_tenant(tenant.app)
+    other.add_sender(number)
+    theirs = Rows(other.services, other.id)
+    theirs.add_webhook()
+    mobile = new_mobile()
+    mine = sent(rows, number, mobile)
+    rows.change([mine], sent_time=this_second() - timedelta(hours=1))
+    answered = sent(theirs, number, mobile)
+    reply(bare, mobile, number, "hello")
+    assert events(rows) == []
+    assert [one["id"] for one in events(theirs)] == [answered]
+    reply(bare, new_mobile(), number, "hello")
+    assert len(events(rows)) == 1
+
+
+def test_replies_that_fit_nothing_are_refused(bare: Cli, rows: Rows) -> None:
+    unknown = new_mobile()
+    said = bare.refused("inbound", "sms", "--from", new_mobile(), "--to", unknown, "--text", "hello")
+    assert said == f"to: no account has the sender '{unknown}'"
+    said = bare.refused("inbound", "sms", "--from", "ACME", "--to", unknown, "--text", "hello")
+    assert said == "--from: 'ACME' is not a mobile number in international format"
+    assert rows.payloads() == []
