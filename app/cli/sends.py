@@ -18,6 +18,7 @@ group = Group("sends", help="Recipients of sends, by the uuid that the send retu
 
 STATES = ("queued", "sending", "sent", "delivered", "bounced", "failed")
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
+TEXT_ONLY = ("segments", "gateway_id")
 
 
 def _row(recipient: Recipient) -> Row:
@@ -52,7 +53,8 @@ def show(uuid: str, as_json: bool) -> None:
     with services().database.read() as session:
         recipient = find_recipient(session, uuid)
         steps = [{"time": one.time, "step": one.step, "detail": one.detail} for one in timeline(session, recipient)]
-        row = _row(recipient)
+        own = TEXT_ONLY if recipient.type == "sms" else ()
+        row = {**_row(recipient), **{name: getattr(recipient, name) for name in own}}
     if as_json:
         print_row({**row, "timeline": steps}, as_json)
         return

@@ -83,6 +83,8 @@ def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> 
             sent_time=func.coalesce(bindparam("new_sent_time", type_=columns.sent_time.type), columns.sent_time),
             email=func.coalesce(columns.email, bindparam("used_email", type_=columns.email.type)),
             mobile=func.coalesce(columns.mobile, bindparam("used_mobile", type_=columns.mobile.type)),
+            gateway_id=func.coalesce(bindparam("new_gateway_id", type_=columns.gateway_id.type), columns.gateway_id),
+            segments=func.coalesce(bindparam("new_segments", type_=columns.segments.type), columns.segments),
             open_type=case((columns.type == "sms", "sms"), else_=columns.open_type),
             worker=None,
             lease_time=None,
@@ -94,12 +96,15 @@ def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> 
 def _columns(one: Consequence) -> dict[str, Any]:
     address = one.verdict.address if one.event else None
     is_email = one.held.type == "email"
+    result = one.verdict.result
     return {
         "row": one.held.id,
         "new_state": one.state,
         "new_reason": one.reason,
         "new_due_time": one.due_time,
         "new_sent_time": one.sent_time,
+        "new_gateway_id": result.gateway_id if result else None,
+        "new_segments": result.segments if result else None,
         "used_email": address if is_email else None,
         "used_mobile": None if is_email else address,
     }

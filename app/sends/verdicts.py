@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,8 @@ class Verdict:
             "outcome": self.result.outcome.value,
             "reply": self.result.reply,
             "status": self.result.status,
+            "gateway_id": self.result.gateway_id,
+            "segments": self.result.segments,
         }
         return orjson.dumps(fields) + b"\n"
 
@@ -55,7 +57,13 @@ def parse_line(line: bytes) -> Verdict:
             attempt=fields["attempt"],
             address=fields["address"],
             moment=datetime.fromisoformat(fields["moment"]),
-            result=DeliveryResult(Outcome(fields["outcome"]), fields["reply"], fields["status"]),
+            result=DeliveryResult(
+                Outcome(fields["outcome"]),
+                fields["reply"],
+                fields["status"],
+                fields.get("gateway_id"),  # a journal of an older version has neither
+                fields.get("segments"),
+            ),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a journal line: {error}") from None
@@ -64,4 +72,4 @@ def parse_line(line: bytes) -> Verdict:
 def cleaned(result: DeliveryResult) -> DeliveryResult:
     """The result with a reply that databases and JSON can hold: no control characters, no half surrogates, not long."""
     reply = _CONTROL.sub(" ", result.reply).encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
-    return DeliveryResult(result.outcome, reply, result.status)
+    return replace(result, reply=reply)

@@ -30,17 +30,22 @@ class DeliveryResult:
 
     `reply` holds the other side's own words where it spoke (`550 5.1.1 no such user here`), else ours.
     `status` is an RFC 3463 code whose class agrees with the outcome (2, 4 or 5); None where the carrier has no such
-    codes.
+    codes. Of a text message that was accepted, `gateway_id` is the gateway's own id, by which its receipts name it,
+    and `segments` the number of parts; None where nobody tells.
     """
 
     outcome: Outcome
     reply: str = ""
     status: str | None = None
+    gateway_id: str | None = None
+    segments: int | None = None
 
     @classmethod
-    def accepted(cls, reply: str = "", status: str | None = None) -> DeliveryResult:
+    def accepted(
+        cls, reply: str = "", status: str | None = None, *, gateway_id: str | None = None, segments: int | None = None
+    ) -> DeliveryResult:
         """The next system has taken the message over."""
-        return cls(Outcome.ACCEPTED, reply, status)
+        return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments)
 
     @classmethod
     def deferred(cls, reply: str, status: str | None = None) -> DeliveryResult:

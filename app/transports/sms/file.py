@@ -23,11 +23,12 @@ class SmsFolder:
 
     def send(self, message: OutboundSms) -> DeliveryResult:
         """Write the message; a folder that cannot be written to is a deferral."""
+        segments = count_segments(message.text)
         try:
-            self.folder.write(f"{message.uuid}.json", _content(message))
+            self.folder.write(f"{message.uuid}.json", _content(message, segments))
         except OSError as error:
             return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}")
-        return DeliveryResult.accepted(f"written to {self.folder.path}")
+        return DeliveryResult.accepted(f"written to {self.folder.path}", segments=segments)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -38,13 +39,13 @@ def file_transport(url: str) -> SmsFolder:
     return SmsFolder(Folder(folder_path(url)))
 
 
-def _content(message: OutboundSms) -> bytes:
+def _content(message: OutboundSms, segments: int) -> bytes:
     fields = {
         "uuid": message.uuid,
         "from": message.sender,
         "to": message.to,
         "text": message.text,
-        "segments": count_segments(message.text),
+        "segments": segments,
     }
     # Half of a surrogate pair has no form in UTF-8; a question mark in its place beats a message that cannot leave.
     return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")

@@ -79,6 +79,7 @@ def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -
     drain(worker)
     recipient = rows.recipient(ann)
     assert (recipient.state, recipient.open_type, counters(rows, ann)) == ("sent", "sms", (1, 0, 0))
+    assert (recipient.segments, recipient.gateway_id) == (1, None)
     assert texts(tmp_path / "sms") == [
         {"uuid": recipient.uuid, "from": "61400000001", "to": "61411111111", "text": "Hi STOP", "segments": 1}
     ]
