@@ -99,6 +99,48 @@ def parse_public_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def parse_name_server(text: str) -> str:
+    """`address` or `address:port`, given back as `address:port`; an IPv6 address with a port stands in brackets."""
+    found = re.fullmatch(r"\[(?P<six>[^\]]+)\](?::(?P<port6>\d{1,5}))?|(?P<four>[^:]+)(?::(?P<port4>\d{1,5}))?", text)
+    try:
+        address = ipaddress.ip_address((found["six"] or found["four"]) if found else text)
+    except ValueError:
+        raise ValueError("must be an IP address, or address:port") from None
+    port = int((found and (found["port6"] or found["port4"])) or 53)
+    if not 0 < port < 65536:
+        raise ValueError("must have a port from 1 to 65535")
+    return f"{_bracketed(str(address))}:{port}"
+
+
+def parse_domain(text: str) -> str:
+    """A domain name in its ASCII form, kept in lower case."""
+    if not re.fullmatch(r"(?!.{254})([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", text.lower()):
+        raise ValueError("must be a domain name such as bounces.example.com")
+    return text.lower()
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """`host:port`, an IPv6 address in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not re.fullmatch(r"\d{1,5}", port) or not 0 < int(port) < 65536:
+        raise ValueError("must be host:port, such as 127.0.0.1:8024")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def parse_url_secret(text: str) -> str:
+    """A secret that stands in a URL."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", text):
+        raise ValueError("must have 16 to 128 letters, digits, _ or -")
+    return text
+
+
+def parse_file(text: str) -> str:
+    """A file that exists."""
+    if not Path(text).is_file():
+        raise ValueError("must be a file")
+    return text
+
+
 def parse_log_format(text: str) -> str:
     """`json` or `console`."""
     if text not in ("json", "console"):
@@ -157,6 +199,30 @@ class Settings:
     public_url: str = _setting(
         "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`"
     )
+    bounce_domain: str = _setting(
+        "BOUNCE_DOMAIN",
+        "",
+        "domain of the return path of emails, whose mail comes back to this service ([inbound](inbound.md))",
+        parse_domain,
+        "the domain of the from address",
+    )
+    inbound_listen: tuple[str, int] | None = _setting(
+        "INBOUND_LISTEN",
+        None,
+        "`host:port` on which reports about emails are taken in by SMTP and LMTP",
+        parse_listen,
+        "off",
+    )
+    inbound_max_bytes: int = _setting(
+        "INBOUND_MAX_BYTES", 5 * 1024 * 1024, "largest email that is taken in", parse_whole(1024)
+    )
+    sendgrid_webhook_secret: str = _setting(
+        "SENDGRID_WEBHOOK_SECRET",
+        "",
+        "secret in the URL to which SendGrid posts its events, `PUBLIC_URL/inbound/sendgrid/SECRET`",
+        parse_url_secret,
+        "off",
+    )
     require_https: bool = _setting(
         "REQUIRE_HTTPS",
         False,
@@ -191,6 +257,26 @@ class Settings:
         "requests per key: `N/second`, `N/minute`, `N/hour` or `off`; an account may have its own",
         parse_rate,
         "`6000/minute`",
+    )
+    spf_include: str = _setting(
+        "SPF_INCLUDE",
+        "",
+        "name whose SPF record lists the relays; `domains verify` looks for it in the SPF records of sending domains",
+        shown="host of `PUBLIC_URL`",
+    )
+    dns_resolver: str = _setting(
+        "DNS_RESOLVER",
+        "",
+        "name server that `domains verify` asks: an IP address, or `address:port`",
+        parse_name_server,
+        "those of the system",
+    )
+    geoip_database: str = _setting(
+        "GEOIP_DATABASE",
+        "",
+        "file in MaxMind's format that tells the country of an address ([tracking](tracking.md))",
+        parse_file,
+        "the table that comes with the service",
     )
     retry_delay: float = _setting(
         "RETRY_DELAY", 30.0, "seconds before the first retry of a deferred message; they grow from there", parse_seconds

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import idna
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.accounts.signing_keys import make_missing_keys
+from app.accounts.verify import Finding
 from app.clock import this_second
 from app.db.models import Domain
 from app.errors import ServiceError
@@ -44,24 +47,36 @@ def find_domain(session: Session, account_id: int, name: str) -> Domain:
     return found
 
 
-def add_domain(session: Session, account_id: int, name: str, *, trusted: bool) -> bool:
-    """Adds the domain, or brings it to the wanted state; tells whether anything changed.
+def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, secret_key: str) -> bool:
+    """Adds the domain with its signing keys, or brings it to the wanted state; tells whether anything changed.
 
     A trusted domain counts as configured at once, whatever its DNS records say (specification: Other behaviours, 2).
     Trust is never taken back here.
     """
     key = _checked(name)
-    found = _domain(session, account_id, key)
-    moment = this_second()
-    if found is None:
-        verified = moment if trusted else None
-        session.add(Domain(account_id=account_id, name=key, creation_time=moment, verified_time=verified))
+    domain = _domain(session, account_id, key)
+    changed = domain is None
+    if domain is None:
+        domain = Domain(account_id=account_id, name=key, creation_time=this_second(), trusted=False)
+        session.add(domain)
         session.flush()
-        return True
-    if not trusted or found.verified_time:
-        return False
-    found.verified_time = moment
-    return True
+    if trusted and not (domain.trusted and domain.verified_time):
+        domain.trusted, domain.verified_time, changed = True, domain.verified_time or this_second(), True
+    return make_missing_keys(session, domain, secret_key) or changed
+
+
+def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
+    """Keeps what a look-up found. The domain counts as configured when its SPF record and one of its DKIM records are
+    right, and no longer when they are not, unless the operator trusts it. Without an answer nothing changes.
+    """
+    moment = this_second()
+    domain.checked_time = moment
+    domain.findings = {"records": [one.stored() for one in findings]}
+    states = {purpose: {one.state for one in findings if one.purpose == purpose} for purpose in ("spf", "dkim")}
+    if all("right" in found for found in states.values()):
+        domain.verified_time = domain.verified_time or moment
+    elif not domain.trusted and any(not found & {"right", "unknown"} for found in states.values()):
+        domain.verified_time = None
 
 
 def delete_domain(session: Session, account_id: int, name: str) -> None:

@@ -1,11 +1,17 @@
-"""`flask domains`: sending domains."""
+"""`flask domains`: sending domains, and the DNS records that they need."""
 
 from __future__ import annotations
 
-import click
+from collections.abc import Sequence
 
-from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains
+import click
+from sqlalchemy.orm import Session
+
+from app.accounts.dns_records import Record, records_to_publish
+from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains, note_findings
 from app.accounts.find import find_account
+from app.accounts.signing_keys import keys_of_domains
+from app.accounts.verify import find, look_up_with
 from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
 from app.db.models import Domain
 from app.http.context import services
@@ -13,19 +19,56 @@ from app.http.context import services
 group = Group("domains", help="Sending domains: mail may only come from a verified one.")
 
 UNVERIFIED = (
-    "Not verified: sends from it are refused. When SPF and DKIM records of the domain let this service send for it, "
-    "run the command again with --trust."
+    "Not verified: sends from it are refused. Publish the records, then run `domains verify`; or run `domains add` "
+    "with --trust to send without them."
 )
+SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time")
 
 
-def _row(domain: Domain) -> Row:
+def _rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
+    """Domains with their records, and what the last look-up found of each."""
+    keys = keys_of_domains(session, [domain.id for domain in domains])
+    return [_row(domain, records_to_publish(services().settings, domain.name, keys[domain.id])) for domain in domains]
+
+
+def _row(domain: Domain, records: Sequence[Record]) -> Row:
+    findings = (domain.findings or {}).get("records", [])
+    states = {(one["purpose"], one["name"]): one for one in findings}
     return {
         "id": domain.id,
         "name": domain.name,
         "verified": domain.verified_time is not None,
+        "trusted": domain.trusted,
         "verified_time": domain.verified_time,
+        "checked_time": domain.checked_time,
         "creation_time": domain.creation_time,
+        "records": [_record(one, states.get((one.purpose, one.name), {})) for one in records],
     }
+
+
+def _record(record: Record, finding: Row) -> Row:
+    return {
+        "purpose": record.purpose,
+        "name": record.name,
+        "type": record.type,
+        "value": record.value,
+        "state": finding.get("state"),
+        "found": finding.get("found", []),
+    }
+
+
+def _print(row: Row, as_json: bool) -> None:
+    """For people, the records stand below as lines for a zone file."""
+    if as_json:
+        print_row(row, as_json)
+        return
+    print_row({name: row[name] for name in SHOWN}, as_json)
+    click.echo("records to publish:")
+    for one in row["records"]:
+        state = f"  ; {one['state']}" if one["state"] else ""
+        click.echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
+        for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
+            click.echo(f"    found: {text}")
 
 
 @group.command("list")
@@ -34,8 +77,8 @@ def _row(domain: Domain) -> Row:
 def list_(account: str | None, as_json: bool) -> None:
     """Show the domains of an account."""
     with services().database.read() as session:
-        rows = [_row(domain) for domain in list_domains(session, find_account(session, account).id)]
-    print_rows(rows, as_json)
+        rows = _rows(session, list_domains(session, find_account(session, account).id))
+    print_rows(rows if as_json else [{name: row[name] for name in SHOWN} for row in rows], as_json)
 
 
 @group.command("show")
@@ -43,10 +86,10 @@ def list_(account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def show(name: str, account: str | None, as_json: bool) -> None:
-    """Show a domain."""
+    """Show a domain and the DNS records to publish for it."""
     with services().database.read() as session:
-        row = _row(find_domain(session, find_account(session, account).id, name))
-    print_row(row, as_json)
+        (row,) = _rows(session, [find_domain(session, find_account(session, account).id, name)])
+    _print(row, as_json)
 
 
 @group.command("add")
@@ -55,12 +98,35 @@ def show(name: str, account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
-    """Add a domain, or trust one that is there."""
-    with services().database.write() as transaction:
+    """Add a domain with keys to sign its mail, or trust one that is there; shows the DNS records to publish."""
+    parts = services()
+    with parts.database.write() as transaction:
         account_id = find_account(transaction, account).id
-        add_domain(transaction, account_id, name, trusted=trust)
-        row = _row(find_domain(transaction, account_id, name))
-    print_row(row, as_json)
+        add_domain(transaction, account_id, name, trusted=trust, secret_key=parts.settings.secret_key)
+        (row,) = _rows(transaction, [find_domain(transaction, account_id, name)])
+    _print(row, as_json)
+    if not row["verified"]:
+        click.echo(UNVERIFIED, err=True)
+
+
+@group.command("verify")
+@click.argument("name")
+@account_option
+@json_option
+def verify(name: str, account: str | None, as_json: bool) -> None:
+    """Look the DNS records of a domain up. It is verified when SPF and one DKIM record are right."""
+    parts = services()
+    with parts.database.read() as session:
+        domain = find_domain(session, find_account(session, account).id, name)
+        keys = keys_of_domains(session, [domain.id])[domain.id]
+    look_up = look_up_with(parts.settings)
+    findings = [find(record, look_up) for record in records_to_publish(parts.settings, domain.name, keys)]
+    with parts.database.write() as transaction:
+        domain = find_domain(transaction, domain.account_id, name)
+        note_findings(domain, findings)
+        transaction.flush()
+        (row,) = _rows(transaction, [domain])
+    _print(row, as_json)
     if not row["verified"]:
         click.echo(UNVERIFIED, err=True)
 

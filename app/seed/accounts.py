@@ -20,7 +20,7 @@ from app.seed.shape import located
 from app.seed.target import Target
 from app.services import Services
 
-OWN = ("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit")
+OWN = ("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks")
 DEFAULT_FROM = {"default_from_name": "default_from.name", "default_from_address": "default_from.address"}
 
 
@@ -91,10 +91,16 @@ def _update_key(target: Target, key: ApiKey, described: Mapping[str, Any]) -> No
 
 
 def bring_domains(target: Target, described: Sequence[str]) -> None:
-    """Sending domains, which a seed file takes as verified."""
+    """Sending domains, which a seed file takes as verified, with keys to sign with."""
     for index, name in enumerate(described):
         with located(f"{target.path}.domains[{index}]", {"domain": ""}):
-            changed = add_domain(target.transaction, target.account.id, name, trusted=True)
+            changed = add_domain(
+                target.transaction,
+                target.account.id,
+                name,
+                trusted=True,
+                secret_key=target.services.settings.secret_key,
+            )
         target.report.count("domain", created=changed)
 
 
@@ -105,11 +111,13 @@ def bring_senders(target: Target, described: Sequence[Mapping[str, Any]]) -> Non
             list_id = _list_id(target, one.get("list"))
             sender = sender_at(target.transaction, target.account.id, one["address"])
             if sender is None:
-                create_sender(target.transaction, target.account.id, one["address"], one["kind"], list_id)
+                rate = one.get("messages_per_second")
+                create_sender(target.transaction, target.account.id, one["address"], one["kind"], list_id, rate=rate)
                 target.report.count("sender", created=True)
                 continue
             kept = list_id if "list" in one else sender.list_id
-            updated = update_sender(sender, kind=one["kind"], list_id=kept)
+            rate = one.get("messages_per_second", sender.messages_per_second)
+            updated = update_sender(sender, kind=one["kind"], list_id=kept, rate=rate)
         target.report.count("sender", created=False, updated=updated)
 
 

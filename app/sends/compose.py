@@ -15,7 +15,10 @@ from typing import Any
 from app.addresses import domain_of
 from app.content.render import Template
 from app.content.values import Value, contact_values, recipient_values
+from app.sends.signing import StoredKey
 from app.sends.skip import ContactState
+from app.tracking.marks import NO_LINKS, LinkIds
+from app.tracking.ways_back import WaysBack
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 
@@ -42,6 +45,8 @@ class SendContent:
     body_text: str | None
     include_unsubscribed: bool
     recipient_data_html_encoded: bool
+    track_opens: bool
+    track_clicks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +64,69 @@ class Addressee:
 class Letter:
     """What all recipients of a send get."""
 
-    def __init__(self, send: SendContent, files: Sequence[mime.EncodedAttachment]) -> None:
+    def __init__(
+        self,
+        send: SendContent,
+        files: Sequence[mime.EncodedAttachment],
+        keys: Sequence[StoredKey] = (),
+        links: LinkIds = NO_LINKS,
+    ) -> None:
         self.send = send
+        self._links = links
+        self.keys = keys
+        """What signs its mails."""
         self._files = files
         self._subject = _template(send.subject or "")
         self._html = _template(send.body_html) if send.body_html is not None else None
         self._text = _template(send.body_text) if send.body_text is not None else None
 
-    def email_to(self, addressee: Addressee) -> OutboundEmail:
+    def email_to(self, addressee: Addressee, ways: WaysBack) -> OutboundEmail:
         """The mail for one recipient. Tried again, it has the same Message-ID and the same date."""
         send = self.send
-        values = self._values(addressee)
+        values = self._values(addressee, ways)
         files = [*self._files, *addressee.files]
         names = {file.name: file.content_id or "" for file in files}
+        html = self._html.html(values, names).text if self._html else None
+        text = self._text.text(values, names).text if self._text else None
         content = mime.build(
             from_name=send.from_name,
             from_address=send.from_address,
             to=addressee.address,
             reply_to=send.reply_to,
             subject=self._subject.header(values, names).text,
-            html=self._html.html(values, names).text if self._html else None,
-            text=self._text.text(values, names).text if self._text else None,
+            html=html and self._marked_html(html, addressee, ways),
+            text=text and self._marked_text(text, addressee, ways),
             attachments=files,
             message_id=f"{addressee.uuid}@{domain_of(send.from_address)}",
             date=send.creation_time,
+            unsubscribe=(ways.unsubscribe_link, ways.unsubscribe_address) if send.list_id is not None else None,
         )
-        return OutboundEmail(addressee.uuid, send.from_address, addressee.address, send.bcc_address, content)
+        return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, send.bcc_address, content)
 
-    def sms_to(self, addressee: Addressee, opt_out_link: str | None) -> OutboundSms:
+    def _marked_html(self, html: str, addressee: Addressee, ways: WaysBack) -> str:
+        """The body as it tells of opens and clicks, as far as the send asks for it."""
+        if self.send.track_clicks:
+            html = ways.marker.with_links(html, "html_email", addressee.id, self._links)
+        return ways.marker.with_pixel(html, addressee.id) if self.send.track_opens else html
+
+    def _marked_text(self, text: str, addressee: Addressee, ways: WaysBack) -> str:
+        if self.send.track_clicks:
+            text = ways.marker.with_links(text, "text_email", addressee.id, self._links)
+        return text
+
+    def sms_to(self, addressee: Addressee, ways: WaysBack) -> OutboundSms:
         """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6)."""
-        text = self._text.text(self._values(addressee), {}).text if self._text else ""
-        if opt_out_link:
-            text = f"{text}\nOpt out: {opt_out_link}"
+        text = self._text.text(self._values(addressee, ways), {}).text if self._text else ""
+        if self.send.unsubscribe_type == "link":
+            text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
 
-    def _values(self, addressee: Addressee) -> dict[str, Value]:
-        """The recipient's own values go before the contact's (specification: Content personalisation, rule 2)."""
+    def _values(self, addressee: Addressee, ways: WaysBack) -> dict[str, Value]:
+        """The recipient's own values go before the contact's (specification: Content personalisation, rule 2), and
+        both before the link of the service."""
+        service = {"unsubscribe_link": Value(ways.unsubscribe_link, encoded=False)}
         own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)
-        return {**contact_values(self._contact_fields(addressee)), **own}
+        return {**service, **contact_values(self._contact_fields(addressee)), **own}
 
     def _contact_fields(self, addressee: Addressee) -> dict[str, object]:
         contact = addressee.contact

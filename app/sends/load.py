@@ -13,10 +13,13 @@ from dataclasses import dataclass, fields
 from sqlalchemy import Select, func, or_, select, union_all
 from sqlalchemy.orm import Session
 
-from app.db.models import Attachment, BlockedAddress, Contact, Send, Unsubscriber
+from app.addresses import domain_of
+from app.db.models import Attachment, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
 from app.sends.claim import Claimed
 from app.sends.compose import Addressee, Letter, SendContent
+from app.sends.signing import StoredKey
 from app.sends.skip import ContactState, Suppressions, Target, destination, skip_reason, target
+from app.tracking.stored_links import find_links
 from app.transports.email import mime
 
 BUDGET = 32 * 1024 * 1024
@@ -64,11 +67,14 @@ def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int
 
 
 def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
-    """A parcel for each claimed recipient, in the same order; five selects."""
+    """A parcel for each claimed recipient, in the same order; seven selects."""
     contacts = _contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
     shared_files, own_files = _files(session, claimed)
-    letters = {send.id: Letter(send, shared_files[send.id]) for send in _sends(session, claimed)}
+    sends = _sends(session, claimed)
+    keys = _keys(session, claimed, sends)
+    links = find_links(session, [send.id for send in sends if send.track_clicks])
+    letters = {send.id: Letter(send, shared_files[send.id], keys[send.id], links[send.id]) for send in sends}
     return [
         _parcel(one, letters[one.send_id], contacts.get(one.id), suppressions, own_files[one.id]) for one in claimed
     ]
@@ -91,6 +97,22 @@ def _sends(session: Session, claimed: Iterable[Claimed]) -> list[SendContent]:
     columns = [getattr(Send, one.name) for one in fields(SendContent)]
     rows = session.execute(select(*columns).where(Send.id.in_({one.send_id for one in claimed})))
     return [SendContent(*row) for row in rows]
+
+
+def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]) -> dict[int, Sequence[StoredKey]]:
+    """The keys of each send, RSA first, because that is what every receiver can check; one select."""
+    accounts = {one.send_id: one.account_id for one in claimed}
+    senders = {send.id: (accounts[send.id], domain_of(send.from_address)) for send in sends}
+    statement = (
+        select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
+        .join(Domain, Domain.id == DkimKey.domain_id)
+        .where(Domain.account_id.in_(set(accounts.values())), Domain.name.in_({name for _, name in senders.values()}))
+        .order_by(DkimKey.algorithm.desc(), DkimKey.id)
+    )
+    found: dict[tuple[int, str], list[StoredKey]] = defaultdict(list)
+    for account_id, key_id, domain, selector, private_key in session.execute(statement):
+        found[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
+    return {send_id: found.get(sender, ()) for send_id, sender in senders.items()}
 
 
 def _contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:

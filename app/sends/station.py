@@ -22,10 +22,11 @@ from app.clock import now
 from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
 from app.sends.pace import Pace
+from app.sends.signing import signed
 from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
-from app.tracking.unsubscribe import unsubscribe_link
+from app.tracking.ways_back import ways_back
 from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
@@ -98,12 +99,11 @@ class Station:
 
     def _send(self, lane: Lane, parcel: Parcel) -> DeliveryResult:
         letter, addressee = parcel.letter, parcel.addressee
+        ways = ways_back(self._settings, addressee.id, letter.send.from_address)
         if letter.send.type == "email":
-            return lane.email.send(letter.email_to(addressee))
-        wants_link = letter.send.unsubscribe_type == "link"
-        return lane.sms.send(
-            letter.sms_to(addressee, unsubscribe_link(self._settings, addressee.id) if wants_link else None)
-        )
+            email = letter.email_to(addressee, ways)
+            return lane.email.send(signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time))
+        return lane.sms.send(letter.sms_to(addressee, ways))
 
     def close(self) -> None:
         """Ends threads, connections and journal; what is in flight is waited for."""

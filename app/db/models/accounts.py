@@ -68,7 +68,7 @@ class Domain(Base):
     """Configured because the operator says so, whatever a look-up of its records finds."""
     checked_time: Mapped[datetime | None]
     findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
-    """What the last look-up found, by record: `spf`, `dkim`, `return_path`, `dmarc`."""
+    """What the last look-up found: under `records`, for each its purpose, name, state and the texts found."""
 
 
 class DkimKey(Base):

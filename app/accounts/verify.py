@@ -1,0 +1,96 @@
+"""Looking up whether the DNS records of a sending domain are published, and right.
+
+A finding is `right`, `missing`, `wrong`, or `unknown` when the name servers gave no answer: trouble on the way says
+nothing about a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dns.exception import DNSException
+from dns.rdatatype import TXT
+from dns.rdtypes.txtbase import TXTBase
+from dns.resolver import NXDOMAIN, Answer, NoAnswer, Resolver
+
+from app.accounts.dns_records import Record
+from app.settings import Settings
+
+SECONDS = 10.0
+"""For the answer to one question, all tries together."""
+
+LookUp = Callable[[str], Sequence[str]]
+"""The texts of the TXT records of a name; raises `DNSException` when there is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What stands where a record should be."""
+
+    purpose: str
+    name: str
+    state: str
+    found: Sequence[str]
+
+    def stored(self) -> dict[str, Any]:
+        """As it is kept."""
+        return {"purpose": self.purpose, "name": self.name, "state": self.state, "found": list(self.found)}
+
+
+def look_up_with(settings: Settings) -> LookUp:
+    """Asks the name server of DNS_RESOLVER, else those of the system."""
+    resolver = Resolver(configure=not settings.dns_resolver)
+    if settings.dns_resolver:
+        address, _, port = settings.dns_resolver.rpartition(":")
+        resolver.nameservers, resolver.port = [address.strip("[]")], int(port)
+
+    def look_up(name: str) -> list[str]:
+        try:
+            answer = resolver.resolve(name, TXT, lifetime=SECONDS, search=False)
+        except (NXDOMAIN, NoAnswer):
+            return []
+        return _texts(answer)
+
+    return look_up
+
+
+def _texts(answer: Answer) -> list[str]:
+    """A text of several strings is their concatenation (RFC 7208, 3.3)."""
+    return [b"".join(one.strings).decode("utf-8", "replace") for one in answer if isinstance(one, TXTBase)]
+
+
+def find(record: Record, look_up: LookUp) -> Finding:
+    """What is published of one record."""
+    try:
+        texts = [text for text in look_up(record.name) if _is_of_kind(record.purpose, text)]
+    except DNSException as error:
+        return Finding(record.purpose, record.name, "unknown", [str(error)])
+    if not texts:
+        return Finding(record.purpose, record.name, "missing", [])
+    return Finding(record.purpose, record.name, "right" if _is_right(record, texts) else "wrong", texts)
+
+
+def _is_of_kind(purpose: str, text: str) -> bool:
+    if purpose == "spf":
+        return text.lower().split(" ")[0] == "v=spf1"
+    return purpose != "dmarc" or text.lower().startswith("v=dmarc1")
+
+
+def _is_right(record: Record, texts: Sequence[str]) -> bool:
+    """Two SPF records are an error for every receiver (RFC 7208, 4.5), and so are two under one DKIM selector."""
+    if len(texts) != 1:
+        return False
+    if record.purpose == "spf":
+        wanted = record.value.lower().split()[1]
+        return any(term.removeprefix("+") == wanted for term in texts[0].lower().split()[1:])
+    if record.purpose == "dkim":
+        return _public_key(texts[0]) == _public_key(record.value)
+    return True
+
+
+def _public_key(text: str) -> str:
+    """The `p=` of a DKIM record, without the spaces that it may hold."""
+    tags = (tag.partition("=") for tag in text.split(";"))
+    return next(("".join(value.split()) for name, _, value in tags if name.strip() == "p"), "")

@@ -1,0 +1,37 @@
+"""Signing mail with the keys of its sender's domain (DKIM), each of them opened once. Pure; no database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+
+from app.secrets import decrypt
+from app.transports.base import OutboundEmail
+from app.transports.email import dkim
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key as the database has it; the private half is encrypted."""
+
+    id: int
+    domain: str
+    selector: str
+    private_key: str = field(repr=False)
+
+
+def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, moment: datetime) -> OutboundEmail:
+    """The mail with a signature of each key. `moment` is that of its acceptance, like its Date.
+
+    Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed does not
+    leave unsigned.
+    """
+    signers = [_opened(key, secret_key) for key in keys]
+    return replace(email, content=dkim.sign(email.content, signers, moment))
+
+
+@lru_cache(maxsize=1024)
+def _opened(key: StoredKey, secret_key: str) -> dkim.Signer:
+    return dkim.open_signer(key.domain, key.selector, decrypt(secret_key, key.private_key))

@@ -1,0 +1,154 @@
+"""DKIM: signatures that let receivers tell our mail from a forged one (RFC 6376, and RFC 8463 for Ed25519). Pure.
+
+A mail carries one signature for each key of its sender's domain: RSA, which everybody can check, and Ed25519. Both
+cover the whole body (there is no `l=`), and name the important header fields once more often than they occur, so that
+nobody can add a second one without breaking the signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from dkim.canonicalization import Relaxed
+
+ALGORITHMS = ("rsa", "ed25519")
+RSA_BITS = 2048
+
+GUARDED = (
+    *("From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To"),
+    *("MIME-Version", "Content-Type", "Content-Transfer-Encoding"),
+)
+"""Signed, and named once more: another one may not be added."""
+SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
+"""Signed where they occur (RFC 8058, 4, asks for it)."""
+
+_FIELD = re.compile(rb"\r\n(?![ \t])")
+_LINE = 64
+
+PrivateKey = RSAPrivateKey | Ed25519PrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is stored: the private half as PEM, the public half as it stands in the record."""
+
+    selector: str
+    algorithm: str
+    private_key: str = field(repr=False)
+    public_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A key in use; receivers find its public half at `<selector>._domainkey.<domain>`."""
+
+    domain: str
+    selector: str
+    key: PrivateKey = field(repr=False)
+
+    @property
+    def algorithm(self) -> str:
+        """As it stands in a signature."""
+        return "rsa-sha256" if isinstance(self.key, RSAPrivateKey) else "ed25519-sha256"
+
+    def signature(self, data: bytes) -> bytes:
+        """The signature of the header fields; Ed25519 signs their hash (RFC 8463, 3)."""
+        if isinstance(self.key, RSAPrivateKey):
+            return self.key.sign(data, PKCS1v15(), SHA256())
+        return self.key.sign(hashlib.sha256(data).digest())
+
+
+def new_key(algorithm: str) -> NewKey:
+    """A key of one of `ALGORITHMS`, under a selector that no other installation uses for the same domain."""
+    selector = f"tms-{secrets.token_hex(4)}-{algorithm}"
+    if algorithm == "rsa":
+        key: PrivateKey = generate_private_key(65537, RSA_BITS)
+        public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    else:
+        key = Ed25519PrivateKey.generate()
+        public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return NewKey(selector, algorithm, private.decode(), base64.b64encode(public).decode())
+
+
+def record_name(domain: str, selector: str) -> str:
+    """The name of the TXT record that holds the public half."""
+    return f"{selector}._domainkey.{domain}"
+
+
+def record_value(algorithm: str, public_key: str) -> str:
+    """The text of that record."""
+    return f"v=DKIM1; k={algorithm}; p={public_key}"
+
+
+def open_signer(domain: str, selector: str, private_key: str) -> Signer:
+    """A stored key ready for use; raises `ValueError` for a text that is no such key."""
+    key = load_pem_private_key(private_key.encode(), password=None)
+    if not isinstance(key, PrivateKey):
+        raise ValueError(f"the key {selector} of {domain} is neither RSA nor Ed25519")
+    return Signer(domain, selector, key)
+
+
+def sign(content: bytes, signers: Sequence[Signer], moment: datetime) -> bytes:
+    """The message with one more header field at its top for each of the signers. Its lines end in CRLF."""
+    if not signers:
+        return content
+    head, _, body = content.partition(b"\r\n\r\n")
+    names, signed = _signed_fields(head)
+    body_hash = base64.b64encode(hashlib.sha256(Relaxed.canonicalize_body(body)).digest()).decode()
+    return b"".join([*(_field(signer, names, signed, body_hash, moment) for signer in signers), content])
+
+
+def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
+    """The names for `h=`, and the fields that they stand for in their canonical form.
+
+    Of several fields of one name the last comes first; a name without a field left stands for nothing (RFC 6376,
+    5.4.2).
+    """
+    fields = [line.partition(b":")[::2] for line in _FIELD.split(head)]
+    names, chosen = [], []
+    for name in (*GUARDED, *SIGNED):
+        of_name = [one for one in reversed(fields) if one[0].lower() == name.lower().encode()]
+        names += [name] * (len(of_name) + (name in GUARDED))
+        chosen += of_name
+    return names, b"".join(name + b":" + value for name, value in Relaxed.canonicalize_headers(chosen))
+
+
+def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, moment: datetime) -> bytes:
+    """The whole field. What is signed ends in an empty `b=`, without a line end (RFC 6376, 3.7)."""
+    value = (
+        f" v=1; a={signer.algorithm}; c=relaxed/relaxed;\r\n d={signer.domain};\r\n s={signer.selector};"
+        f" t={int(moment.timestamp())};\r\n h={_folded(names)};\r\n bh={body_hash};\r\n b="
+    ).encode()
+    ((name, canonical),) = Relaxed.canonicalize_headers([(b"DKIM-Signature", value)])
+    signature = signer.signature(signed + name + b":" + canonical.removesuffix(b"\r\n"))
+    text = base64.b64encode(signature).decode()
+    pieces = [text[start : start + _LINE] for start in range(0, len(text), _LINE)]
+    return b"DKIM-Signature:" + value + "\r\n ".join(pieces).encode() + b"\r\n"
+
+
+def _folded(names: Sequence[str]) -> str:
+    """The names joined by colons, in lines that are not long."""
+    lines = [""]
+    for name in names:
+        if len(lines[-1]) + len(name) > _LINE:
+            lines.append("")
+        lines[-1] += f"{name}:"
+    return "\r\n ".join(lines)[:-1]

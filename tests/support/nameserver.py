@@ -1,0 +1,65 @@
+"""A name server on the loopback address that answers questions for TXT records from a table."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Self
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+FAILING = "SERVFAIL"
+
+
+class NameServer:
+    """`texts[name]` holds the TXT records of a name, or `FAILING`; a name that is not there does not exist."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[str] | str] = {}
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve)
+
+    @property
+    def address(self) -> str:
+        """For the setting DNS_RESOLVER."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bell:
+            bell.sendto(b"", self._socket.getsockname())
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            wire, client = self._socket.recvfrom(4096)
+            if not wire:
+                return
+            with contextlib.suppress(OSError):
+                self._socket.sendto(self._answer(wire), client)
+
+    def _answer(self, wire: bytes) -> bytes:
+        question = dns.message.from_wire(wire)
+        answer = dns.message.make_response(question)
+        answer.flags |= dns.flags.RA
+        asked = question.question[0]
+        texts = self.texts.get(asked.name.to_text(omit_final_dot=True))
+        if texts is None:
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        elif texts == FAILING:
+            answer.set_rcode(dns.rcode.SERVFAIL)
+        elif asked.rdtype == dns.rdatatype.TXT:
+            quoted = [" ".join(f'"{text[at : at + 255]}"' for at in range(0, len(text), 255)) for text in texts]
+            answer.answer.append(dns.rrset.from_text_list(asked.name, 60, "IN", "TXT", quoted))
+        return answer.to_wire()
