@@ -1,4 +1,4 @@
-"""`/v1/transactional-sends`: sending messages."""
+"""`/v1/transactional-sends`: sending messages, and what became of them for each recipient."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import query_pairs
 from app.http.context import principal, request_id, services
+from app.http.docs import instance_parameters
 from app.http.idempotency import idempotent
 from app.http.responses import json_response
 from app.query.fields import Resource
-from app.query.grammar import parse_write
+from app.query.grammar import parse_instance, parse_write
 from app.sends.accept import Accepted, accept
 from app.sends.content import SavedMessage, find_saved
 from app.sends.draft import MessageType
+from app.sends.read import RECIPIENT, get_recipient, require_recipient
 from app.sends.rules import Limits
-from schemas.sends import SendAnswerSchema, SendSchema, load_send
+from schemas.sends import RecipientSchema, SendAnswerSchema, SendSchema, load_send
 
 PATH = "/v1/transactional-sends"
 RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
@@ -57,6 +59,21 @@ class Sends(MethodView):
             return _answer(accepted)
 
         return idempotent(work)
+
+
+@blp.route("/<uuid>")
+class Recipient(MethodView):
+    """One recipient of a send."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=RecipientSchema, query=instance_parameters(RECIPIENT.resource))
+    def get(self, uuid: str) -> Response:
+        """The recipient and its timeline."""
+        with services().database.read() as session:
+            recipient_id = require_recipient(session, principal().account_id, uuid)
+            query = parse_instance(query_pairs(), RECIPIENT.resource)
+            recipient = get_recipient(session, principal().account_id, recipient_id, query)
+        return json_response(recipient)
 
 
 def _saved_message(body: dict[str, Any]) -> SavedMessage | None:

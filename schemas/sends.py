@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from marshmallow import Schema, ValidationError, fields, validates_schema
+from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
 from app.sends.draft import MessageType, SendDraft
 from app.sends.rules import Broken, Limits, attachment_errors, send_errors
@@ -63,6 +63,8 @@ class SendSchema(CodeSchema):
     body_text = Body()
     include_unsubscribed = Boolean(allow_none=True)
     recipient_data_html_encoded = Boolean(allow_none=True)
+    track_opens = Boolean(allow_none=True)
+    track_clicks = Boolean(allow_none=True)
     recipients = Recipients()
     attachments = attachments()
 
@@ -147,3 +149,46 @@ class SendAnswerSchema(Schema):
 
     _embedded = fields.Nested(RecipientAnswersSchema, required=True)
     _links = fields.Nested(SendLinksSchema, required=True)
+
+
+class StepSchema(Schema):
+    """What happened to a recipient, and when; `detail` holds the other side's own words."""
+
+    time = fields.String(required=True)
+    step = fields.String(required=True)
+    detail = fields.String(required=True, allow_none=True)
+
+
+class RecipientLinksSchema(SelfLinksSchema):
+    """What a recipient refers to."""
+
+    transactional_group = fields.Nested(LinkSchema, required=True)
+    list = fields.Nested(LinkSchema)
+    contact = fields.Nested(LinkSchema)
+    message = fields.Nested(LinkSchema)
+
+
+class RecipientSchema(Schema):
+    """One recipient of a send, with its timeline."""
+
+    uuid = fields.String()
+    id = fields.Integer()
+    type = fields.String(validate=validate.OneOf(["email", "sms"]))
+    state = fields.String(validate=validate.OneOf(["queued", "sending", "sent", "delivered", "bounced", "failed"]))
+    reason = fields.String(allow_none=True)
+    list_id = fields.Integer(allow_none=True)
+    contact_id = fields.Integer(allow_none=True)
+    message_id = fields.Integer(allow_none=True)
+    group_id = fields.Integer()
+    email = fields.String(allow_none=True)
+    mobile = fields.String(allow_none=True)
+    attempts = fields.Integer()
+    creation_time = fields.String()
+    send_time = fields.String(allow_none=True)
+    first_open_time = fields.String(allow_none=True)
+    last_open_time = fields.String(allow_none=True)
+    open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
+    first_click_time = fields.String(allow_none=True)
+    complaint_time = fields.String(allow_none=True)
+    timeline = fields.List(fields.Nested(StepSchema))
+    _links = fields.Nested(RecipientLinksSchema, required=True)

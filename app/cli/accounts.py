@@ -19,6 +19,8 @@ def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text for the setting's."),
+        click.option("--track-clicks", type=bool, metavar="on|off", help="Emails tell which links are followed."),
+        click.option("--track-opens", type=bool, metavar="on|off", help="Emails tell when they are opened."),
         click.option("--any-network", is_flag=True, help="Let clients come from anywhere."),
         click.option("--allow-network", metavar="CIDR", multiple=True, help="Only from here; may be repeated."),
         click.option("--default-from-address", metavar="EMAIL", help="Sender of mail that names none."),
@@ -47,6 +49,8 @@ def _row(account: Account) -> Row:
         "default_from_name": account.default_from_name,
         "default_from_address": account.default_from_address,
         "rate_limit": account.rate_limit,
+        "track_opens": account.track_opens,
+        "track_clicks": account.track_clicks,
         "creation_time": account.creation_time,
         "last_modified_time": account.last_modified_time,
     }

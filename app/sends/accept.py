@@ -31,6 +31,7 @@ from app.sends.opt_out import check_opt_out
 from app.sends.recipients import Person, find_people, recipient_rows
 from app.sends.senders import Sender, SendingAccount, email_sender, find_account, sms_sender
 from app.services import Services
+from app.tracking.stored_links import store_links
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,24 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Tracking:
+    """Whether the mails of a send tell that they are opened, and which links are followed."""
+
+    opens: bool
+    clicks: bool
+
+    @classmethod
+    def of(cls, draft: SendDraft, account: SendingAccount) -> Tracking:
+        """As the request says, else as the account has it; a text message tells nothing."""
+        if draft.type == "sms":
+            return cls(opens=False, clicks=False)
+        return cls(
+            opens=account.track_opens if draft.track_opens is None else draft.track_opens,
+            clicks=account.track_clicks if draft.track_clicks is None else draft.track_clicks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A send that breaks no rule, with all that it refers to."""
 
@@ -50,6 +69,7 @@ class Checked:
     sender: Sender
     group: GroupOfSend
     lst: ListSpec | None
+    tracking: Tracking
 
 
 def accept(
@@ -88,7 +108,7 @@ def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Ch
         sender = _find_sender(inquiry, account, lst)
     if errors.errors or sender is None or group is None:
         raise ServiceError.of(sorted(errors.errors, key=lambda error: RANK[error.code]))
-    return Checked(draft, inquiry.content, sender, group, lst)
+    return Checked(draft, inquiry.content, sender, group, lst, Tracking.of(draft, account))
 
 
 def _find_list(inquiry: Inquiry) -> ListSpec | None:
@@ -124,6 +144,8 @@ def _write(
         transaction, account_id, draft.type, group.name, recipients=count, moment=second
     )
     send_id = _insert_send(transaction, _send_row(account_id, checked, group_id, request_id, second))
+    if checked.tracking.clicks:
+        store_links(transaction, account_id, send_id, checked.content.body_html, checked.content.body_text)
     shared = {
         "account_id": account_id,
         "send_id": send_id,
@@ -167,6 +189,8 @@ def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str,
         "body_text": content.body_text,
         "include_unsubscribed": draft.include_unsubscribed,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
+        "track_opens": checked.tracking.opens,
+        "track_clicks": checked.tracking.clicks,
     }
 
 

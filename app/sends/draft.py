@@ -49,5 +49,8 @@ class SendDraft:
     body_text: str | None
     include_unsubscribed: bool
     recipient_data_html_encoded: bool
+    track_opens: bool | None
+    track_clicks: bool | None
+    """None: as the account has it."""
     recipients: tuple[RecipientDraft, ...]
     attachments: tuple[AttachmentDraft, ...]

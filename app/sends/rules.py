@@ -16,6 +16,7 @@ from app.sends.draft import AttachmentDraft, MessageType
 EMAIL_ONLY = (
     *("subject", "from_name", "reply_to", "bcc_address", "body_html"),
     *("recipient_data_html_encoded", "attachments"),
+    *("track_opens", "track_clicks"),
 )
 """Attributes of a send that an sms does not have (specification: Transactional send)."""
 

@@ -24,6 +24,8 @@ class SendingAccount:
     owner_confirmed: bool
     default_from_name: str | None
     default_from_address: str | None
+    track_opens: bool
+    track_clicks: bool
 
 
 @dataclass(frozen=True, slots=True)

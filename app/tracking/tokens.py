@@ -1,7 +1,8 @@
-"""Tokens in links: a recipient's id and a signature over it, short enough for a text message. Pure.
+"""Tokens in links: what they name, mostly a recipient's id, and a signature over it. Pure.
 
 A token is made of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters that nobody can make for another
-recipient without SECRET_KEY. Each kind of link signs under its own purpose, so a token of one is void for another.
+recipient without SECRET_KEY, short enough for a text message. Each kind of link signs under its own purpose, so a
+token of one is void for another.
 """
 
 from __future__ import annotations
@@ -13,30 +14,52 @@ import hmac
 import re
 
 UNSUBSCRIBE = "unsubscribe"
+OPEN = "open"
+CLICK = "click"
 SIGNATURE_BYTES = 10
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{15,24}")
+LONGEST_TOKEN = 3000
+"""Characters; with the path before it, well within what web servers take as a request line."""
+_RECIPIENT_TOKEN = re.compile(r"[A-Za-z0-9_-]{15,24}")
+_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{15,{LONGEST_TOKEN}}}")
 
 
 def recipient_token(secret_key: str, purpose: str, recipient_id: int) -> str:
     """The token of a recipient for links of this purpose."""
-    number = recipient_id.to_bytes((recipient_id.bit_length() + 7) // 8, "big")
-    return base64.urlsafe_b64encode(number + _signature(secret_key, purpose, number)).decode("ascii").rstrip("=")
+    return sealed(secret_key, purpose, number_bytes(recipient_id))
 
 
 def recipient_of(secret_key: str, purpose: str, token: str) -> int | None:
     """The recipient's id; None for a token that was not made here for this purpose."""
+    if not _RECIPIENT_TOKEN.fullmatch(token):
+        return None
+    number = opened(secret_key, purpose, token)
+    return None if number is None else int.from_bytes(number, "big")
+
+
+def number_bytes(number: int) -> bytes:
+    """A whole number in as few bytes as it needs."""
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def sealed(secret_key: str, purpose: str, content: bytes) -> str:
+    """The content with its signature, in the letters of a URL."""
+    return base64.urlsafe_b64encode(content + _signature(secret_key, purpose, content)).decode("ascii").rstrip("=")
+
+
+def opened(secret_key: str, purpose: str, token: str) -> bytes | None:
+    """The content of a token; None for one that was not made here for this purpose."""
     if not _TOKEN.fullmatch(token):
         return None
     try:
         signed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except binascii.Error:
         return None
-    number, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
-    if not hmac.compare_digest(signature, _signature(secret_key, purpose, number)):
+    content, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(secret_key, purpose, content)):
         return None
-    return int.from_bytes(number, "big")
+    return content
 
 
-def _signature(secret_key: str, purpose: str, number: bytes) -> bytes:
+def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
     key = f"transactional-messaging-service {purpose} links\0{secret_key}".encode()
-    return hmac.digest(key, number, hashlib.sha256)[:SIGNATURE_BYTES]
+    return hmac.digest(key, content, hashlib.sha256)[:SIGNATURE_BYTES]

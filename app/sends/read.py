@@ -1,0 +1,99 @@
+"""One recipient of a send and its timeline, as clients see them: an addition to the specification."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from app.db.models import Recipient, RecipientStep
+from app.errors import ServiceError
+from app.groups.read import group_path
+from app.query.conditions import Query
+from app.query.fields import Resource
+from app.query.reader import Property, Shape, as_timestamp, read_one
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TIMELINE = "timeline"
+PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "email", "mobile", "attempts")
+PROPERTIES = {
+    "uuid": Property(Recipient.uuid),
+    "id": Property(Recipient.id),
+    **{name: Property(getattr(Recipient, name)) for name in PLAIN},
+    "creation_time": Property(Recipient.creation_time, as_timestamp),
+    "send_time": Property(Recipient.sent_time, as_timestamp),
+    "first_open_time": Property(Recipient.first_open_time, as_timestamp),
+    "last_open_time": Property(Recipient.last_open_time, as_timestamp),
+    "open_type": Property(Recipient.open_type),
+    "first_click_time": Property(Recipient.first_click_time, as_timestamp),
+    "complaint_time": Property(Recipient.complaint_time, as_timestamp),
+}
+
+
+def recipient_path(uuid: str) -> str:
+    """Where a recipient is."""
+    return f"/v1/transactional-sends/{uuid}"
+
+
+def _links(row: Row[Any]) -> dict[str, Any]:
+    """What the recipient refers to, as far as it refers to anything; some of it may be deleted by now."""
+    links = {"self": recipient_path(row.uuid), "transactional_group": group_path(row.group_id)}
+    if row.list_id is not None:
+        links["list"] = f"/v1/lists/{row.list_id}"
+        if row.contact_id is not None:
+            links["contact"] = f"/v1/lists/{row.list_id}/contacts/{row.contact_id}"
+    if row.message_id is not None:
+        links["message"] = f"/v1/messages/{row.message_id}"
+    return {name: {"href": path} for name, path in links.items()}
+
+
+RECIPIENT = Shape(
+    resource=Resource(
+        name="recipient of a transactional send", collection="", filters={}, fields=(*PROPERTIES, TIMELINE)
+    ),
+    properties=PROPERTIES,
+    keys=(
+        Recipient.id,
+        Recipient.uuid,
+        Recipient.group_id,
+        Recipient.list_id,
+        Recipient.contact_id,
+        Recipient.message_id,
+    ),
+    links=_links,
+    order_by=(),
+)
+
+
+def require_recipient(session: Session, account_id: int, uuid: str) -> int:
+    """The id of the account's recipient with that uuid. Raises `not_found`."""
+    if not UUID.fullmatch(uuid):
+        raise ServiceError("not_found")
+    statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid)
+    found = session.execute(statement).scalar_one_or_none()
+    if found is None:
+        raise ServiceError("not_found")
+    return found
+
+
+def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query) -> dict[str, Any]:
+    """The recipient, with its steps in the order in which they happened. Raises `not_found`."""
+    found = read_one(session, RECIPIENT, query, Recipient.account_id == account_id, Recipient.id == recipient_id)
+    if found is None:
+        raise ServiceError("not_found")
+    links = found.pop("_links")
+    if query.fields is None or TIMELINE in query.fields:
+        found[TIMELINE] = _timeline(session, account_id, recipient_id, query)
+    return {**found, "_links": links}
+
+
+def _timeline(session: Session, account_id: int, recipient_id: int, query: Query) -> list[dict[str, Any]]:
+    statement = (
+        select(RecipientStep.time, RecipientStep.step, RecipientStep.detail)
+        .where(RecipientStep.account_id == account_id, RecipientStep.recipient_id == recipient_id)
+        .order_by(RecipientStep.id)
+    )
+    rows = session.execute(statement)
+    return [{"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": row.detail} for row in rows]

@@ -1,0 +1,68 @@
+"""The country of an address, from a table on this machine: nobody is asked over the network."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from importlib.resources import files
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Protocol
+
+import maxminddb
+from geoip2fast import GeoIP2Fast
+
+Address = IPv4Address | IPv6Address
+_loading = threading.Lock()
+
+
+class Table(Protocol):
+    """Where countries are looked up."""
+
+    def country(self, address: Address) -> str | None:
+        """The ISO 3166 alpha-2 code; None for an address that has no country or is not in the table."""
+        ...
+
+
+class PackagedTable:
+    """The table that comes with geoip2fast."""
+
+    def __init__(self) -> None:
+        self._table = GeoIP2Fast(geoip2fast_data_file=str(files("geoip2fast") / "geoip2fast-ipv6.dat.gz"))
+
+    def country(self, address: Address) -> str | None:
+        """The table answers with a mark for addresses that it does not have."""
+        return _code(self._table.lookup(str(address)).country_code)
+
+
+class MaxMindTable:
+    """A file of countries or cities in MaxMind's format."""
+
+    def __init__(self, path: str) -> None:
+        self._reader = maxminddb.open_database(path)
+
+    def country(self, address: Address) -> str | None:
+        """The country where the address is, else where it is registered."""
+        found: Any = self._reader.get(address)
+        if not isinstance(found, dict):
+            return None
+        place = found.get("country") or found.get("registered_country") or {}
+        return _code(place.get("iso_code"))
+
+
+def _code(text: str | None) -> str | None:
+    return text if text and len(text) == 2 and text.isalpha() else None
+
+
+def country_of(database: str, address: Address | None) -> str | None:
+    """The country of a client; `database` is the setting GEOIP_DATABASE. None for an address that is not public."""
+    if address is None or not address.is_global:
+        return None
+    with _loading:
+        table = _table(database)
+    return table.country(address)
+
+
+@lru_cache(maxsize=1)
+def _table(database: str) -> Table:
+    """Loaded at the first look-up: processes that never need it do not hold it."""
+    return MaxMindTable(database) if database else PackagedTable()

@@ -1,0 +1,110 @@
+"""Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it holds.
+
+In html a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Links to
+other places (mailto:, tel:, #, cid:, paths without a host) are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from app.content.encoding import decode, encode
+from app.content.wildcards import SIGN
+
+LinkType = Literal["html_email", "text_email"]
+Replace = Callable[[str], str | None]
+"""Gives the URL to put in place of one that was found; None leaves it as it is."""
+
+_TAG = re.compile(r"<(?:a|area)(?=[\s/])", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"""[\s/]*([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s>"'][^\s>]*+)))?"""
+)
+_END = re.compile(r"[\s/]*>")
+_WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
+_TEXT_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
+_DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
+_AFTER_A_URL = ".,;:!?'"
+"""Marks at the end of a URL in a text that belong to the sentence around it."""
+
+
+def replace_in_html(body: str, replace: Replace) -> str:
+    """The html with links replaced; everything else stays as it was written."""
+    pieces: list[str] = []
+    position = 0
+    for start, end, url in _links_in_html(body):
+        new = replace(url)
+        if new is not None:
+            pieces += [body[position:start], f'"{encode(new)}"']
+            position = end
+    pieces.append(body[position:])
+    return "".join(pieces)
+
+
+def replace_in_text(body: str, replace: Replace) -> str:
+    """The text with links replaced."""
+
+    def replaced(found: re.Match[str]) -> str:
+        url = _without_the_sentence(found[0])
+        new = replace(url) if _WEB.match(url) else None
+        return found[0] if new is None else new + found[0][len(url) :]
+
+    return _TEXT_URL.sub(replaced, body)
+
+
+def links_in_source(link_type: LinkType, source: str) -> list[str]:
+    """The links of a body as it was accepted that are the same for everybody, each once, in their order.
+
+    A URL with a wildcard differs from one recipient to the next.
+    """
+    found: dict[str, None] = {}
+
+    def note(url: str) -> None:
+        if SIGN not in url:
+            found[url] = None
+
+    replace = replace_in_html if link_type == "html_email" else replace_in_text
+    replace(source, note)
+    return list(found)
+
+
+def _links_in_html(body: str) -> list[tuple[int, int, str]]:
+    """Start and end of each value with its quotes, and the URL that it stands for."""
+    found: list[tuple[int, int, str]] = []
+    position = 0
+    while tag := _TAG.search(body, position):
+        position = tag.end()
+        href: tuple[int, int, str] | None = None
+        while not (end := _END.match(body, position)):
+            attribute = _ATTRIBUTE.match(body, position)
+            if attribute is None:
+                return found  # a tag that never ends: a browser shows nothing of what follows either
+            position = attribute.end()
+            if href is None and attribute[1].lower() == "href":
+                href = _value(attribute)
+        position = end.end()
+        if href and _WEB.match(href[2]):
+            found.append(href)
+    return found
+
+
+def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
+    """An attribute without a value has an empty one."""
+    for name in ("double", "single", "bare"):
+        if attribute[name] is not None:
+            quotes = 0 if name == "bare" else 1
+            url = _DROPPED_BY_BROWSERS.sub("", decode(attribute[name]).strip())
+            return attribute.start(name) - quotes, attribute.end(name) + quotes, url
+    return attribute.end(), attribute.end(), ""
+
+
+def _without_the_sentence(url: str) -> str:
+    """The URL without the marks that follow it; a closing bracket belongs to it where the URL opens one."""
+    stripped = url.rstrip(_AFTER_A_URL + ")]")
+    for bracket in url[len(stripped) :]:
+        opening = {")": "(", "]": "["}.get(bracket)
+        if opening is None or stripped.count(opening) <= stripped.count(bracket):
+            break
+        stripped += bracket
+    return stripped

@@ -1,0 +1,61 @@
+"""Marking a message, so that it tells when it is opened and which links are followed. Pure; runs once per message.
+
+`%%` markers mean nothing here: what is marked has been filled in already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.settings import Settings
+from app.tracking.link_tokens import StoredLink, WrittenLink, link_token
+from app.tracking.links import LinkType, replace_in_html, replace_in_text
+from app.tracking.tokens import OPEN, recipient_token
+
+LinkIds = Mapping[tuple[str, str], int]
+"""Type and URL of a stored link -> its id."""
+
+NO_LINKS: LinkIds = {}
+
+OWN_PAGES = ("u", "o", "c")
+"""First segments of this service's own links, which are left as they are: opting out is nobody's click."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Makes the marks of this service."""
+
+    public_url: str
+    secret_key: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Marker:
+        """The one that the settings describe."""
+        return cls(settings.public_url, settings.secret_key)
+
+    def with_pixel(self, html: str, recipient_id: int) -> str:
+        """The html with an invisible image before the end of its body."""
+        token = recipient_token(self.secret_key, OPEN, recipient_id)
+        pixel = (
+            f'<img src="{self.public_url}/o/{token}.gif" width="1" height="1" alt="" '
+            'style="border:0;height:1px;width:1px">'
+        )
+        end = html.lower().rfind("</body")
+        return html + pixel if end < 0 else html[:end] + pixel + html[end:]
+
+    def with_links(self, body: str, link_type: LinkType, recipient_id: int, links: LinkIds) -> str:
+        """The body with links that lead to their targets by way of this service."""
+
+        def replace(url: str) -> str | None:
+            if self._is_own(url):
+                return None
+            link_id = links.get((link_type, url))
+            stored = None if link_id is None else StoredLink(recipient_id, link_id)
+            token = link_token(self.secret_key, stored or WrittenLink(recipient_id, link_type, url))
+            return token and f"{self.public_url}/c/{token}"
+
+        return replace_in_html(body, replace) if link_type == "html_email" else replace_in_text(body, replace)
+
+    def _is_own(self, url: str) -> bool:
+        return any(url.startswith(f"{self.public_url}/{page}/") for page in OWN_PAGES)

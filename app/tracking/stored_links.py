@@ -1,0 +1,59 @@
+"""The links of a send that are the same for all its recipients: written when it is accepted, read when it is sent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from functools import lru_cache
+from itertools import islice
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.bulk import insert_rows
+from app.db.database import Transaction
+from app.db.models import SendLink
+from app.tracking.links import LinkType, links_in_source
+
+MOST_LINKS = 500
+"""Links of one body that are stored; further ones stand in their tokens."""
+LONGEST_URL = 2000
+"""Bytes of a URL that is stored: no more fit into an index."""
+LONGEST_REMEMBERED = 100_000
+"""Characters of a source whose links are remembered: the same few messages are sent over and over."""
+
+
+def store_links(
+    transaction: Transaction, account_id: int, send_id: int, body_html: str | None, body_text: str | None
+) -> None:
+    """Writes the links of a send's bodies, in one statement."""
+    bodies: tuple[tuple[LinkType, str | None], ...] = (("html_email", body_html), ("text_email", body_text))
+    rows = [
+        {"account_id": account_id, "send_id": send_id, "link_type": link_type, "url": url}
+        for link_type, body in bodies
+        if body
+        for url in _links(link_type, body)
+    ]
+    insert_rows(transaction, SendLink, rows)
+
+
+def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:
+    """The stored links of each send: type and URL -> id; one select."""
+    found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    statement = select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id)
+    for send_id, link_type, url, link_id in session.execute(statement.where(SendLink.send_id.in_(send_ids))):
+        found[send_id][link_type, url] = link_id
+    return found
+
+
+def _links(link_type: LinkType, source: str) -> tuple[str, ...]:
+    found = _remembered if len(source) <= LONGEST_REMEMBERED else _first_links
+    return found(link_type, source)
+
+
+def _first_links(link_type: LinkType, source: str) -> tuple[str, ...]:
+    fitting = (url for url in links_in_source(link_type, source) if len(url.encode()) <= LONGEST_URL)
+    return tuple(islice(fitting, MOST_LINKS))
+
+
+_remembered = lru_cache(maxsize=64)(_first_links)

@@ -1,0 +1,52 @@
+"""Where a tracked link leads: the URL that stands in the message, as a browser can be sent there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import idna
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import Recipient, SendLink
+from app.tracking.link_tokens import WrittenLink, link_of
+
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+"""What a URL may hold as it is; the rest is percent-encoded, as browsers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A link that a recipient follows. `link_type` is `html_email` or `text_email`."""
+
+    recipient_id: int
+    link_type: str
+    url: str
+
+
+def find_target(session: Session, secret_key: str, token: str) -> Target | None:
+    """What a token leads to; None for one that was not made here, or whose send is gone."""
+    link = link_of(secret_key, token)
+    if link is None:
+        return None
+    if isinstance(link, WrittenLink):
+        return Target(link.recipient_id, link.link_type, link.url)
+    statement = (
+        select(SendLink.link_type, SendLink.url)
+        .join(Recipient, Recipient.send_id == SendLink.send_id)
+        .where(SendLink.id == link.link_id, Recipient.id == link.recipient_id)
+    )
+    row = session.execute(statement).one_or_none()
+    return None if row is None else Target(link.recipient_id, row.link_type, row.url)
+
+
+def location(url: str) -> str:
+    """The URL for a Location header: a URL in ASCII without spaces is its own."""
+    host = urlsplit(url).hostname or ""
+    if not host.isascii():
+        try:
+            url = url.replace(host, idna.encode(host, uts46=True).decode("ascii"), 1)
+        except idna.IDNAError:
+            return quote(url, safe=PRINTABLE)
+    return quote(url, safe=PRINTABLE)

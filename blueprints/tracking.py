@@ -1,0 +1,66 @@
+"""What a marked message asks for: its pixel, and the links that lead on. No key: the token is what a reader has.
+
+The answer never depends on the record: a page that a person wants to see is not kept from them by a busy database.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from flask import Response, make_response, render_template, request
+from flask.views import MethodView
+
+from app.clock import now
+from app.http.api import PUBLIC, Blueprint
+from app.http.context import client_address, services
+from app.tracking.devices import client_of
+from app.tracking.record import Visit, note
+from app.tracking.targets import Target, find_target, location
+from app.tracking.tokens import OPEN, recipient_of
+
+blp = Blueprint("tracking", __name__, description="Opens and clicks")
+
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+"""A transparent image of one pixel."""
+
+
+@blp.route("/o/<token>.gif")
+class Open(MethodView):
+    """The pixel of one recipient's message."""
+
+    @blp.scope(PUBLIC)
+    def get(self, token: str) -> Response:
+        """The image, whoever asks; a token that was made here tells that its message is being read."""
+        recipient_id = recipient_of(services().settings.secret_key, OPEN, token)
+        if recipient_id is not None:
+            _note(recipient_id, None)
+        return _uncached(Response(PIXEL, content_type="image/gif"))
+
+
+@blp.route("/c/<token>")
+class Click(MethodView):
+    """A link of one recipient's message."""
+
+    @blp.scope(PUBLIC)
+    def get(self, token: str) -> Response:
+        """On to the place that the message names, and to no other."""
+        with services().database.read() as session:
+            target = find_target(session, services().settings.secret_key, token)
+        if target is None:
+            return _uncached(make_response(render_template("dead_link.html"), 404))
+        _note(target.recipient_id, target)
+        response = Response("See the Location header.\n", 302, content_type="text/plain; charset=utf-8")
+        response.autocorrect_location_header = False
+        response.headers["Location"] = location(target.url)
+        return _uncached(response)
+
+
+def _note(recipient_id: int, target: Target | None) -> None:
+    client = client_of(request.method, dict(request.headers))
+    note(services(), Visit(recipient_id, now(), client, client_address(), target))
+
+
+def _uncached(response: Response) -> Response:
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
