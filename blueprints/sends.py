@@ -24,7 +24,7 @@ from app.sends.content import SavedMessage, find_saved
 from app.sends.draft import MessageType
 from app.sends.read import RECIPIENT, get_recipient, require_recipient
 from app.sends.rules import Limits
-from schemas.sends import RecipientSchema, SendAnswerSchema, SendSchema, load_send
+from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
 
 PATH = "/v1/transactional-sends"
 RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
@@ -66,7 +66,7 @@ class Recipient(MethodView):
     """One recipient of a send."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=RecipientSchema, query=instance_parameters(RECIPIENT.resource))
+    @blp.describe(returns=TimelineSchema, query=instance_parameters(RECIPIENT.resource))
     def get(self, uuid: str) -> Response:
         """The recipient and its timeline."""
         with services().database.read() as session:

@@ -10,11 +10,10 @@ import base64
 from flask import Response, make_response, render_template, request
 from flask.views import MethodView
 
-from app.clock import now
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.tracking.devices import client_of
-from app.tracking.record import Visit, note
+from app.tracking.record import note, visit_of
 from app.tracking.targets import Target, find_target, location
 from app.tracking.tokens import OPEN, recipient_of
 
@@ -57,7 +56,7 @@ class Click(MethodView):
 
 def _note(recipient_id: int, target: Target | None) -> None:
     client = client_of(request.method, dict(request.headers))
-    note(services(), Visit(recipient_id, now(), client, client_address(), target))
+    note(services(), visit_of(services(), recipient_id, client, client_address(), target))
 
 
 def _uncached(response: Response) -> Response:

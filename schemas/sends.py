@@ -159,7 +159,7 @@ class StepSchema(Schema):
     detail = fields.String(required=True, allow_none=True)
 
 
-class RecipientLinksSchema(SelfLinksSchema):
+class TimelineLinksSchema(SelfLinksSchema):
     """What a recipient refers to."""
 
     transactional_group = fields.Nested(LinkSchema, required=True)
@@ -168,7 +168,7 @@ class RecipientLinksSchema(SelfLinksSchema):
     message = fields.Nested(LinkSchema)
 
 
-class RecipientSchema(Schema):
+class TimelineSchema(Schema):
     """One recipient of a send, with its timeline."""
 
     uuid = fields.String()
@@ -191,4 +191,4 @@ class RecipientSchema(Schema):
     first_click_time = fields.String(allow_none=True)
     complaint_time = fields.String(allow_none=True)
     timeline = fields.List(fields.Nested(StepSchema))
-    _links = fields.Nested(RecipientLinksSchema, required=True)
+    _links = fields.Nested(TimelineLinksSchema, required=True)

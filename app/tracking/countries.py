@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from functools import lru_cache
 from importlib.resources import files
@@ -10,6 +11,9 @@ from typing import Any, Protocol
 
 import maxminddb
 from geoip2fast import GeoIP2Fast
+from maxminddb import InvalidDatabaseError
+
+logger = logging.getLogger(__name__)
 
 Address = IPv4Address | IPv6Address
 _loading = threading.Lock()
@@ -57,9 +61,13 @@ def country_of(database: str, address: Address | None) -> str | None:
     """The country of a client; `database` is the setting GEOIP_DATABASE. None for an address that is not public."""
     if address is None or not address.is_global:
         return None
-    with _loading:
-        table = _table(database)
-    return table.country(address)
+    try:
+        with _loading:
+            table = _table(database)
+        return table.country(address)
+    except (OSError, ValueError, InvalidDatabaseError):
+        logger.exception("cannot look the country up in %s", database or "the table of geoip2fast")
+        return None
 
 
 @lru_cache(maxsize=1)

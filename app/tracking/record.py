@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Row, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Contact, Group, Recipient, RecipientStep, Send
 from app.events.outbox import record
@@ -44,7 +45,7 @@ class Visit:
     recipient_id: int
     moment: datetime
     client: Client
-    address: Address | None
+    country: str | None
     target: Target | None = None
 
     @property
@@ -65,15 +66,24 @@ class Visit:
         return "text" if self.target and self.target.link_type == "text_email" else "html"
 
 
+def visit_of(
+    services: Services, recipient_id: int, client: Client, address: Address | None, target: Target | None
+) -> Visit:
+    """A visit that happens now. A mail provider that asks in the person's place tells where it is itself."""
+    nowhere = client.machine or client.proxied
+    country = None if nowhere else country_of(services.settings.geoip_database, address)
+    return Visit(recipient_id, now(), client, country, target)
+
+
 def note(services: Services, visit: Visit) -> None:
     """Records the visit in one transaction. A database that fails is logged: the person gets their page anyway."""
     try:
-        services.database.transact(lambda transaction: keep(transaction, visit, services.settings.geoip_database))
+        services.database.transact(lambda transaction: keep(transaction, visit))
     except SQLAlchemyError:
         logger.exception("cannot record that a recipient %s", visit.step, extra={"recipient_id": visit.recipient_id})
 
 
-def keep(transaction: Transaction, visit: Visit, geoip_database: str) -> None:
+def keep(transaction: Transaction, visit: Visit) -> None:
     """Writes the visit and what follows from it; nothing for a recipient that is gone."""
     row = _locked(transaction, visit.recipient_id)
     if row is None:
@@ -82,7 +92,7 @@ def keep(transaction: Transaction, visit: Visit, geoip_database: str) -> None:
     if not visit.client.machine:
         _write_times(transaction, row, visit)
         _count(transaction, row, visit)
-        told = [] if is_repeated else [_payload(row, visit, event, geoip_database) for event in _events(row, visit)]
+        told = [] if is_repeated else [_payload(row, visit, event) for event in _events(row, visit)]
         record(transaction, row.account_id, told)
     if not is_repeated:
         transaction.add(_step(row, visit))
@@ -155,8 +165,7 @@ def _events(row: Row[*tuple[Any, ...]], visit: Visit) -> list[str]:
     return [OPENED, CLICKED] if row.first_open_time is None else [CLICKED]
 
 
-def _payload(row: Row[*tuple[Any, ...]], visit: Visit, event: str, geoip_database: str) -> Payload:
-    """A mail provider that asks in the person's place tells where it is itself, and not where the person is."""
+def _payload(row: Row[*tuple[Any, ...]], visit: Visit, event: str) -> Payload:
     client = visit.client
     target = visit.target if event == CLICKED else None
     return recipient_event(
@@ -176,7 +185,7 @@ def _payload(row: Row[*tuple[Any, ...]], visit: Visit, event: str, geoip_databas
         device_name=client.device_name,
         link_url=target.url if target else None,
         link_type=target.link_type if target else None,
-        country_code=None if client.proxied else country_of(geoip_database, visit.address),
+        country_code=visit.country,
     )
 
 

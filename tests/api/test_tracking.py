@@ -1,0 +1,222 @@
+"""What pixels and links do (specification: Recipient events; decisions: 11, Outcomes)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, text
+from werkzeug.test import TestResponse
+
+from app.clock import now
+from app.db.models import Recipient, RecipientStep, Send, SendLink
+from app.settings import Settings
+from app.tracking.link_tokens import StoredLink, WrittenLink, link_token
+from app.tracking.record import REPEATED_WITHIN
+from app.tracking.tokens import OPEN, recipient_token
+from tests.support.apps import app_with
+from tests.support.client import Client
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_email
+
+URL = "https://shop.acme.example/offers?a=1&b=%20"
+IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
+BOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+
+class Mail:
+    """A mail to one recipient of an account with a webhook, and what its reader may do with it."""
+
+    def __init__(self, tenant: Tenant, anon: Client) -> None:
+        self.rows, self.secret, self._anon = Rows(tenant.services, tenant.id), tenant.services.settings.secret_key, anon
+        self.email = new_email()
+        self.rows.add_webhook()
+        (self.id,) = self.rows.add_send([self.email])
+
+    @property
+    def row(self) -> Recipient:
+        return self.rows.recipient(self.id)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many opened and clicked."""
+        group = self.rows.group_of(self.id)
+        return group.opened, group.clicked
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(payload) for payload in self.rows.payloads()]
+
+    @property
+    def steps(self) -> list[str]:
+        return [step for step, _ in self.rows.steps(self.id)]
+
+    def open(self, method: str = "GET", **headers: str) -> TestResponse:
+        """The reader's program shows images."""
+        return self._ask(method, f"/o/{recipient_token(self.secret, OPEN, self.id)}.gif", headers)
+
+    def click(self, url: str = URL, link_type: Any = "html_email", method: str = "GET", **headers: str) -> TestResponse:
+        """The reader follows a link that the token holds."""
+        return self.follow(WrittenLink(self.id, link_type, url), method, headers)
+
+    def follow(self, link: StoredLink | WrittenLink, method: str = "GET", headers: Any = None) -> TestResponse:
+        """The same for any link."""
+        return self._ask(method, f"/c/{link_token(self.secret, link)}", headers or {})
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> TestResponse:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._anon.request(method, path, headers=named)
+
+    def much_later(self) -> None:
+        """What happened until now is long ago."""
+        with self.rows.services.database.write() as transaction:
+            for step in transaction.query(RecipientStep).filter_by(recipient_id=self.id):
+                step.time -= REPEATED_WITHIN
+
+
+@pytest.fixture
+def mail(tenant: Tenant, anon: Client) -> Mail:
+    return Mail(tenant, anon)
+
+
+def test_the_pixel(mail: Mail) -> None:
+    """An image that is never kept, and one who opened."""
+    response = mail.open(User_Agent=IPHONE)
+    assert (response.status_code, response.mimetype) == (200, "image/gif")
+    assert response.data.startswith(b"GIF89a")
+    assert "no-store" in response.headers["Cache-Control"]
+    assert mail.counts == (1, 0)
+    assert mail.row.open_type == "html"
+    assert mail.row.first_open_time == mail.row.last_open_time
+    assert mail.row.first_click_time is None
+    (event,) = mail.events
+    assert event == {
+        "object": "recipient",
+        "event": "opened",
+        "id": mail.id,
+        "timestamp": event["timestamp"],
+        "uuid": mail.row.uuid,
+        "group_id": mail.row.group_id,
+        "group_name": f"group {mail.row.group_id}",
+        "report_id": mail.row.group_id,
+        "message_type": "email",
+        "email": mail.email,
+        "device_type": "mobile",
+        "device_name": "iPhone",
+    }
+    assert mail.rows.steps(mail.id) == [("opened", IPHONE)]
+
+
+@pytest.mark.parametrize(("link_type", "open_type"), [("html_email", "html"), ("text_email", "text")])
+def test_a_link_leads_to_its_target_and_counts_as_an_open(mail: Mail, link_type: str, open_type: str) -> None:
+    response = mail.click(link_type=link_type, User_Agent=IPHONE)
+    assert (response.status_code, response.headers["Location"]) == (302, URL)
+    assert "no-store" in response.headers["Cache-Control"]
+    assert mail.counts == (1, 1)
+    assert (mail.row.open_type, mail.row.first_open_time) == (open_type, mail.row.first_click_time)
+    opened, clicked = mail.events
+    assert (opened["event"], clicked["event"]) == ("opened", "clicked")
+    assert "link_url" not in opened
+    assert (clicked["link_url"], clicked["link_type"], clicked["device_type"]) == (URL, link_type, "mobile")
+    assert mail.rows.steps(mail.id) == [("clicked", f"{URL} · {IPHONE}")]
+
+
+def test_a_stored_link(mail: Mail) -> None:
+    """It leads to its target for recipients of its send alone."""
+    link_id = mail.rows.add(SendLink, send_id=mail.row.send_id, link_type="text_email", url=URL)
+    assert mail.follow(StoredLink(mail.id, link_id)).headers["Location"] == URL
+    assert mail.events[-1]["link_type"] == "text_email"
+    (stranger,) = mail.rows.add_send([new_email()])
+    assert mail.follow(StoredLink(stranger, link_id)).status_code == 404
+    assert mail.follow(StoredLink(mail.id, link_id + 1)).status_code == 404
+
+
+def test_the_same_again_changes_only_the_last_time(mail: Mail) -> None:
+    """A replay is told once; each link is told by itself."""
+    for _ in range(3):
+        mail.open(User_Agent=IPHONE)
+        mail.click(User_Agent=IPHONE)
+    mail.click("https://other.acme.example/", User_Agent=IPHONE)
+    assert mail.counts == (1, 1)
+    assert [event["event"] for event in mail.events] == ["opened", "clicked", "clicked"]
+    assert mail.steps == ["opened", "clicked", "clicked"]
+
+
+def test_a_later_open_and_a_later_click_are_told_but_counted_no_more(mail: Mail) -> None:
+    """Specification, Transactional group: one per recipient, no duplicates."""
+    mail.click(User_Agent=IPHONE)
+    early = now().replace(microsecond=0) - REPEATED_WITHIN
+    mail.rows.change([mail.id], first_open_time=early, last_open_time=early, first_click_time=early)
+    mail.much_later()
+    mail.open(User_Agent=IPHONE)
+    mail.click(link_type="text_email", User_Agent=IPHONE)
+    assert mail.counts == (1, 1)
+    assert [event["event"] for event in mail.events] == ["opened", "clicked", "opened", "clicked"]
+    row = mail.row
+    assert (row.first_open_time, row.first_click_time, row.open_type) == (early, early, "html")
+    assert row.last_open_time is not None
+    assert row.last_open_time > early
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"), [("GET", {"User_Agent": BOT}), ("HEAD", {}), ("GET", {"Sec_Purpose": "prefetch"})]
+)
+def test_machines_get_their_answer_and_are_not_people(mail: Mail, method: str, headers: dict[str, str]) -> None:
+    """They stand in the timeline alone."""
+    assert mail.open(method, **headers).status_code == 200
+    for _ in range(2):
+        assert mail.click(method=method, **headers).headers["Location"] == URL
+    assert mail.steps == ["opened by machine", "clicked by machine"]
+    assert (mail.counts, mail.events, mail.row.open_type) == ((0, 0), [], "not_opened")
+    assert mail.row.last_open_time is None
+
+
+def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -> None:
+    """Behind a proxy that is trusted, of the client that it names."""
+    with app_with(settings, trusted_proxies=1) as app:
+        mail = Mail(tenant, Client(app))
+        mail.open(X_Forwarded_For="1.1.1.1")
+        mail.click(X_Forwarded_For="10.0.0.1")
+    assert [event.get("country_code") for event in mail.events] == ["AU", None]
+
+
+@pytest.mark.parametrize("token", ["nonsense", "A" * 24, "A" * 4000])
+def test_a_made_up_token_leads_nowhere(mail: Mail, anon: Client, token: str) -> None:
+    """No page but a person's own message can send anybody anywhere."""
+    page = anon.get(f"/c/{token}")
+    assert (page.status_code, page.mimetype) == (404, "text/html")
+    assert "This link does not work" in page.text
+    image = anon.get(f"/o/{token}.gif")
+    assert (image.status_code, image.mimetype) == (200, "image/gif")
+    other = link_token(mail.secret + "x", WrittenLink(mail.id, "html_email", URL))
+    assert anon.get(f"/c/{other}").status_code == 404
+    assert (mail.counts, mail.events, mail.steps) == ((0, 0), [], [])
+
+
+def test_a_recipient_that_is_gone(mail: Mail) -> None:
+    """Its links still lead on where the token holds the target."""
+    send_id = mail.row.send_id
+    with mail.rows.services.database.write() as transaction:
+        transaction.execute(delete(Send).where(Send.id == send_id))
+    assert mail.open().status_code == 200
+    assert mail.click().headers["Location"] == URL
+    assert mail.events == []
+
+
+def test_a_database_that_fails_keeps_nobody_from_the_page(
+    app: Flask, mail: Mail, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The visit is lost, and the log says so."""
+    database = mail.rows.services.database
+    with database.write() as transaction:
+        transaction.execute(text("ALTER TABLE recipient_steps RENAME TO steps_away"))
+    try:
+        assert mail.open().status_code == 200
+        assert mail.click().headers["Location"] == URL
+    finally:
+        with database.write() as transaction:
+            transaction.execute(text("ALTER TABLE steps_away RENAME TO recipient_steps"))
+    assert "cannot record that a recipient clicked" in caplog.text
+    assert (mail.counts, mail.steps) == ((0, 0), [])

@@ -1,0 +1,98 @@
+"""A link's token names a recipient and a target, and nobody can make one that leads elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracking.link_tokens import StoredLink, WrittenLink, link_of, link_token
+from app.tracking.marks import Marker
+from app.tracking.targets import location
+from app.tracking.tokens import LONGEST_TOKEN, OPEN, recipient_token
+
+KEY = "a secret of the tests, long enough to sign"
+ids = st.integers(1, 2**63 - 1)
+MARKER = Marker("https://mail.acme.example", KEY)
+
+
+@given(ids, ids)
+def test_a_stored_link(recipient_id: int, link_id: int) -> None:
+    link = StoredLink(recipient_id, link_id)
+    token = link_token(KEY, link)
+    assert token
+    assert len(token) <= 38
+    assert link_of(KEY, token) == link
+
+
+@given(ids, st.sampled_from(["html_email", "text_email"]), st.text(max_size=300))
+def test_a_written_link(recipient_id: int, link_type: str, rest: str) -> None:
+    link = WrittenLink(recipient_id, "html_email" if link_type == "html_email" else "text_email", f"https://{rest}")
+    token = link_token(KEY, link)
+    assert token
+    assert link_of(KEY, token) == link
+
+
+def test_a_link_is_short() -> None:
+    """For the millionth recipient's link."""
+    assert len(link_token(KEY, StoredLink(1_000_000, 1_000_000)) or "") == 24
+
+
+def test_a_url_that_is_too_long_has_no_token() -> None:
+    assert link_token(KEY, WrittenLink(1, "html_email", "https://a.example/" + "x" * LONGEST_TOKEN)) is None
+    body = f'<a href="https://a.example/{"x" * LONGEST_TOKEN}">'
+    assert MARKER.with_links(body, "html_email", 1, {}) == body
+
+
+@pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * LONGEST_TOKEN, "A" * (LONGEST_TOKEN + 1), "é" * 30])
+def test_any_other_text_is_void(token: str) -> None:
+    assert link_of(KEY, token) is None
+
+
+@given(st.data())
+def test_a_changed_token_is_void(data: st.DataObject) -> None:
+    token = link_token(KEY, WrittenLink(5, "html_email", "https://a.example/"))
+    assert token
+    position = data.draw(st.integers(0, len(token) - 2))
+    other = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
+    assert link_of(KEY, token[:position] + other + token[position + 1 :]) is None
+
+
+def test_tokens_of_other_links_are_void() -> None:
+    for purpose in (OPEN, "unsubscribe"):
+        assert link_of(KEY, recipient_token(KEY, purpose, 2**62)) is None
+    assert link_of(KEY + "x", link_token(KEY, StoredLink(1, 1)) or "") is None
+
+
+def test_own_links_are_left_as_they_are() -> None:
+    """Opting out is nobody's click."""
+    body = "Opt out: https://mail.acme.example/u/abc or https://mail.acme.example/c/abc"
+    assert MARKER.with_links(body, "text_email", 1, {}) == body
+
+
+@pytest.mark.parametrize(
+    ("html", "before", "after"),
+    [
+        ("<p>Hi</p>", "<p>Hi</p>", ""),
+        ("<html><BODY><p>Hi</p></BODY></html>", "<html><BODY><p>Hi</p>", "</BODY></html>"),
+        ("<body>a</body><body>b</body >", "<body>a</body><body>b", "</body >"),
+    ],
+)
+def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: str) -> None:
+    marked = MARKER.with_pixel(html, 7)
+    assert marked.startswith(f'{before}<img src="https://mail.acme.example/o/{recipient_token(KEY, OPEN, 7)}.gif"')
+    assert marked.endswith(f">{after}")
+    assert 'alt=""' in marked
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("https://a.example/x?y=%20z&q='(1)#f", "https://a.example/x?y=%20z&q='(1)#f"),
+        ("https://a.example/a b", "https://a.example/a%20b"),
+        ("https://bücher.example/ü\r\nX: y", "https://xn--bcher-kva.example/%C3%BC%0D%0AX:%20y"),
+    ],
+)
+def test_where_a_browser_is_sent(url: str, sent: str) -> None:
+    """A URL in ASCII is its own, and a line break never enters the header."""
+    assert location(url) == sent

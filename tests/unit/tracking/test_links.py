@@ -1,0 +1,75 @@
+"""Links of a body are found as a browser finds them, and everything else stays as it was written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracking.links import links_in_source, replace_in_html, replace_in_text
+
+
+def bracketed(url: str) -> str:
+    return f"[{url}]"
+
+
+@pytest.mark.parametrize(
+    ("html", "urls"),
+    [
+        ('<a href="https://a.example/x">x</a>', ["https://a.example/x"]),
+        ("<A class=b HREF = 'http://a.example/?q=1'>", ["http://a.example/?q=1"]),
+        ("<area shape=rect href=https://a.example/z>", ["https://a.example/z"]),
+        ('<a\nhref="https://a.example/"\ntitle="a > b">', ["https://a.example/"]),
+        ('<a href=" https://a.example/\n b ">', ["https://a.example/ b"]),
+        ('<a href="https://a.example/?x=1&amp;y=2&region=3">', ["https://a.example/?x=1&y=2&region=3"]),
+        ('<a href="https://a.example/" href="https://b.example/">', ["https://a.example/"]),
+        ('<a href="https://a.example/">1</a><a href="https://a.example/">2</a>', ["https://a.example/"]),
+        ('<a href="https://a.example/%%name%%">', []),
+        ('<a href="mailto:a@b.example"><a href="tel:1"><a href="#x"><a href="cid:1"><a href="/x"><a href>', []),
+        ('<a href="//a.example/"><a href="https:"><a href="http://"><a href="javascript:x">', []),
+        ('<link href="https://a.example/"><abbr href="https://a.example/"><a data-href="https://a.example/">', []),
+        ('<a title="<a href=https://a.example/>">', []),
+        ('<a href="https://a.example/', []),
+        ("https://a.example/", []),
+    ],
+)
+def test_links_of_html(html: str, urls: list[str]) -> None:
+    assert links_in_source("html_email", html) == urls
+
+
+@pytest.mark.parametrize(
+    ("text", "urls"),
+    [
+        ("Go to https://a.example/x.", ["https://a.example/x"]),
+        ("(see http://a.example/a_(b)), or HTTPS://B.example!", ["http://a.example/a_(b)", "HTTPS://B.example"]),
+        ("<https://a.example/?q=1&r=2>", ["https://a.example/?q=1&r=2"]),
+        ("https://a.example/%%name%% http:// mailto:a@b.example www.a.example", []),
+    ],
+)
+def test_links_of_a_text(text: str, urls: list[str]) -> None:
+    assert links_in_source("text_email", text) == urls
+
+
+def test_only_the_value_is_replaced() -> None:
+    html = "<p title='a'><a class=x href=https://a.example>1</a> & <a href='https://b.example/?a&amp;b'>2</a>"
+    assert replace_in_html(html, lambda url: "https://t.example/?" + url[8] + "&c") == (
+        '<p title=\'a\'><a class=x href="https://t.example/?a&amp;c">1</a> & <a href="https://t.example/?b&amp;c">2</a>'
+    )
+    assert replace_in_html(html, lambda _: None) == html
+    assert replace_in_text("(http://a.example/x), y", bracketed) == "([http://a.example/x]), y"
+    assert replace_in_text("(http://a.example/x), y", lambda _: None) == "(http://a.example/x), y"
+
+
+@given(st.lists(st.sampled_from([*"<a=/ >\"'\n&;", "href", "https://a.example", "<a ", "%%"])).map("".join))
+def test_any_html_can_be_read(html: str) -> None:
+    """And stays whole where nothing is replaced."""
+    assert replace_in_html(html, lambda _: None) == html
+    assert replace_in_text(html, lambda _: None) == html
+
+
+@pytest.mark.parametrize("piece", ['<a "', "<a '", '<a href="x', "<a x ", "<a/", "http://", "<a" + " " * 500])
+def test_the_time_is_linear(piece: str) -> None:
+    """A body of the largest size takes no minutes, whatever it repeats."""
+    body = piece * (1024 * 1024 // len(piece))
+    assert replace_in_html(body, lambda _: None) == body
+    assert replace_in_text(body, lambda _: None) == body
