@@ -9,6 +9,7 @@ from pathlib import Path
 from app.clock import now
 from app.sends.deliver import drain
 from app.services import Services
+from app.tracking.return_path import return_path
 from tests.jobs.delivery.conftest import Changed, body, cid_of, parsed, texts
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
@@ -25,7 +26,8 @@ def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     drain(worker)
     (mail,) = mail_server.mails
     message = parsed(mail.content)
-    assert (mail.sender, mail.recipients) == (FROM, ["ann@example.com", "copy@acme.example"])
+    assert mail.sender == return_path(worker.settings, ann, FROM)
+    assert mail.recipients == ["ann@example.com", "copy@acme.example"]
     assert (message["From"], message["To"], message["Reply-To"]) == (
         f"Acme <{FROM}>",
         "ann@example.com",
@@ -151,3 +153,15 @@ def test_without_link_nothing_is_added(rows: Rows, worker: Services, tmp_path: P
         rows.add_send(["61411111111"], type="sms", unsubscribe_type=unsubscribe_type, body_text="Hi %%mobile%%")
     drain(worker)
     assert [text["text"] for text in texts(tmp_path / "sms")] == ["Hi 61411111111"] * 3
+
+
+def test_html_alone_gets_its_text_beside_it(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """What there is to read in the HTML; where there is nothing, the HTML goes alone."""
+    rows.add_send(["ann@example.com"], body_html='<p>Grüße, <a href="https://a.example/">Ann</a></p>', body_text=None)
+    drain(worker)
+    rows.add_send(["ann@example.com"], body_html='<img src="https://a.example/x.png">', body_text=None)
+    drain(worker)
+    first, second = (parsed(mail.content) for mail in mail_server.mails)
+    assert [part.get_content_type() for part in first.walk()] == ["multipart/alternative", "text/plain", "text/html"]
+    assert body(first, "plain").strip() == "Grüße, [Ann](https://a.example/)"
+    assert [part.get_content_type() for part in second.walk()] == ["text/html"]
