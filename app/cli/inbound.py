@@ -7,6 +7,7 @@ from typing import cast
 import click
 
 from app.addresses import is_valid_mobile
+from app.cli import inbound_email
 from app.cli.base import Group, json_option, print_row
 from app.errors import ServiceError
 from app.http.context import services
@@ -15,6 +16,7 @@ from app.inbound.replies import plain_number, record_reply
 from app.sends.requeue import find_recipient
 
 group = Group("inbound", help="What carriers hand back: reports, receipts and replies.")
+group.add_command(inbound_email.command)
 
 PATIENCE = 5.0
 """Seconds that a receipt waits for its message to be noted as sent."""

@@ -157,6 +157,8 @@ def _start_workers(start: Start) -> None:
         start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
     start.supervisor.start(start.python("webhooks", "jobs.worker", "webhooks", "maintenance"))
     start.supervisor.start(start.python("schedule", "jobs.schedule"))
+    if start.settings.inbound_listen:
+        start.supervisor.start(start.python("inbound", "jobs.inbound"))
 
 
 def _start_receiver(start: Start, demo: Demo | None) -> None:

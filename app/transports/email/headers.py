@@ -54,6 +54,14 @@ def identifier_header(name: str, identifier: str) -> bytes:
     return _field(name, f"<{ascii_domain(one_line(identifier).strip('<>'))}>")
 
 
+def unsubscribe_headers(link: str, address: str | None) -> bytes:
+    """List-Unsubscribe, and List-Unsubscribe-Post, which says that posting to the link is enough (RFC 8058)."""
+    ways = [f"<{one_line(link)}>"] + ([f"<mailto:{one_line(address)}>"] if address else [])
+    return _field("List-Unsubscribe", ",\r\n ".join(ways)) + _field(
+        "List-Unsubscribe-Post", "List-Unsubscribe=One-Click"
+    )
+
+
 def disposition_header(disposition: str, file_name: str) -> bytes:
     """Content-Disposition with the name of a file, by RFC 2231 where it is not short ASCII."""
     parameters = "".join(f";\r\n {parameter}" for parameter in _file_name(one_line(file_name)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from email.utils import format_datetime
 
-from app.transports.email.headers import address_header, identifier_header, text_header
+from app.transports.email.headers import address_header, identifier_header, text_header, unsubscribe_headers
 from app.transports.email.parts import (
     Attachment,
     EncodedAttachment,
@@ -33,12 +33,14 @@ def build(
     attachments: Sequence[Attachment | EncodedAttachment] = (),
     message_id: str,
     date: datetime,
+    unsubscribe: tuple[str, str | None] | None = None,
 ) -> bytes:
     """The message with CRLF line ends, 7-bit but for addresses whose local part is not ASCII.
 
     `message_id` (with or without angle brackets) is the caller's, so that a message that is tried again keeps it.
-    `date` is aware. A text and an HTML body are alternatives; an attachment that the HTML refers to by `cid:` belongs
-    to the HTML, the others to the mail. A line break in a name, an address or the subject becomes a space.
+    `date` is aware. `unsubscribe` holds the link of List-Unsubscribe, and its mail address where there is one. A text
+    and an HTML body are alternatives; an attachment that the HTML refers to by `cid:` belongs to the HTML, the others
+    to the mail. A line break in a name, an address or the subject becomes a space.
     """
     headers = [
         identifier_header("Message-ID", message_id),
@@ -47,6 +49,7 @@ def build(
         address_header("Reply-To", reply_to) if reply_to else b"",
         address_header("To", to),
         text_header("Subject", subject),
+        unsubscribe_headers(*unsubscribe) if unsubscribe else b"",
         FIXED_HEADERS,
     ]
     return b"".join([*headers, *_content(html, text, attachments)])

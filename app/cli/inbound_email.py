@@ -1,0 +1,56 @@
+"""`flask inbound email`: a mail server's pipe. Its exit codes are those that mail servers understand (sysexits.h)."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from flask.cli import with_appcontext
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.cli.base import Command, json_option, print_row
+from app.http.context import services
+from app.inbound.email.receive import Received, receive_email
+from app.inbound.email.record import Effect
+
+PATIENCE = 5.0
+"""Seconds that a report waits for the outcome of its message to be written."""
+
+
+class TryAgain(click.ClickException):
+    """EX_TEMPFAIL: the mail server keeps the message and hands it over again later."""
+
+    exit_code = 75
+
+
+@click.command("email", cls=Command)
+@click.option("--to", "envelope", metavar="ADDRESS", multiple=True, help="To whom it came, as the mail server says it.")
+@json_option
+@with_appcontext
+def command(envelope: tuple[str, ...], as_json: bool) -> None:
+    """Take in one message from standard input: a bounce, a complaint, a wish to unsubscribe.
+
+    Everything else is ignored, and ends with 0, too, so that no mail server answers a report with another one.
+    """
+    parts = services()
+    received = _received(_message(parts.settings.inbound_max_bytes), envelope)
+    print_row({"kind": received.kind, "effect": received.effect.value}, as_json)
+
+
+def _message(most: int) -> bytes:
+    """All of standard input is read, so that the other end of the pipe is content; what a report tells stands first."""
+    raw = sys.stdin.buffer.read(most)
+    while sys.stdin.buffer.read(1024 * 1024):
+        pass
+    return raw
+
+
+def _received(raw: bytes, envelope: tuple[str, ...]) -> Received:
+    try:
+        received = receive_email(services(), raw, envelope, patience=PATIENCE)
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        raise TryAgain(f"the database cannot be used: {reason}") from None
+    if received.effect is Effect.EARLY:
+        raise TryAgain("the message that it is about is still being sent")
+    return received

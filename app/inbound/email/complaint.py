@@ -1,0 +1,33 @@
+"""Complaint reports as RFC 5965 has them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.message import Message
+
+from app.inbound.email.fields import addresses_in, field, field_blocks, parts_of_type
+from app.inbound.email.report import Kind, Report
+
+TYPE = "message/feedback-report"
+KINDS = {
+    "abuse": Kind.COMPLAINT,
+    "fraud": Kind.COMPLAINT,
+    "virus": Kind.COMPLAINT,
+    "other": Kind.COMPLAINT,
+    "opt-out": Kind.OPT_OUT,
+    "opt-out-list": Kind.OPT_OUT,
+}
+"""Other types, such as `not-spam` and `auth-failure`, are no complaint of a reader."""
+
+
+def complaint_reports(message: Message) -> Iterator[Report]:
+    """The complaint; none for any other message."""
+    for part in parts_of_type(message, TYPE):
+        for block in field_blocks(part):
+            type_ = field(block, "Feedback-Type").lower()
+            if type_ in KINDS:
+                reporter = field(block, "User-Agent")
+                words = f"{type_} reported by {reporter}" if reporter else type_
+                about = frozenset(address.lower() for address in addresses_in(block, ["Original-Rcpt-To"]))
+                senders = tuple(addresses_in(block, ["Original-Mail-From"]))
+                yield Report(KINDS[type_], None, words, about, original_senders=senders)

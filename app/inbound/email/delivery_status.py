@@ -1,0 +1,70 @@
+"""Delivery status notifications as RFC 3464 has them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.message import Message
+
+from app.inbound.email.fields import field, field_blocks, parts_of_type
+from app.inbound.email.report import Kind, Report
+
+TYPES = ("message/delivery-status", "message/global-delivery-status")
+ACTIONS = {
+    "failed": Kind.FAILED,
+    "delayed": Kind.DELAYED,
+    "delivered": Kind.ARRIVED,
+    "relayed": Kind.ARRIVED,
+    "expanded": Kind.ARRIVED,
+}
+BY_CLASS = {"5": Kind.FAILED, "4": Kind.DELAYED, "2": Kind.ARRIVED}
+UNSPECIFIC = "5.0.0"
+_STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
+_REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
+_TYPED = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
+
+
+def delivery_reports(message: Message) -> Iterator[Report]:
+    """A report for each recipient that the notification names; none for any other message."""
+    for part in parts_of_type(message, *TYPES):
+        for block in field_blocks(part):
+            report = _report(block)
+            if report:
+                yield report
+
+
+def _report(block: Message) -> Report | None:
+    """The first block of a notification is about the mail server, and about no recipient."""
+    about = frozenset(
+        filter(None, (_address(field(block, name)) for name in ("Final-Recipient", "Original-Recipient")))
+    )
+    words = _TYPED.sub("", field(block, "Diagnostic-Code"), count=1)
+    status = status_in(field(block, "Status"))
+    kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
+    if kind is None or not about:
+        return None
+    if kind is Kind.FAILED:
+        status = failure_status(status, words)
+    return Report(kind, status, words, about)
+
+
+def failure_status(status: str | None, words: str) -> str:
+    """The code of a failure: the given one, else what the words contain, else one that says no more than "failed"."""
+    if status and status[0] in "45":
+        return status
+    found = status_in(words)
+    if found and found[0] in "45":
+        return found
+    code = _REPLY_CODE.search(words)
+    return f"{code[1]}.0.0" if code else UNSPECIFIC
+
+
+def status_in(text: str) -> str | None:
+    """The first RFC 3463 code in the text."""
+    found = _STATUS.search(text)
+    return found[0] if found else None
+
+
+def _address(value: str) -> str:
+    """The address of a field such as `rfc822; ann@example.com`."""
+    return _TYPED.sub("", value, count=1).strip("<> ").lower()

@@ -1,0 +1,47 @@
+"""About which recipient a report is: only an address that this service signed can tell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from email.message import Message
+
+from app.inbound.email.fields import addresses_in
+from app.inbound.email.report import Report
+from app.tracking.return_path import is_signed_form, recipient_of_address
+
+RECIPIENT_FIELDS = ("X-Original-To", "Delivered-To", "Envelope-To", "To")
+"""Where mail servers write the envelope's recipient, and where authors of reports do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The recipient, and what the address was made for."""
+
+    recipient_id: int
+    purpose: str
+
+
+def envelope_of(message: Message, given: Sequence[str]) -> Sequence[str]:
+    """To whom the message came: as the mail server says it, else as the message does."""
+    return given or addresses_in(message, RECIPIENT_FIELDS)
+
+
+def identify(secret_key: str, envelope: Sequence[str], reports: Iterable[Report]) -> Named | None:
+    """The recipient that a signed address names; None where there is none, or one that was tampered with.
+
+    A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
+    signed return path of the original message.
+    """
+    if any(is_signed_form(address) for address in envelope):
+        return _first(secret_key, envelope)
+    return _first(secret_key, (sender for report in reports for sender in report.original_senders))
+
+
+def _first(secret_key: str, addresses: Iterable[str]) -> Named | None:
+    for address in addresses:
+        found = recipient_of_address(secret_key, address)
+        if found:
+            purpose, recipient_id = found
+            return Named(recipient_id, purpose)
+    return None

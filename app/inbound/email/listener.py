@@ -1,0 +1,95 @@
+"""The listener: a mail server hands over, by SMTP or LMTP, what came back under BOUNCE_DOMAIN.
+
+It takes mail for addresses that this service signed, and for postmaster and abuse, to which complaint reports are sent;
+all else is refused before its content is sent, so it relays nothing and answers nothing. A connection that the end of
+the process cuts off leaves the message with the other side, and a report that comes twice is recorded once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.inbound.email.receive import receive_email
+from app.inbound.email.record import Effect
+from app.services import Services
+from app.tracking.return_path import recipient_of_address
+
+logger = logging.getLogger(__name__)
+
+OPERATORS = frozenset({"postmaster", "abuse"})
+PATIENCE = 5.0
+"""Seconds that a report waits for the outcome of its message to be written."""
+IDLE_SECONDS = 60.0
+LATER = "451 4.3.0 not now, try again later"
+
+
+class Door(SMTP):
+    """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
+
+    line_length_limit = 65536  # a message that breaks the rules is no reason to send a report about a report
+
+    @syntax("LHLO hostname")
+    async def smtp_LHLO(self, hostname: str) -> None:
+        """The greeting of LMTP (RFC 2033)."""
+        await self.smtp_EHLO(hostname)
+
+
+class Handler:
+    """What the protocol asks about each message."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle_RCPT(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """One recipient per message: then one answer tells the truth about it, in LMTP, too."""
+        if not self._is_ours(address):
+            return "550 5.1.1 no such address here"
+        if envelope.rcpt_tos:
+            return "452 4.5.3 one recipient at a time"
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
+        return "250 2.1.5 ok"
+
+    def _is_ours(self, address: str) -> bool:
+        if recipient_of_address(self._services.settings.secret_key, address):
+            return True
+        return address.partition("@")[0].lower() in OPERATORS
+
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+        """Answers when the database has it."""
+        content = envelope.content if isinstance(envelope.content, bytes) else b""
+        return await asyncio.to_thread(self._take, content, list(envelope.rcpt_tos))
+
+    def _take(self, raw: bytes, envelope: list[str]) -> str:
+        try:
+            received = receive_email(self._services, raw, envelope, patience=PATIENCE)
+        except SQLAlchemyError:
+            logger.exception("the database fails, the other side keeps the message")
+            return LATER
+        return LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
+
+    async def handle_exception(self, error: Exception) -> str:
+        """A fault of ours must not make the other side give the message up."""
+        logger.error("cannot take a message in", exc_info=error)
+        return LATER
+
+
+async def listen(services: Services, host: str, port: int) -> asyncio.Server:
+    """Starts listening; the caller closes the server. Raises `OSError` for an address that cannot be listened on."""
+    loop = asyncio.get_running_loop()
+    handler, hostname = Handler(services), socket.gethostname()
+
+    def door() -> Door:
+        most = services.settings.inbound_max_bytes
+        return Door(
+            handler, data_size_limit=most, enable_SMTPUTF8=True, hostname=hostname, timeout=IDLE_SECONDS, loop=loop
+        )
+
+    return await loop.create_server(door, host, port)

@@ -1,0 +1,71 @@
+"""From a message to what it reports. Pure, and never fails, whatever the message is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from email.errors import MessageError
+from email.message import Message
+
+from flufl.bounce import all_failures
+
+from app.inbound.email.complaint import TYPE as FEEDBACK
+from app.inbound.email.complaint import complaint_reports
+from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports
+from app.inbound.email.fields import addresses_in, field, parts_of_type
+from app.inbound.email.report import Kind, Report
+
+logger = logging.getLogger(__name__)
+
+ORIGINALS = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
+PRECEDENCES = ("auto_reply", "bulk", "junk")
+AUTOMATIC_FIELDS = ("X-Autoreply", "X-Autorespond", "X-Auto-Response-Suppress")
+TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What the libraries raise at malformed messages."""
+
+# It tells about every detector that it tries.
+logging.getLogger("flufl.bounce").setLevel(logging.CRITICAL)
+
+
+def read_reports(message: Message) -> list[Report]:
+    """What the message reports, failures first; nothing for a reply, whether a person or a program wrote it."""
+    try:
+        found = [*delivery_reports(message), *complaint_reports(message)]
+        if not found and not any(parts_of_type(message, FEEDBACK)):
+            found = list(_odd_reports(message))
+        senders = _original_senders(message)
+    except TROUBLE:
+        logger.warning("a message that cannot be understood is taken for an ordinary one", exc_info=True)
+        return []
+    found.sort(key=lambda one: one.kind is not Kind.FAILED)
+    return [replace(one, original_senders=one.original_senders + senders) for one in found]
+
+
+def is_automatic(message: Message) -> bool:
+    """Whether a program wrote the message: an absence note, a receipt of reading, a notification (RFC 3834)."""
+    if field(message, "Auto-Submitted").partition(";")[0].strip().lower() not in ("", "no"):
+        return True
+    if field(message, "Precedence").lower() in PRECEDENCES or message.get_content_type() == "multipart/report":
+        return True
+    return any(name in message for name in AUTOMATIC_FIELDS) or field(message, "Return-Path") == "<>"
+
+
+def _odd_reports(message: Message) -> Iterator[Report]:
+    """Notifications in a mail server's own prose: what is only a warning there is a delay."""
+    delayed, failed = all_failures(message)
+    for kind, addresses in ((Kind.FAILED, failed), (Kind.DELAYED, delayed)):
+        about = frozenset(address.decode("utf-8", "replace").lower() for address in addresses)
+        if about:
+            status = UNSPECIFIC if kind is Kind.FAILED else None
+            yield Report(kind, status, field(message, "Subject"), about, guessed=True)
+
+
+def _original_senders(message: Message) -> tuple[str, ...]:
+    """The return paths of the messages that are attached, as the last mail server wrote them there."""
+    senders: list[str] = []
+    for part in parts_of_type(message, *ORIGINALS):
+        payload = part.get_payload()
+        if isinstance(payload, list) and payload and isinstance(payload[0], Message):
+            senders += addresses_in(payload[0], ["Return-Path"])
+    return tuple(senders)

@@ -1,0 +1,38 @@
+"""What an email that came back says, whoever wrote it in whatever form."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """What a report is about."""
+
+    FAILED = "failed"
+    """It did not arrive, and nobody tries any more."""
+    DELAYED = "delayed"
+    """It has not arrived yet; the other side goes on trying."""
+    ARRIVED = "arrived"
+    """Delivered, relayed or expanded; nothing new to us."""
+    COMPLAINT = "complaint"
+    """The reader called it spam."""
+    OPT_OUT = "opt-out"
+    """The reader wants no more, said through the mail provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One recipient's part of a report.
+
+    `status` is an RFC 3463 code, `words` are the other side's own. `about` holds the addresses that it names, in lower
+    case; a `guessed` one was made out of prose, and counts only when it names the recipient. `original_senders` are the
+    envelope senders that the original message is said to have had.
+    """
+
+    kind: Kind
+    status: str | None = None
+    words: str = ""
+    about: frozenset[str] = frozenset()
+    guessed: bool = False
+    original_senders: tuple[str, ...] = ()

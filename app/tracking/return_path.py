@@ -1,0 +1,68 @@
+"""Addresses that name a recipient: the return path of its mail, and the one by which a mail program unsubscribes it.
+
+    bounces+<token>@BOUNCE_DOMAIN
+    unsubscribe+<token>@BOUNCE_DOMAIN
+
+Whatever comes back to such an address is about that recipient, and nobody can make one up without SECRET_KEY. Mail
+servers may change the case of a local part, so tokens in addresses are written in base32, at most 30 characters. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from app.addresses import domain_of
+from app.settings import Settings
+from app.tracking.tokens import recipient_of, recipient_token
+
+BOUNCE = "bounce"
+UNSUBSCRIBE_BY_MAIL = "unsubscribe by mail"
+
+LOCAL_PARTS = {"bounces": BOUNCE, "unsubscribe": UNSUBSCRIBE_BY_MAIL}
+"""What stands before the plus -> the purpose of the token behind it."""
+_BASE32 = re.compile(r"[a-z2-7]{1,64}", re.IGNORECASE)
+
+
+def return_path(settings: Settings, recipient_id: int, from_address: str) -> str:
+    """The envelope sender of a recipient's mail: under BOUNCE_DOMAIN, else under the domain that it comes from."""
+    token = _token(settings.secret_key, BOUNCE, recipient_id)
+    return f"bounces+{token}@{settings.bounce_domain or domain_of(from_address)}"
+
+
+def unsubscribe_address(settings: Settings, recipient_id: int) -> str | None:
+    """Where an empty mail unsubscribes the recipient; None unless mail to BOUNCE_DOMAIN comes back to this service."""
+    if not settings.bounce_domain:
+        return None
+    token = _token(settings.secret_key, UNSUBSCRIBE_BY_MAIL, recipient_id)
+    return f"unsubscribe+{token}@{settings.bounce_domain}"
+
+
+def is_signed_form(address: str) -> bool:
+    """Whether the address has the form of one of ours, genuine or not."""
+    local, plus, _ = address.rpartition("@")[0].partition("+")
+    return bool(plus) and local.lower() in LOCAL_PARTS
+
+
+def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | None:
+    """The purpose and the recipient's id; None for an address that was not made here.
+
+    Its domain is not looked at: mail that was sent under another BOUNCE_DOMAIN still comes back.
+    """
+    local, _, token = address.strip().rpartition("@")[0].partition("+")
+    purpose = LOCAL_PARTS.get(local.lower())
+    if purpose is None or not _BASE32.fullmatch(token):
+        return None
+    try:
+        signed = base64.b32decode(token.upper() + "=" * (-len(token) % 8))
+    except ValueError:
+        return None
+    recipient_id = recipient_of(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
+    return None if recipient_id is None else (purpose, recipient_id)
+
+
+def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
+    """The token of a link, in letters that survive a change of case."""
+    token = recipient_token(secret_key, purpose, recipient_id)
+    signed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    return base64.b32encode(signed).decode().rstrip("=").lower()

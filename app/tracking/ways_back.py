@@ -1,0 +1,33 @@
+"""How a recipient, or a mail server in its place, reaches this service again; all of it signed for that recipient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.settings import Settings
+from app.tracking.marks import Marker
+from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.unsubscribe import unsubscribe_link
+
+
+@dataclass(frozen=True, slots=True)
+class WaysBack:
+    """What one recipient's message carries."""
+
+    unsubscribe_link: str
+    unsubscribe_address: str | None
+    """None unless mail comes back to this service under BOUNCE_DOMAIN."""
+    return_path: str
+    """Its envelope sender, to which reports about it go."""
+    marker: Marker
+    """By which it tells that it is opened and which links are followed."""
+
+
+def ways_back(settings: Settings, recipient_id: int, from_address: str) -> WaysBack:
+    """Those of one recipient; `from_address` is the sender of the message."""
+    return WaysBack(
+        unsubscribe_link(settings, recipient_id),
+        unsubscribe_address(settings, recipient_id),
+        return_path(settings, recipient_id, from_address),
+        Marker.of(settings),
+    )

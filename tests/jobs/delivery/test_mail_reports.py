@@ -1,0 +1,273 @@
+"""Emails that come back about what was sent (decisions: 5, 8 and 11, Outcomes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from app.addresses import email_key
+from app.db.models import BlockedAddress, Contact, Unsubscriber
+from app.inbound.email.receive import Received, receive_email
+from app.inbound.email.record import Effect
+from app.sends.deliver import drain
+from app.services import Services
+from app.tracking.return_path import return_path, unsubscribe_address
+from tests.jobs.delivery.conftest import Changed, events, parsed
+from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
+from tests.support.rows import Rows
+from tests.unit.transports.mailserver import MailServer
+
+ANN = "Ann@Example.com"
+RECORDED = Received("failed", Effect.RECORDED)
+
+
+class Sent:
+    """One mail that the mail server has taken over, and what comes back about it."""
+
+    def __init__(self, rows: Rows, worker: Services, server: MailServer, **content: Any) -> None:
+        self.rows, self.worker = rows, worker
+        self.list_id = rows.add_list()
+        self.contact_id = rows.add_contact(self.list_id, ANN)
+        named = {"email": ANN, "contact_id": self.contact_id}
+        (self.id,) = rows.add_send([named], list_id=self.list_id, **content)
+        drain(worker)
+        self.mail = server.mails[-1]
+        self.return_path = self.mail.sender
+        rows.add_webhook()
+
+    def comes_back(self, raw: bytes, *envelope: str, patience: float = 0) -> Received:
+        return receive_email(self.worker, raw, envelope, patience=patience)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        group = self.rows.group_of(self.id)
+        names = ("delivered", "bounced", "failed_contacts", "unsubscribed")
+        return {name: getattr(group, name) for name in names if getattr(group, name)}
+
+    @property
+    def state(self) -> str:
+        return self.rows.recipient(self.id).state
+
+    @property
+    def blocked(self) -> list[tuple[str, str]]:
+        statement = select(BlockedAddress.address, BlockedAddress.reason)
+        with self.worker.database.read() as session:
+            found = session.execute(statement.where(BlockedAddress.account_id == self.rows.account_id))
+            return [(address, reason) for address, reason in found]
+
+    @property
+    def is_subscribed(self) -> bool:
+        entries = select(Unsubscriber).where(Unsubscriber.account_id == self.rows.account_id)
+        with self.worker.database.read() as session:
+            flag = session.get_one(Contact, self.contact_id).subscribed_email
+            assert flag is (session.scalars(entries).first() is None)
+            return flag
+
+    @property
+    def steps(self) -> list[str]:
+        return [step for step, _ in self.rows.steps(self.id)]
+
+
+@pytest.fixture
+def sent(rows: Rows, worker: Services, mail_server: MailServer) -> Sent:
+    """A delivered mail."""
+    return Sent(rows, worker, mail_server)
+
+
+def assert_nothing_happened(sent: Sent) -> None:
+    assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
+    assert sent.is_subscribed
+    assert sent.steps == ["sent"]
+
+
+def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
+    """Decisions 8: email counts as delivered until a bounce says otherwise."""
+    report = delivery_failure(sent.return_path, ANN, original=sent.mail.content)
+    assert sent.comes_back(report) == RECORDED
+    assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
+    assert sent.blocked == [(email_key(ANN), "permanent bounce")]
+    assert sent.rows.recipient(sent.id).reason == "550 5.1.1 mailbox does not exist"
+    (event,) = events(sent.rows)
+    assert {name: event[name] for name in ("event", "id", "uuid", "email", "list_id", "contact_id")} == {
+        "event": "bounced",
+        "id": sent.id,
+        "uuid": sent.rows.recipient(sent.id).uuid,
+        "email": ANN,
+        "list_id": sent.list_id,
+        "contact_id": sent.contact_id,
+    }
+    assert (event["bounce_reason"], event["bounce_string"], event["is_temporary_bounce"]) == (
+        "bad destination address",
+        "550 5.1.1 mailbox does not exist",
+        False,
+    )
+    assert sent.rows.steps(sent.id)[-1] == ("bounced", "550 5.1.1 mailbox does not exist")
+    assert sent.is_subscribed
+
+
+def test_a_report_that_comes_again_changes_nothing(sent: Sent) -> None:
+    report = delivery_failure(sent.return_path, ANN)
+    assert sent.comes_back(report) == RECORDED
+    for again in (report, b"Received: by mx\r\n" + report, delivery_failure(sent.return_path, ANN)):
+        assert sent.comes_back(again).effect is Effect.KNOWN
+    assert (sent.counts, len(events(sent.rows)), sent.steps) == ({"bounced": 1}, 1, ["sent", "bounced"])
+
+
+def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Decisions 5: five temporary bounces with no delivery between block an address. A mail that a server took over
+    is a delivery, so all five were taken before the first came back."""
+    mails = [Sent(rows, worker, mail_server) for _ in range(5)]
+    for number, sent in enumerate(mails):
+        assert sent.blocked == []
+        report = delivery_failure(sent.return_path, ANN, status="4.4.7", diagnostic="smtp; 451 try later")
+        assert sent.comes_back(report) == RECORDED
+        assert events(rows)[-1]["is_temporary_bounce"] is True, number
+        assert events(rows)[-1]["bounce_string"] == "451 try later (4.4.7)"
+    assert mails[0].blocked == [(email_key(ANN), "repeated temporary bounces")]
+
+
+def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:
+    report = delivery_failure(sent.return_path, ANN, action="delayed", status="4.4.1", diagnostic="smtp; no route")
+    assert sent.comes_back(report) == Received("delayed", Effect.RECORDED)
+    assert sent.comes_back(report) == Received("delayed", Effect.KNOWN)
+    assert sent.rows.steps(sent.id)[1:] == [("reported delayed", "4.4.1 no route")]
+    assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
+
+
+def test_a_mail_server_s_own_prose_is_understood(sent: Sent) -> None:
+    """The common odd notifications; only one that names the recipient counts."""
+    assert sent.comes_back(qmail_failure(sent.return_path, "bob@example.com")).effect is Effect.IGNORED
+    assert_nothing_happened(sent)
+    assert sent.comes_back(qmail_failure(sent.return_path, ANN)) == RECORDED
+    assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
+    assert events(sent.rows)[0]["bounce_string"] == "failure notice (5.0.0)"
+
+
+def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
+    """A token of another recipient, of another purpose, changed, or none: also when the original is attached."""
+    local, _, domain = sent.return_path.partition("@")
+    changed = local[:-1] + ("a" if local[-1] != "a" else "b")
+    for forged in (
+        f"{changed}@{domain}",
+        f"bounces+@{domain}",
+        f"unsubscribe+{local[8:]}@{domain}",
+        "hello@acme.example",
+    ):
+        for raw in (
+            delivery_failure(forged, ANN, original=sent.mail.content),
+            complaint(forged, ANN),
+        ):
+            assert sent.comes_back(raw).effect is Effect.IGNORED, forged
+    tampered = complaint(f"{changed}@{domain}", ANN, mail_from=sent.return_path)
+    assert sent.comes_back(tampered).effect is Effect.IGNORED
+    assert_nothing_happened(sent)
+
+
+def test_the_envelope_goes_before_the_fields_of_the_message(sent: Sent) -> None:
+    """What anybody may write into a message does not count when the mail server says where it came."""
+    report = delivery_failure(sent.return_path, ANN)
+    assert sent.comes_back(report, "hello@acme.example").effect is Effect.IGNORED
+    assert_nothing_happened(sent)
+    report = delivery_failure("somebody@elsewhere.example", ANN)
+    assert sent.comes_back(report, sent.return_path.upper()) == RECORDED
+
+
+def test_a_failure_of_the_blind_copy_is_not_the_recipients(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Both have one return path."""
+    sent = Sent(rows, worker, mail_server, bcc_address="copy@acme.example")
+    assert sent.comes_back(delivery_failure(sent.return_path, "copy@acme.example")).effect is Effect.IGNORED
+    assert_nothing_happened(sent)
+    # The recipient's server forwards, and the other one does not know the address.
+    assert sent.comes_back(delivery_failure(sent.return_path, "ann@elsewhere.example")) == RECORDED
+
+
+def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
+    """Decisions 5: a spam complaint blocks the address."""
+    report = complaint(sent.return_path, ANN)
+    assert sent.comes_back(report) == Received("complaint", Effect.RECORDED)
+    for again in (report, complaint(sent.return_path, ANN)):
+        assert sent.comes_back(again).effect is Effect.KNOWN
+    assert sent.blocked == [(email_key(ANN), "complaint")]
+    assert not sent.is_subscribed
+    assert (sent.state, sent.counts) == ("delivered", {"delivered": 1, "unsubscribed": 1})
+    assert [(one["object"], one["event"], one["id"]) for one in events(sent.rows)] == [
+        ("contact", "updated", sent.contact_id)
+    ]
+    assert sent.steps == ["sent", "complained", "unsubscribed"]
+    assert sent.rows.recipient(sent.id).complaint_time is not None
+
+
+def test_a_complaint_to_the_operator_is_known_by_the_return_path_that_it_hands_back(sent: Sent) -> None:
+    report = complaint("abuse@acme.example", ANN, mail_from=sent.return_path)
+    assert sent.comes_back(report).effect is Effect.RECORDED
+    assert sent.blocked == [(email_key(ANN), "complaint")]
+
+
+@pytest.mark.parametrize("type_", ["not-spam", "auth-failure", "anything"])
+def test_a_feedback_report_that_is_no_complaint_is_ignored(sent: Sent, type_: str) -> None:
+    assert sent.comes_back(complaint(sent.return_path, ANN, type_=type_)) == Received("automatic", Effect.IGNORED)
+    assert_nothing_happened(sent)
+
+
+def test_an_opt_out_through_the_provider_unsubscribes(sent: Sent) -> None:
+    assert sent.comes_back(complaint(sent.return_path, ANN, type_="opt-out")).effect is Effect.RECORDED
+    assert (sent.is_subscribed, sent.blocked, sent.counts["unsubscribed"]) == (False, [], 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, "ordinary"),
+        ({"Auto_Submitted": "no"}, "ordinary"),
+        ({"Auto_Submitted": "auto-replied"}, "automatic"),
+        ({"X_Autoreply": "yes"}, "automatic"),
+        ({"Precedence": "bulk"}, "automatic"),
+    ],
+)
+def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> None:
+    """Absence notes and people's answers to the return path."""
+    reply = plain(sent.return_path, "I am away until Monday", **fields)
+    assert sent.comes_back(reply) == Received(kind, Effect.IGNORED)
+    assert_nothing_happened(sent)
+
+
+def test_a_mail_to_the_unsubscribe_address_unsubscribes(
+    rows: Rows, make_worker: Changed, mail_server: MailServer
+) -> None:
+    """List-Unsubscribe names it where mail comes back under BOUNCE_DOMAIN; only what a person sends counts."""
+    worker = make_worker(bounce_domain="bounces.acme.example")
+    sent = Sent(rows, worker, mail_server)
+    assert sent.return_path.endswith("@bounces.acme.example")
+    address = unsubscribe_address(worker.settings, sent.id)
+    assert address is not None
+    assert f"<mailto:{address}>" in str(parsed(sent.mail.content)["List-Unsubscribe"])
+    for raw in (plain(address, Auto_Submitted="auto-replied"), delivery_failure(address, ANN)):
+        assert sent.comes_back(raw).effect is Effect.IGNORED
+    assert_nothing_happened(sent)
+    assert sent.comes_back(plain(address)) == Received("opt-out", Effect.RECORDED)
+    assert (sent.is_subscribed, sent.counts) == (False, {"delivered": 1, "unsubscribed": 1})
+
+
+def test_a_report_waits_for_the_outcome(sent: Sent) -> None:
+    """A mail server may answer before the sender has written that it took the mail over."""
+    report = delivery_failure(sent.return_path, ANN)
+    sent.rows.change([sent.id], state="sending")
+    assert sent.comes_back(report, patience=0.2).effect is Effect.EARLY
+    sent.rows.change([sent.id], state="delivered")
+    assert sent.comes_back(report) == RECORDED
+
+
+def test_what_is_to_be_tried_again_may_have_bounced_already(sent: Sent) -> None:
+    """A connection was lost after the end of the mail; it had arrived, and could not be delivered from there."""
+    sent.rows.change([sent.id], state="queued")
+    assert sent.comes_back(delivery_failure(sent.return_path, ANN)) == RECORDED
+    assert (sent.state, sent.counts) == ("bounced", {"bounced": 1, "delivered": 1})  # counted by the fixture's send
+
+
+def test_a_report_about_what_is_gone_is_ignored(sent: Sent) -> None:
+    gone = return_path(sent.worker.settings, 999_999_999, "hello@acme.example")
+    assert sent.comes_back(delivery_failure(gone, ANN)).effect is Effect.IGNORED
