@@ -1,13 +1,25 @@
 """Mail: `email_transport` makes the transport that a URL describes, `mime.build` the message it carries."""
 
+import re
+
 from app.transports.base import OutboundEmail, Transport
 from app.transports.email.file import file_transport
+from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
 from app.transports.registry import transport_for
 
 __all__ = ["email_transport"]
 
+_RELAY = re.compile(r"\s*smtps?://", re.IGNORECASE)
+_NEXT_RELAY = re.compile(r"\s*,\s*(?=smtps?://)", re.IGNORECASE)
+
 
 def email_transport(url: str) -> Transport[OutboundEmail]:
-    """The transport for `EMAIL_TRANSPORT_URL` (contract: Settings); raises `TransportUrlError`."""
+    """The transport for `EMAIL_TRANSPORT_URL` (contract: Settings), which may name several relays, separated by commas.
+
+    Raises `TransportUrlError`.
+    """
+    relays = _NEXT_RELAY.split(url) if _RELAY.match(url) else []
+    if len(relays) > 1:
+        return RelayTransport([smtp_transport(relay) for relay in relays])
     return transport_for(url, {"file": file_transport, "smtp": smtp_transport, "smtps": smtp_transport})

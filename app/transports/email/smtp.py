@@ -36,6 +36,8 @@ class SmtpConnection:
         self._transport = transport
         self._session: smtplib.SMTP | None = None
         self._carried = 0
+        self.reached = False
+        """Whether the last message found a session with the relay."""
 
     def send(self, message: OutboundEmail) -> DeliveryResult:
         """Hand one message to the relay (decisions: 8)."""
@@ -55,8 +57,10 @@ class SmtpConnection:
         self._drop()
 
     def _transact(self, message: OutboundEmail) -> DeliveryResult:
+        self.reached = self._session is not None
         if self._session is None:
             self._session = open_session(self._transport.settings, self._transport.context)
+            self.reached = True
         self._carried += 1
         return transact(self._session, message)
 

@@ -1,0 +1,88 @@
+"""Several relays: a message goes to the first that is well; one that cannot be reached is set aside for a while.
+
+Health belongs to the transport, so all connections of a process learn from the trouble of one. A relay that fails
+again when its time is over is set aside for twice as long, up to five minutes; one that answers is well again. While
+all are set aside, the one whose time ends first is asked, so that no message waits for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.email.smtp import SmtpConnection, SmtpTransport
+
+logger = logging.getLogger(__name__)
+
+FIRST_REST = 5.0
+LONGEST_REST = 300.0
+
+
+class Relay:
+    """One relay and its health; threads share it."""
+
+    def __init__(self, transport: SmtpTransport, clock: Callable[[], float]) -> None:
+        self.transport = transport
+        self.rests_until = 0.0
+        self._rest = FIRST_REST
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def note(self, *, reached: bool) -> None:
+        """Whether a message found a session there. Several connections that fail together count once."""
+        with self._lock:
+            if reached:
+                self._rest, self.rests_until = FIRST_REST, 0.0
+            elif self._clock() >= self.rests_until:
+                self.rests_until = self._clock() + self._rest
+                settings = self.transport.settings
+                logger.warning("relay %s:%s is set aside for %s s", settings.host, settings.port, self._rest)
+                self._rest = min(self._rest * 2, LONGEST_REST)
+
+
+class RelayTransport:
+    """Relays in the order of preference."""
+
+    def __init__(self, transports: Sequence[SmtpTransport], clock: Callable[[], float] = time.monotonic) -> None:
+        self._relays = [Relay(transport, clock) for transport in transports]
+        self._clock = clock
+
+    def connect(self) -> RelayConnection:
+        """A connection of the caller's own."""
+        return RelayConnection([(relay, relay.transport.connect()) for relay in self._relays], self._clock)
+
+
+class RelayConnection:
+    """At most one session with each relay at a time."""
+
+    def __init__(self, ways: Sequence[tuple[Relay, SmtpConnection]], clock: Callable[[], float]) -> None:
+        self._ways = ways
+        self._clock = clock
+
+    def send(self, message: OutboundEmail) -> DeliveryResult:
+        """Hand the message to the first relay that can be reached.
+
+        Only a relay with which no session comes about is passed over. Once one has listened, its answer counts: a
+        second opinion could deliver what the first has taken.
+        """
+        result = DeliveryResult.deferred("no relay")
+        for relay, connection in self._in_turn():
+            result = connection.send(message)
+            relay.note(reached=connection.reached)
+            if connection.reached:
+                break
+        return result
+
+    def close(self) -> None:
+        """End all sessions politely."""
+        for _, connection in self._ways:
+            connection.close()
+
+    def _in_turn(self) -> list[tuple[Relay, SmtpConnection]]:
+        """The relays that are well, by preference; of resting ones only the next to return, when none is well."""
+        moment = self._clock()
+        well = [way for way in self._ways if way[0].rests_until <= moment]
+        return well or [min(self._ways, key=lambda way: way[0].rests_until)]

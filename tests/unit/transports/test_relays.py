@@ -1,0 +1,175 @@
+"""Several relays: who gets the message, and how one that is away is given time (docs/transports.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome, TransportUrlError
+from app.transports.email import email_transport
+from app.transports.email.relays import FIRST_REST, LONGEST_REST, RelayTransport
+from app.transports.email.smtp import smtp_transport
+from tests.unit.transports.mailserver import DROP, LineServer, MailServer, free_port
+
+MakeMail = Callable[..., OutboundEmail]
+HELLO = ["220 relay ready", "250-relay", "250 PIPELINING"]
+
+
+@pytest.fixture
+def second() -> Iterator[MailServer]:
+    with MailServer() as running:
+        yield running
+
+
+class Clock:
+    """A time that the test moves."""
+
+    def __init__(self) -> None:
+        self.moment = 1000.0
+
+    def __call__(self) -> float:
+        return self.moment
+
+
+def send(url: str, *mails: OutboundEmail) -> list[DeliveryResult]:
+    connection = email_transport(url).connect()
+    results = [connection.send(mail) for mail in mails]
+    connection.close()
+    return results
+
+
+def away() -> str:
+    return f"smtp://127.0.0.1:{free_port()}"
+
+
+def test_the_first_relay_is_preferred(server: MailServer, second: MailServer, mail: MakeMail) -> None:
+    send(f"{server.url()}, {second.url()}", mail(), mail())
+    assert (len(server.mails), second.sessions) == (2, 0)
+
+
+def test_another_relay_takes_over_at_once(server: MailServer, mail: MakeMail) -> None:
+    results = send(f"{away()},{server.url()}", mail(), mail())
+    assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 2
+    assert server.sessions == 1
+
+
+@pytest.mark.parametrize("greeting", [["554 5.3.2 not today"], ["421 4.7.0 too many"], ["SSH-2.0"]])
+def test_a_relay_that_does_not_want_us_is_passed_over(server: MailServer, mail: MakeMail, greeting: list[str]) -> None:
+    with LineServer(greeting) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port},{server.url()}", mail())
+    assert result.outcome is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize("step", ["ann@example.com", "."])
+@pytest.mark.parametrize("reply", ["550 5.1.1 no", "451 4.3.0 later", DROP])
+def test_an_answer_counts(server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str) -> None:
+    """No second opinion: another relay would deliver what the first may have taken."""
+    server.reply(step, reply)
+    (result,) = send(f"{server.url()},{second.url()}", mail())
+    assert result.outcome is not Outcome.ACCEPTED
+    assert second.sessions == 0
+
+
+def test_with_no_relay_the_message_is_deferred(mail: MakeMail) -> None:
+    (result,) = send(f"{away()},{away()}", mail())
+    assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.1")
+
+
+def test_a_relay_that_is_away_rests_for_longer_and_longer(server: MailServer, mail: MakeMail) -> None:
+    clock = Clock()
+    with LineServer(*[["554 no"]] * 4) as relay:
+        transport = RelayTransport(
+            [smtp_transport(f"smtp://127.0.0.1:{relay.port}"), smtp_transport(server.url())], clock
+        )
+        connection, (first, _) = transport.connect(), transport._relays
+        rests = []
+        for _ in range(4):
+            connection.send(mail())
+            rests.append(first.rests_until - clock.moment)
+            connection.send(mail())  # while it rests it is not asked
+            clock.moment = first.rests_until
+        connection.close()
+    assert rests == [FIRST_REST * 2**number for number in range(4)]
+    assert len(server.mails) == 8
+
+
+def test_a_relay_is_well_again_when_it_answers(server: MailServer, second: MailServer, mail: MakeMail) -> None:
+    clock = Clock()
+    transport = RelayTransport([smtp_transport(server.url()), smtp_transport(second.url())], clock)
+    first = transport._relays[0]
+    for _ in range(20):
+        first.note(reached=False)
+        clock.moment = first.rests_until
+    first.note(reached=False)
+    assert first.rests_until - clock.moment == LONGEST_REST
+    clock.moment = first.rests_until
+    connection = transport.connect()
+    connection.send(mail())
+    connection.close()
+    assert (len(server.mails), first.rests_until) == (1, 0)
+
+
+def test_when_all_rest_the_next_to_return_is_asked(server: MailServer, mail: MakeMail) -> None:
+    transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], Clock())
+    gone, well = transport._relays
+    well.note(reached=False)
+    gone.note(reached=False)
+    well.rests_until -= 1
+    connection = transport.connect()
+    assert connection.send(mail()).outcome is Outcome.ACCEPTED
+    connection.close()
+
+
+def test_a_wrong_relay_is_told_without_its_password() -> None:
+    with pytest.raises(TransportUrlError) as caught:
+        email_transport("smtp://a,smtp://u:secret@b?tls=maybe")
+    assert str(caught.value) == "smtp://b: tls is require or none"
+
+
+def test_a_comma_may_stand_in_a_password(mail: MakeMail) -> None:
+    with MailServer(users={"ann": "a,b"}) as server:
+        (result,) = send(server.url(credentials="ann:a,b@"), mail())
+    assert result.outcome is Outcome.ACCEPTED
+
+
+# ---------------------------------------------------------------------------------------------- pipelining
+
+
+def test_a_relay_with_pipelining_gets_all_commands_at_once(mail: MakeMail) -> None:
+    taken = ["250 sender", "250 recipient", "354 go ahead", "250 taken"]
+    with LineServer([*_hello(), *taken, "221 bye"]) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
+    assert result == DeliveryResult.accepted("250 taken", "2.0.0")
+    assert relay.lines[1:4] == [b"MAIL FROM:<shop@main.example>\r\n", b"RCPT TO:<ann@example.com>\r\n", b"DATA\r\n"]
+
+
+def test_a_refused_recipient_of_a_pipeline(mail: MakeMail) -> None:
+    replies = ["250 sender", "550 5.1.1 no such user", "554 no valid recipients", "250 cleared"]
+    with LineServer([*_hello(), *replies, "221 bye"]) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
+    assert result == DeliveryResult.refused("550 5.1.1 no such user", "5.1.1")
+    assert relay.lines[4] == b"RSET\r\n"
+
+
+def test_a_server_that_waits_for_a_message_to_nobody_is_hung_up_on(mail: MakeMail) -> None:
+    replies = ["250 sender", "550 5.1.1 no such user", "354 go ahead"]
+    with LineServer([*_hello(), *replies]) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
+    assert result == DeliveryResult.refused("550 5.1.1 no such user", "5.1.1")
+    assert len(relay.lines) == 4
+
+
+def test_with_a_copy_data_waits_for_the_answers(mail: MakeMail) -> None:
+    replies = ["250 sender", "250 recipient", "550 5.1.1 no archive", "354 go ahead", "250 taken"]
+    with LineServer([*_hello(), *replies, "221 bye"]) as relay:
+        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail(bcc="archive@main.example"))
+    assert (result.outcome, result.reply) == (
+        Outcome.ACCEPTED,
+        "250 taken; no copy to archive@main.example: 550 5.1.1 no archive",
+    )
+
+
+def _hello() -> list[str]:
+    """A greeting, and an answer to EHLO in one piece."""
+    return [HELLO[0], "\r\n".join(HELLO[1:])]
