@@ -83,10 +83,16 @@ class Estate:
     list_id: int
     message_id: int
     group_id: int
+    uuid: str
 
     def path(self, rule: str) -> str:
         """The rule with ids of this account; each time with a new contact, because some requests delete it."""
-        named = {"<list_id>": self.list_id, "<message_id>": self.message_id, "<group_id>": self.group_id}
+        named = {
+            "<list_id>": self.list_id,
+            "<message_id>": self.message_id,
+            "<group_id>": self.group_id,
+            "<uuid>": self.uuid,
+        }
         if "<contact_id>" in rule:
             named["<contact_id>"] = self.tenant.new_contact(self.list_id, email=new_email())["id"]
         for name, value in named.items():
@@ -120,8 +126,10 @@ def neighbour(app: Flask) -> Estate:
 
 def new_estate(tenant: Tenant) -> Estate:
     """One of everything."""
-    made = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0)
-    assert tenant.api.post(SENDS, made.send()).status_code == 202
+    made = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0, "")
+    answer = tenant.api.post(SENDS, made.send())
+    assert answer.status_code == 202
+    made.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     (made.group_id,) = ids(tenant.api.get("/v1/transactional-groups"), "transactional-groups")
     return made
 
@@ -144,6 +152,7 @@ SUCCESS = {
     ("GET", "/v1/messages/<message_id>/content"): 200,
     ("GET", "/v1/messages/<message_id>/sent-contacts"): 200,
     ("POST", SENDS): 202,
+    ("GET", f"{SENDS}/<uuid>"): 200,
     ("GET", "/v1/transactional-groups"): 200,
     ("GET", "/v1/transactional-groups/<group_id>"): 200,
 }

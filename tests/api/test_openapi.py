@@ -32,6 +32,7 @@ from app.http.api import PUBLIC, scopes_of
 from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
+from app.sends.read import RECIPIENT
 from tests.support.client import SENDS, Client
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 
@@ -135,6 +136,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used(document: d
         ("MessageContent", CONTENT.resource),
         ("SentContact", SENT_CONTACTS.resource),
         ("Group", GROUPS.resource),
+        ("Timeline", RECIPIENT.resource),
     ],
 )
 def test_each_resource_is_described_with_the_properties_that_it_shows(
@@ -158,7 +160,7 @@ class Estate:
 
     tenant: Tenant
     described: BaseSchema
-    ids: dict[str, int]
+    ids: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +179,8 @@ def estate(app: Flask) -> Estate:
     answer = tenant.api.post(SENDS, send)
     assert answer.status_code == 202, answer.text
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
-    ids = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
+    ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
+    ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     return Estate(tenant, schemathesis.openapi.from_wsgi("/docs/openapi.json", app), ids)
 
 
@@ -195,6 +198,8 @@ READS = [
     ("/v1/messages/{message_id}", "expand=content"),
     ("/v1/messages/{message_id}/content", "expand=message"),
     ("/v1/messages/{message_id}/sent-contacts", ""),
+    ("/v1/transactional-sends/{uuid}", ""),
+    ("/v1/transactional-sends/{uuid}", "fields=state,timeline"),
     ("/v1/transactional-groups", "fields=id,type"),
     ("/v1/transactional-groups/{group_id}", ""),
 ]

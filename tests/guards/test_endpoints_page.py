@@ -21,6 +21,7 @@ SECTION = re.compile(r"^### `(\w+) (\S+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.D
 SECTIONS = {(method, path): text for method, path, text in SECTION.findall(PAGE)}
 EXAMPLE = re.compile(r"```sh\n(.*?)```\s+(\d{3})", re.DOTALL)
 SHOWN = re.compile(r"```json\n(.*?)```", re.DOTALL)
+UUID = "0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"
 EXAMPLES = [
     (route, command, int(status)) for route, text in SECTIONS.items() for command, status in EXAMPLE.findall(text)
 ]
@@ -56,8 +57,9 @@ class Curl:
     body: bytes | None
 
     @classmethod
-    def read(cls, command: str, ids: dict[str, int]) -> Curl:
-        """The page's ids are all 1; `ids` are those of the test."""
+    def read(cls, command: str, ids: dict[str, Any]) -> Curl:
+        """The page's ids are all 1, and its uuid is always the same; `ids` are those of the test."""
+        command = command.replace(UUID, ids["uuid"])
         for name, found in ids.items():
             command = re.sub(rf"/{name}/1\b", f"/{name}/{found}", command)
         command = re.sub(r'"list_id": 1\b', f'"list_id": {ids["lists"]}', command)
@@ -75,7 +77,7 @@ class Curl:
 
 
 @pytest.fixture
-def ids(tenant: Tenant, customers: int) -> dict[str, int]:
+def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     """Something at every path."""
     contact = tenant.new_contact(customers, email="ann@example.com")
     message = tenant.add_message(name="Welcome")
@@ -88,12 +90,18 @@ def ids(tenant: Tenant, customers: int) -> dict[str, int]:
     }
     answer = tenant.api.post("/v1/transactional-sends", body)
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
-    return {"lists": customers, "contacts": contact["id"], "messages": message, "transactional-groups": group}
+    return {
+        "lists": customers,
+        "contacts": contact["id"],
+        "messages": message,
+        "transactional-groups": group,
+        "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
+    }
 
 
 @pytest.mark.parametrize(("route", "command", "status"), EXAMPLES)
 def test_every_example_works(
-    api: Client, ids: dict[str, int], route: tuple[str, str], command: str, status: int
+    api: Client, ids: dict[str, Any], route: tuple[str, str], command: str, status: int
 ) -> None:
     curl = Curl.read(command, ids)
     assert curl.method == route[0]
@@ -103,7 +111,7 @@ def test_every_example_works(
 
 @pytest.mark.parametrize("route", [route for route in SECTIONS if SHOWN.search(SECTIONS[route])])
 def test_every_answer_shown_has_the_properties_of_a_real_one(
-    api: Client, ids: dict[str, int], route: tuple[str, str]
+    api: Client, ids: dict[str, Any], route: tuple[str, str]
 ) -> None:
     (command, _), *_ = EXAMPLE.findall(SECTIONS[route])
     found = SHOWN.search(SECTIONS[route])

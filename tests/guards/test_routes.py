@@ -37,10 +37,12 @@ ENDPOINTS = {
     ("GET", "/v1/messages/<>/content"): ("message.view",),
     ("GET", "/v1/messages/<>/sent-contacts"): ("message.view",),
     ("POST", "/v1/transactional-sends"): ("send.email", "send.sms"),
+    ("GET", "/v1/transactional-sends/<>"): ("report.view",),
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),
 }
-"""The endpoints of the specification and the scopes that the decisions give them (decisions: 3)."""
+"""The endpoints of the specification and the scopes that the decisions give them (decisions: 3), and one addition:
+a recipient's timeline."""
 
 
 def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:

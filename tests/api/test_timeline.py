@@ -1,0 +1,119 @@
+"""`GET /v1/transactional-sends/{uuid}`: one recipient and what happened to it (an addition to the specification)."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from app.db.models import RecipientStep
+from app.sends.read import PROPERTIES
+from tests.support.client import SENDS, Client, bad_query, not_found
+from tests.support.sends import Desk
+from tests.support.tenants import Tenant, new_email, new_mobile
+
+FIELDS = [*PROPERTIES, "timeline"]
+
+
+def get(tenant: Tenant, name: str, params: Any = None) -> dict[str, Any]:
+    """The recipient as a key of the lowest level sees it."""
+    response = tenant.client("report").get(f"{SENDS}/{name}", params)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.get_json()
+    return found
+
+
+def add_step(tenant: Tenant, recipient_id: int, time: str, step: str, detail: str | None) -> None:
+    tenant.add(RecipientStep, recipient_id=recipient_id, time=datetime.fromisoformat(time), step=step, detail=detail)
+
+
+def test_a_recipient_that_waits(desk: Desk) -> None:
+    email, message = new_email(), desk.tenant.add_message()
+    sent = desk.send(desk.email(message_id=message, recipients=[{"email": email}]))
+    row = sent.recipient
+    found = get(desk.tenant, row.uuid)
+    assert list(found) == [*FIELDS, "_links"]
+    assert found == {
+        "uuid": row.uuid,
+        "id": row.id,
+        "type": "email",
+        "state": "queued",
+        "reason": None,
+        "list_id": desk.list_id,
+        "contact_id": row.contact_id,
+        "message_id": message,
+        "group_id": row.group_id,
+        "email": email,
+        "mobile": None,
+        "attempts": 0,
+        "creation_time": found["creation_time"],
+        "send_time": None,
+        "first_open_time": None,
+        "last_open_time": None,
+        "open_type": "not_opened",
+        "first_click_time": None,
+        "complaint_time": None,
+        "timeline": [],
+        "_links": {
+            "self": {"href": f"{SENDS}/{row.uuid}"},
+            "transactional_group": {"href": f"/v1/transactional-groups/{row.group_id}"},
+            "list": {"href": f"/v1/lists/{desk.list_id}"},
+            "contact": {"href": f"/v1/lists/{desk.list_id}/contacts/{row.contact_id}"},
+            "message": {"href": f"/v1/messages/{message}"},
+        },
+    }
+    for name in ("list", "contact", "message", "transactional_group"):
+        assert desk.tenant.api.get(found["_links"][name]["href"]).status_code == 200
+
+
+def test_a_text_message_without_a_list(desk: Desk) -> None:
+    """It refers to neither list nor contact nor message."""
+    sent = desk.send(desk.sms(list_id=None, recipients=[{"mobile": new_mobile()}]))
+    found = get(desk.tenant, sent.recipient.uuid)
+    assert (found["type"], found["open_type"], found["mobile"]) == ("sms", "sms", sent.recipient.mobile)
+    assert set(found["_links"]) == {"self", "transactional_group"}
+
+
+def test_steps_stand_in_the_order_in_which_they_happened(desk: Desk) -> None:
+    row = desk.send(desk.email()).recipient
+    add_step(desk.tenant, row.id, "2026-01-31T10:00:00.5+00:00", "deferred", "451 4.3.2 try again later")
+    add_step(desk.tenant, row.id, "2026-01-31T10:00:31+00:00", "sent", None)
+    assert get(desk.tenant, row.uuid)["timeline"] == [
+        {"time": "2026-01-31T10:00:00Z", "step": "deferred", "detail": "451 4.3.2 try again later"},
+        {"time": "2026-01-31T10:00:31Z", "step": "sent", "detail": None},
+    ]
+    (first, _) = get(desk.tenant, row.uuid, {"_tz": "Australia/Brisbane"})["timeline"]
+    assert first["time"] == "2026-01-31T20:00:00+1000"
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_field_can_be_asked_for_alone(desk: Desk, name: str) -> None:
+    row = desk.send(desk.email()).recipient
+    whole = get(desk.tenant, row.uuid)
+    assert get(desk.tenant, row.uuid, {"fields": name}) == {name: whole[name], "_links": whole["_links"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("fields", "values", "invalid_query_syntax"),
+        ("expand", "contact", "invalid_query_syntax"),
+        ("state", "sent", "parameter_not_supported"),
+        ("_tz", "Mars", "invalid_time_zone"),
+    ],
+)
+def test_wrong_parameters(desk: Desk, key: str, value: str, code: str) -> None:
+    row = desk.send(desk.email()).recipient
+    bad_query(desk.tenant.api.get(f"{SENDS}/{row.uuid}", {key: value}), code, field=key)
+
+
+@pytest.mark.parametrize("name", ["0", "nobody", "%00", str(uuid.UUID(int=0))])
+def test_a_uuid_that_names_nobody(api: Client, name: str) -> None:
+    not_found(api.get(f"{SENDS}/{name}"))
+
+
+def test_another_accounts_recipient_does_not_exist(desk: Desk, other: Tenant) -> None:
+    row = desk.send(desk.email()).recipient
+    not_found(other.api.get(f"{SENDS}/{row.uuid}"))
