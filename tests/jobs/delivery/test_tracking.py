@@ -1,0 +1,156 @@
+"""What tracked mails carry, and what following it does: from the request to the group (decisions: 11, Outcomes)."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from app.db.models import SendLink
+from app.sends.deliver import drain
+from app.services import Services
+from tests.jobs.delivery.conftest import body, parsed
+from tests.support.client import Client, invalid
+from tests.support.sends import Desk, rows_of
+from tests.support.statements import StatementCounter
+from tests.support.tenants import Tenant, new_email, new_tenant
+from tests.unit.transports.mailserver import MailServer
+
+HTML = (
+    '<html><body><p>Hi %%name%%</p><a href="https://a.example/?x=1&amp;y=2">same</a> %%attachment:none%%</body></html>'
+)
+OWN = '<a href="https://a.example/%%name%%?n=%%n%%">own</a>'
+TEXT = "Hi %%name%%: https://a.example/text, and https://a.example/%%name%%."
+PIXEL = re.compile(r'<img src="http://[^"/]+(/o/[^"]+\.gif)"[^>]*></body>')
+LINK = re.compile(r"http://[^/\s]+(/c/[A-Za-z0-9_-]+)")
+
+
+@dataclass
+class Inbox:
+    """Sends as one account does, and reads what arrives."""
+
+    tenant: Tenant
+    worker: Services
+    mail_server: MailServer
+
+    def get(self, **changes: Any) -> tuple[str, str]:
+        """The html and the text of one mail."""
+        desk = Desk(self.tenant)
+        person = {"email": new_email(), "name": "ann", "n": 7}
+        sent = desk.send(desk.email(**{"body_html": HTML, "body_text": TEXT, "recipients": [person], **changes}))
+        self.uuid, self.group = sent.uuids[0], sent.body["_links"]["transactional_group"]["href"]
+        drain(self.worker)
+        message = parsed(self.mail_server.mails[-1].content)
+        assert message["To"] == person["email"]
+        return (body(message, "html") if changes.get("body_html", HTML) else ""), body(message, "plain")
+
+    def counts(self) -> tuple[int, int]:
+        group = self.tenant.api.get(self.group).get_json()
+        return group["opened"], group["clicked"]
+
+    def recipient(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
+        return found
+
+
+@pytest.fixture
+def inbox(tenant: Tenant, worker: Services, mail_server: MailServer) -> Inbox:
+    return Inbox(tenant, worker, mail_server)
+
+
+def test_opening_and_clicking(inbox: Inbox, anon: Client) -> None:
+    """The pixel opens; each link leads to exactly the URL that was written, filled in."""
+    markup, text = inbox.get(body_html=HTML.replace("</body>", f"{OWN}</body>"))
+    assert "<p>Hi ann</p>" in markup
+    assert "a.example" not in markup + text
+    pixel = PIXEL.search(markup)
+    assert pixel
+    assert anon.get(pixel[1]).mimetype == "image/gif"
+    assert inbox.counts() == (1, 0)
+    led = [anon.get(path).headers["Location"] for path in LINK.findall(html.unescape(markup))]
+    assert led == ["https://a.example/?x=1&y=2", "https://a.example/ann?n=7"]
+    led = [anon.get(path).headers["Location"] for path in LINK.findall(text)]
+    assert led == ["https://a.example/text", "https://a.example/ann"]
+    assert re.fullmatch(r"Hi ann: http://\S+, and http://\S+\.\s*", text)
+    assert inbox.counts() == (1, 1)
+    found = inbox.recipient()
+    assert [step["step"] for step in found["timeline"]] == ["sent", "opened", *["clicked"] * 4]
+    assert (found["state"], found["open_type"]) == ("delivered", "html")
+    assert found["first_click_time"] >= found["first_open_time"] >= found["send_time"]
+
+
+def test_links_that_are_the_same_for_everybody_are_stored(inbox: Inbox) -> None:
+    """Once per send; their tokens are short."""
+    markup, _ = inbox.get(body_html=HTML + HTML)
+    stored = [(row.link_type, row.url) for row in rows_of(inbox.tenant, SendLink)]
+    assert stored == [("html_email", "https://a.example/?x=1&y=2"), ("text_email", "https://a.example/text")]
+    assert max(map(len, LINK.findall(markup))) <= len("/c/") + 24
+
+
+@pytest.mark.parametrize(
+    ("changes", "opens", "clicks"),
+    [
+        ({"track_opens": False}, False, True),
+        ({"track_clicks": False}, True, False),
+        ({"track_opens": False, "track_clicks": False}, False, False),
+        ({"track_opens": None, "track_clicks": None}, True, True),
+    ],
+)
+def test_a_send_can_do_without(inbox: Inbox, changes: dict[str, Any], opens: bool, clicks: bool) -> None:
+    """Each by itself; null means absent."""
+    markup, text = inbox.get(**changes)
+    assert bool(PIXEL.search(markup)) is opens
+    assert bool(LINK.search(markup)) is bool(LINK.search(text)) is clicks
+
+
+def test_an_account_can_do_without_and_a_send_with(
+    app: Flask, worker: Services, mail_server: MailServer, anon: Client
+) -> None:
+    """The request goes before the account."""
+    inbox = Inbox(new_tenant(app, track_opens=False, track_clicks=False), worker, mail_server)
+    markup, text = inbox.get()
+    assert markup.strip() == '<html><body><p>Hi ann</p><a href="https://a.example/?x=1&amp;y=2">same</a> </body></html>'
+    assert text.strip() == "Hi ann: https://a.example/text, and https://a.example/ann."
+    assert rows_of(inbox.tenant, SendLink) == []
+    markup, text = inbox.get(track_opens=True, track_clicks=True)
+    assert PIXEL.search(markup)
+    assert LINK.search(text)
+
+
+def test_a_text_alone_has_no_pixel(inbox: Inbox) -> None:
+    """And one without links stays as it is."""
+    assert inbox.get(body_html="", body_text="Hello\r\nthere")[1].split() == ["Hello", "there"]
+
+
+def test_the_unsubscribe_link_is_no_click(inbox: Inbox) -> None:
+    """It leads to its own page at once."""
+    markup, text = inbox.get(body_html='<a href="%%unsubscribe_link%%">out</a>', body_text="Out: %%unsubscribe_link%%")
+    assert re.search(r'href="http://[^/]+/u/[A-Za-z0-9_-]+"', markup)
+    assert re.search(r"Out: http://[^/]+/u/[A-Za-z0-9_-]+\s*$", text)
+
+
+def test_only_emails_are_tracked(tenant: Tenant) -> None:
+    """For a text message the attributes do not exist, and for an email they are true or false."""
+    desk = Desk(tenant)
+    for name in ("track_opens", "track_clicks"):
+        invalid(desk.post(desk.sms(**{name: True})), "unexpected_field", field=name)
+        invalid(desk.post(desk.email(**{name: "on"})), "invalid_boolean", field=name)
+
+
+def test_tracking_takes_as_many_statements_for_many_links(tenant: Tenant, worker: Services) -> None:
+    """When a send is accepted, and when it is sent."""
+    counts = []
+    for number in (1, 100):
+        desk = Desk(tenant)
+        links = "".join(f'<a href="https://a.example/{place}">' for place in range(number))
+        group = desk.send(desk.email()).group.name
+        drain(worker)
+        with StatementCounter(tenant.services.database.engine) as accepted:
+            desk.post(desk.email(body_html=links, group_name=group))
+        counts.append(accepted.count)
+        drain(worker)
+    assert counts[0] == counts[1]
