@@ -20,6 +20,7 @@ from app.services import Services
 from app.tracking.return_path import recipient_of_address
 
 logger = logging.getLogger(__name__)
+logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library tells every command
 
 OPERATORS = frozenset({"postmaster", "abuse"})
 PATIENCE = 5.0

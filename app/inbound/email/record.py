@@ -98,14 +98,14 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         case Kind.OPT_OUT:
             fulfil(transaction, mail.wish())
         case Kind.DELAYED | Kind.ARRIVED:
-            words = " ".join(filter(None, (report.status, report.words)))
+            words = bounce_string(DeliveryResult.deferred(report.words, report.status))
             mail.add_step(transaction, f"reported {report.kind.value}", words, now())
     return Effect.RECORDED
 
 
 def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     """One that is queued after a try had arrived at a mail server without our being told, and came back from there."""
-    if mail.state not in ("delivered", "queued") or (mail.state == "queued" and not mail.attempts):
+    if mail.state not in ("delivered", "queued", "uncertain") or (mail.state == "queued" and not mail.attempts):
         return Effect.KNOWN
     moment, temporary = now(), (report.status or "").startswith("4")
     diagnostic = bounce_string(DeliveryResult.refused(report.words, report.status))

@@ -132,7 +132,7 @@ def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:
     report = delivery_failure(sent.return_path, ANN, action="delayed", status="4.4.1", diagnostic="smtp; no route")
     assert sent.comes_back(report) == Received("delayed", Effect.RECORDED)
     assert sent.comes_back(report) == Received("delayed", Effect.KNOWN)
-    assert sent.rows.steps(sent.id)[1:] == [("reported delayed", "4.4.1 no route")]
+    assert sent.rows.steps(sent.id)[1:] == [("reported delayed", "no route (4.4.1)")]
     assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
 
 

@@ -1,0 +1,95 @@
+"""The events of SendGrid, where that is the relay, in the terms of this service.
+
+Its events name the Message-ID that a mail had when it was handed over, which holds the recipient's uuid. Whoever knows
+the secret of the URL is believed, so nothing else has to be signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import select
+
+from app.db.database import Transaction
+from app.db.models import Recipient
+from app.inbound.email.delivery_status import failure_status, status_in
+from app.inbound.email.fields import one_line
+from app.inbound.email.record import Effect, record_report
+from app.inbound.email.report import Kind, Report
+from app.services import Services
+
+KINDS = {
+    "bounce": Kind.FAILED,
+    "dropped": Kind.FAILED,
+    "deferred": Kind.DELAYED,
+    "delivered": Kind.ARRIVED,
+    "spamreport": Kind.COMPLAINT,
+    "unsubscribe": Kind.OPT_OUT,
+    "group_unsubscribe": Kind.OPT_OUT,
+}
+"""Other events, such as `processed`, `open` and `click`, tell nothing that this service does not see by itself."""
+DROPPED = "4.7.0"
+"""SendGrid did not even try, by a list of its own; whether the address is at fault is not known."""
+_MESSAGE_ID = re.compile(r"<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@")
+
+Event = Mapping[str, Any]
+
+
+class Told(NamedTuple):
+    """One event: whose, what, and what its copies have in common."""
+
+    uuid: str
+    report: Report
+    fingerprint: str
+
+
+def take_sendgrid_events(services: Services, events: Iterable[object]) -> bool:
+    """Writes what the events report, each in a transaction of its own.
+
+    False when one of them is about a message whose outcome is not written yet; all of them may then come again.
+    """
+    told = [one for event in events if isinstance(event, dict) and (one := _told(event))]
+    ids = _recipients(services, {one.uuid for one in told})
+    effects = [_record(services, ids[one.uuid], one) for one in told if one.uuid in ids]
+    return Effect.EARLY not in effects
+
+
+def _record(services: Services, recipient_id: int, one: Told) -> Effect:
+    def work(transaction: Transaction) -> Effect:
+        return record_report(transaction, recipient_id, one.report, one.fingerprint)
+
+    return services.database.transact(work)
+
+
+def _told(event: Event) -> Told | None:
+    kind = KINDS.get(_text(event, "event"))
+    named = _MESSAGE_ID.match(_text(event, "smtp-id"))
+    if kind is None or named is None:
+        return None
+    own_id = _text(event, "sg_event_id").encode() or orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
+    return Told(named[1], _report(kind, event), "sendgrid " + hashlib.sha256(own_id).hexdigest())
+
+
+def _report(kind: Kind, event: Event) -> Report:
+    words = one_line(_text(event, "reason") or _text(event, "response"))
+    status = status_in(_text(event, "status")) or status_in(words)
+    if kind is Kind.FAILED:
+        status = DROPPED if event["event"] == "dropped" else failure_status(status, words)
+    if kind is Kind.COMPLAINT:
+        words = "spam report at SendGrid"
+    return Report(kind, status, words, frozenset({_text(event, "email").lower()} - {""}))
+
+
+def _text(event: Event, name: str) -> str:
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _recipients(services: Services, uuids: set[str]) -> dict[str, int]:
+    with services.database.read() as session:
+        rows = session.execute(select(Recipient.uuid, Recipient.id).where(Recipient.uuid.in_(uuids)))
+        return {row.uuid: row.id for row in rows}

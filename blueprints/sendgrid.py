@@ -1,0 +1,44 @@
+"""The door for SendGrid's event webhook, and an example of a plugin for a relay's own way of reporting.
+
+It needs no key: the secret of SENDGRID_WEBHOOK_SECRET stands in the URL. Without that setting there is no such page.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+import orjson
+from flask import Response, request
+from flask.views import MethodView
+
+from app.errors import ServiceError
+from app.http.api import PUBLIC, Blueprint
+from app.http.context import services
+from app.inbound.sendgrid import take_sendgrid_events
+
+blp = Blueprint("sendgrid", __name__, url_prefix="/inbound/sendgrid", description="Events of the relay SendGrid")
+
+
+@blp.route("/<secret>")
+class SendgridEvents(MethodView):
+    """Batches of events."""
+
+    @blp.scope(PUBLIC)
+    def post(self, secret: str) -> Response:
+        """Takes the events in; those that come again change nothing. 503 asks SendGrid for another try."""
+        expected = services().settings.sendgrid_webhook_secret
+        if not expected or not hmac.compare_digest(expected.encode(), secret.encode()):
+            raise ServiceError("not_found")
+        if not take_sendgrid_events(services(), _events()):
+            raise ServiceError("service_unavailable")
+        return Response(status=204)
+
+
+def _events() -> list[object]:
+    try:
+        events = orjson.loads(request.get_data())
+    except orjson.JSONDecodeError:
+        raise ServiceError("invalid_request", detail="The body must be JSON.") from None
+    if not isinstance(events, list):
+        raise ServiceError("invalid_request", detail="The body must be an array of events.")
+    return events

@@ -1,0 +1,142 @@
+"""The door for SendGrid's events: the same effects as those of a mail server's reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from app import create_app
+from app.db.models import BlockedAddress, Recipient
+from app.http.context import EXTENSION
+from app.services import Services
+from app.settings import Settings
+from tests.support.client import Client
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, new_email, new_tenant
+
+SECRET = "a-secret-of-sendgrid"
+PATH = f"/inbound/sendgrid/{SECRET}"
+
+
+@pytest.fixture(scope="module")
+def relay_client(settings: Settings) -> Iterator[Client]:
+    """An application that knows the secret."""
+    app = create_app(replace(settings, sendgrid_webhook_secret=SECRET))
+    yield Client(app, None)
+    services: Services = app.extensions[EXTENSION]
+    services.database.close()
+    services.redis.close()
+
+
+@pytest.fixture
+def rows(relay_client: Client) -> Rows:
+    """Rows of a new account."""
+    tenant: Tenant = new_tenant(relay_client.app)
+    return Rows(tenant.services, tenant.id)
+
+
+@pytest.fixture
+def sent(rows: Rows) -> Recipient:
+    """A delivered mail."""
+    list_id, address = rows.add_list(), new_email()
+    contact_id = rows.add_contact(list_id, address)
+    (recipient_id,) = rows.add_send(
+        [{"email": address, "contact_id": contact_id}], list_id=list_id, bcc_address="copy@acme.example"
+    )
+    rows.change([recipient_id], state="delivered", attempts=1)
+    rows.add_webhook()
+    return rows.recipient(recipient_id)
+
+
+def event(sent: Recipient, name: str, **values: Any) -> dict[str, Any]:
+    """An event as SendGrid writes it."""
+    given = {"email": sent.email, "timestamp": 1769853600, "smtp-id": f"<{sent.uuid}@acme.example>", "event": name}
+    return {**given, "sg_event_id": f"{name} {sent.uuid}", "sg_message_id": "x.filter", **values}
+
+
+def blocked(rows: Rows) -> list[str]:
+    with rows.services.database.read() as session:
+        return list(session.scalars(select(BlockedAddress.reason).where(BlockedAddress.account_id == rows.account_id)))
+
+
+def told(rows: Rows) -> list[dict[str, Any]]:
+    return [json.loads(payload) for payload in rows.payloads()]
+
+
+def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    given = event(sent, "bounce", type="bounce", reason="550 5.1.1 no such user", status="5.1.1")
+    for _ in range(2):
+        assert relay_client.post(PATH, [given, given]).status_code == 204
+    assert (rows.recipient(sent.id).state, rows.group_of(sent.id).bounced, blocked(rows)) == (
+        "bounced",
+        1,
+        ["permanent bounce"],
+    )
+    (one,) = told(rows)
+    assert (one["event"], one["uuid"], one["bounce_string"], one["is_temporary_bounce"]) == (
+        "bounced",
+        sent.uuid,
+        "550 5.1.1 no such user",
+        False,
+    )
+
+
+def test_a_mail_that_was_not_tried_has_bounced_for_now(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    relay_client.post(PATH, [event(sent, "dropped", reason="Bounced Address")])
+    assert (rows.recipient(sent.id).reason, blocked(rows)) == ("Bounced Address (4.7.0)", [])
+    assert told(rows)[0]["is_temporary_bounce"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "step"),
+    [
+        ("deferred", "450 4.2.1 busy", ("reported delayed", "450 4.2.1 busy")),
+        ("delivered", "250 ok", ("reported arrived", "250 ok")),
+    ],
+)
+def test_what_only_makes_a_step(
+    relay_client: Client, sent: Recipient, *, name: str, said: str, step: tuple[str, str]
+) -> None:
+    rows = Rows(relay_client.app.extensions[EXTENSION], sent.account_id)
+    for _ in range(2):
+        assert relay_client.post(PATH, [event(sent, name, response=said)]).status_code == 204
+    assert (rows.steps(sent.id), rows.recipient(sent.id).state, told(rows)) == ([step], "delivered", [])
+
+
+def test_a_complaint_and_an_opt_out(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    relay_client.post(PATH, [event(sent, "unsubscribe"), event(sent, "spamreport")])
+    assert (blocked(rows), rows.group_of(sent.id).unsubscribed) == (["complaint"], 1)
+    assert [(one["object"], one["event"]) for one in told(rows)] == [("contact", "updated")]
+
+
+def test_what_is_about_somebody_else_is_ignored(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    others = [
+        event(sent, "bounce", email="copy@acme.example"),
+        event(sent, "bounce", **{"smtp-id": "<00000000-0000-4000-8000-000000000000@acme.example>"}),
+        event(sent, "bounce", **{"smtp-id": None}),
+        event(sent, "open"),
+        {},
+        "text",
+    ]
+    assert relay_client.post(PATH, others).status_code == 204
+    assert (rows.steps(sent.id), rows.recipient(sent.id).state) == ([], "delivered")
+
+
+def test_what_is_still_being_sent_comes_again(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    rows.change([sent.id], state="sending")
+    assert relay_client.post(PATH, [event(sent, "bounce", status="5.0.0")]).status_code == 503
+    rows.change([sent.id], state="delivered")
+    assert relay_client.post(PATH, [event(sent, "bounce", status="5.0.0")]).status_code == 204
+    assert rows.recipient(sent.id).state == "bounced"
+
+
+def test_only_who_knows_the_secret_comes_in(relay_client: Client, anon: Client) -> None:
+    assert relay_client.post("/inbound/sendgrid/another-secret-than-that", []).status_code == 404
+    assert anon.post(PATH, []).status_code == 404  # without the setting
+    assert relay_client.post(PATH, []).status_code == 204
+    assert relay_client.post(PATH, {}).status_code == 400

@@ -1,0 +1,78 @@
+"""`flask inbound email`: exit codes for pipes (contract: Command line)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import Result
+from sqlalchemy.exc import OperationalError
+
+from app.cli import inbound_email
+from app.tracking.return_path import return_path
+from tests.cli.conftest import Cli
+from tests.support.mail_reports import delivery_failure, plain
+from tests.support.rows import FROM, Rows
+from tests.support.tenants import Tenant
+
+
+@pytest.fixture
+def rows(tenant: Tenant) -> Rows:
+    """Rows of the account."""
+    return Rows(tenant.services, tenant.id)
+
+
+@pytest.fixture
+def recipient_id(rows: Rows) -> int:
+    """A delivered mail."""
+    (made,) = rows.add_send(["ann@example.com"])
+    rows.change([made], state="delivered", attempts=1)
+    return made
+
+
+def pipe(bare: Cli, raw: bytes, *options: str) -> Result:
+    return bare.run("inbound", "email", "--json", *options, input=raw)
+
+
+def test_a_report_is_taken_in(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
+    to = return_path(tenant.services.settings, recipient_id, FROM)
+    report = delivery_failure(to, "ann@example.com")
+    for effect in ("recorded", "known"):
+        result = pipe(bare, report)
+        assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "failed", "effect": effect})
+    assert rows.recipient(recipient_id).state == "bounced"
+
+
+def test_the_mail_server_says_to_whom_it_came(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
+    report = delivery_failure("undisclosed@elsewhere.example", "ann@example.com")
+    assert pipe(bare, report).exit_code == 0
+    assert rows.recipient(recipient_id).state == "delivered"
+    to = return_path(tenant.services.settings, recipient_id, FROM)
+    assert json.loads(pipe(bare, report, "--to", to).stdout) == {"kind": "failed", "effect": "recorded"}
+    assert rows.recipient(recipient_id).state == "bounced"
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0\xff\n", plain("hello@acme.example"), b"To: " + b"<" * 100_000])
+def test_what_means_nothing_ends_well(bare: Cli, raw: bytes) -> None:
+    """Otherwise the mail server would answer a report with another one."""
+    result = pipe(bare, raw)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "ordinary", "effect": "ignored"})
+
+
+def test_a_database_that_fails_asks_for_another_try(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("SELECT 1", {}, Exception("no connection"))
+
+    monkeypatch.setattr(inbound_email, "receive_email", fail)
+    result = pipe(bare, plain("hello@acme.example"))
+    assert (result.exit_code, result.stderr) == (75, "Error: the database cannot be used: no connection\n")
+
+
+def test_a_message_that_is_still_being_sent_asks_for_another_try(
+    bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbound_email, "PATIENCE", 0.0)
+    rows.change([recipient_id], state="sending")
+    to = return_path(tenant.services.settings, recipient_id, FROM)
+    result = pipe(bare, delivery_failure(to, "ann@example.com"))
+    assert (result.exit_code, result.stderr) == (75, "Error: the message that it is about is still being sent\n")

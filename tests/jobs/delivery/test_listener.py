@@ -1,0 +1,121 @@
+"""The listener: what it takes in by SMTP and LMTP, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.inbound.email import listener
+from app.inbound.email.listener import listen
+from app.services import Services
+from app.tracking.return_path import return_path, unsubscribe_address
+from tests.jobs.delivery.conftest import Changed
+from tests.support.mail_reports import delivery_failure, plain
+from tests.support.rows import FROM, Rows
+
+
+@contextmanager
+def listening(services: Services) -> Iterator[int]:
+    """A listener in a thread; its port."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(listen(services, "127.0.0.1", 0), loop).result(10)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _end(server: asyncio.Server) -> None:
+    server.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+@pytest.fixture
+def recipient_id(rows: Rows) -> int:
+    """A delivered mail."""
+    (made,) = rows.add_send(["ann@example.com"])
+    rows.change([made], state="delivered", attempts=1)
+    return made
+
+
+@pytest.mark.parametrize("client_class", [smtplib.SMTP, smtplib.LMTP])
+def test_a_report_is_taken_in(
+    worker: Services, rows: Rows, recipient_id: int, client_class: type[smtplib.SMTP]
+) -> None:
+    """The envelope says whom it is about, whatever its fields say; its sender is the null one."""
+    to = return_path(worker.settings, recipient_id, FROM)
+    report = delivery_failure("undisclosed@elsewhere.example", "ann@example.com")
+    with listening(worker) as port, client_class("127.0.0.1", port, timeout=10) as client:
+        assert client.sendmail("<>", [to], report) == {}
+        assert rows.recipient(recipient_id).state == "bounced"
+        assert client.sendmail("<>", [to], report) == {}
+    assert rows.group_of(recipient_id).bounced == 1
+
+
+def test_only_signed_addresses_and_the_operators_are_accepted(
+    make_worker: Changed, rows: Rows, recipient_id: int
+) -> None:
+    worker = make_worker(bounce_domain="bounces.acme.example")
+    to = return_path(worker.settings, recipient_id, FROM)
+    unsubscribe = unsubscribe_address(worker.settings, recipient_id)
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        client.ehlo()
+        for address in (to, to.upper(), unsubscribe, "postmaster@anything.example", "Abuse@acme.example"):
+            client.docmd("MAIL FROM:<>")
+            assert client.docmd(f"RCPT TO:<{address}>")[0] == 250, address
+            assert client.docmd(f"RCPT TO:<{to}>") == (452, b"4.5.3 one recipient at a time")
+            client.rset()
+        client.docmd("MAIL FROM:<ann@example.com>")
+        for address in ("ann@example.com", f"x{to}", to.replace("+", "+a"), "bounces@acme.example"):
+            assert client.docmd(f"RCPT TO:<{address}>") == (550, b"5.1.1 no such address here")
+    assert rows.recipient(recipient_id).state == "delivered"
+
+
+def test_a_reply_to_the_return_path_is_taken_and_ignored(worker: Services, rows: Rows, recipient_id: int) -> None:
+    to = return_path(worker.settings, recipient_id, FROM)
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        assert client.sendmail("ann@example.com", [to], plain(to)) == {}
+    assert (rows.recipient(recipient_id).state, rows.steps(recipient_id)) == ("delivered", [])
+
+
+def test_a_mail_that_is_too_large_is_refused(make_worker: Changed, rows: Rows, recipient_id: int) -> None:
+    worker = make_worker(inbound_max_bytes=2000)
+    to = return_path(worker.settings, recipient_id, FROM)
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        with pytest.raises(smtplib.SMTPSenderRefused, match="message size exceeds") as announced:
+            client.sendmail("<>", [to], plain(to, "a line\r\n" * 1000))
+        assert announced.value.smtp_code == 552
+        client.ehlo_resp, client.does_esmtp = None, False
+        client.helo()
+        with pytest.raises(smtplib.SMTPDataError) as sent:
+            client.sendmail("<>", [to], plain(to, "a line\r\n" * 1000))
+        assert sent.value.smtp_code == 552
+
+
+def test_what_cannot_be_recorded_now_stays_with_the_other_side(
+    worker: Services, rows: Rows, recipient_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "PATIENCE", 0.0)
+    rows.change([recipient_id], state="sending")
+    to = return_path(worker.settings, recipient_id, FROM)
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        with pytest.raises(smtplib.SMTPDataError) as answer:
+            client.sendmail("<>", [to], delivery_failure(to, "ann@example.com"))
+        assert (answer.value.smtp_code, answer.value.smtp_error) == (451, b"4.3.0 not now, try again later")
+        rows.change([recipient_id], state="delivered")
+        assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
+    assert rows.recipient(recipient_id).state == "bounced"
