@@ -88,28 +88,22 @@ class Letter:
         files = [*self._files, *addressee.files]
         names = {file.name: file.content_id or "" for file in files}
         html = self._html.html(values, names).text if self._html else None
-        html = html and self._marked_html(html, addressee, ways)
-        text = self._text.text(values, names).text if self._text else None
+        # The send's own text, else what there is to read in its HTML.
+        text = self._text.text(values, names).text if self._text else plain_text(html or "") or None
         content = mime.build(
             from_name=send.from_name,
             from_address=send.from_address,
             to=addressee.address,
             reply_to=send.reply_to,
             subject=self._subject.header(values, names).text,
-            html=html,
-            text=self._email_text(html, text, addressee, ways),
+            html=html and self._marked_html(html, addressee, ways),
+            text=text and self._marked_text(text, addressee, ways),
             attachments=files,
             message_id=f"{addressee.uuid}@{domain_of(send.from_address)}",
             date=send.creation_time,
             unsubscribe=(ways.unsubscribe_link, ways.unsubscribe_address) if send.list_id is not None else None,
         )
         return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, send.bcc_address, content)
-
-    def _email_text(self, html: str | None, text: str | None, addressee: Addressee, ways: WaysBack) -> str | None:
-        """The send's own text, else what there is to read in its HTML."""
-        if text is None:
-            return plain_text(html or "") or None
-        return text and self._marked_text(text, addressee, ways)
 
     def _marked_html(self, html: str, addressee: Addressee, ways: WaysBack) -> str:
         """The body as it tells of opens and clicks, as far as the send asks for it."""

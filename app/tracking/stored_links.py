@@ -26,13 +26,16 @@ LONGEST_REMEMBERED = 100_000
 def store_links(
     transaction: Transaction, account_id: int, send_id: int, body_html: str | None, body_text: str | None
 ) -> None:
-    """Writes the links of a send's bodies, in one statement."""
-    bodies: tuple[tuple[LinkType, str | None], ...] = (("html_email", body_html), ("text_email", body_text))
+    """Writes the links of a send's bodies, in one statement. A text that is made of the html has the html's links."""
+    of_html = _links("html_email", body_html or "")
+    found: dict[LinkType, tuple[str, ...]] = {
+        "html_email": of_html,
+        "text_email": of_html if body_text is None else _links("text_email", body_text),
+    }
     rows = [
         {"account_id": account_id, "send_id": send_id, "link_type": link_type, "url": url}
-        for link_type, body in bodies
-        if body
-        for url in _links(link_type, body)
+        for link_type, urls in found.items()
+        for url in urls
     ]
     insert_rows(transaction, SendLink, rows)
 

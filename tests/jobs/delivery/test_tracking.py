@@ -126,6 +126,15 @@ def test_a_text_alone_has_no_pixel(inbox: Inbox) -> None:
     assert inbox.get(body_html="", body_text="Hello\r\nthere")[1].split() == ["Hello", "there"]
 
 
+def test_a_text_that_is_made_of_the_html_has_links_of_a_text(inbox: Inbox, anon: Client) -> None:
+    """Who follows one has read the text."""
+    _, text = inbox.get(body_text=None)
+    (path,) = LINK.findall(text)
+    assert len(path) <= len("/c/") + 24
+    assert anon.get(path).headers["Location"] == "https://a.example/?x=1&y=2"
+    assert inbox.recipient()["open_type"] == "text"
+
+
 def test_the_unsubscribe_link_is_no_click(inbox: Inbox) -> None:
     """It leads to its own page at once."""
     markup, text = inbox.get(body_html='<a href="%%unsubscribe_link%%">out</a>', body_text="Out: %%unsubscribe_link%%")
