@@ -284,6 +284,12 @@ class Settings:
     retry_period: int = _setting(
         "RETRY_PERIOD", 86400, "seconds for which a deferred message is tried again", parse_whole(1)
     )
+    uncertain_wait: float = _setting(
+        "UNCERTAIN_WAIT",
+        900.0,
+        "seconds for which a mail that may have arrived is left alone before it is sent again",
+        parse_seconds,
+    )
     max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
     max_request_bytes: int = _setting("MAX_REQUEST_BYTES", 32 * 1024 * 1024, "largest request body", parse_whole(1024))
     max_attachments: int = _setting("MAX_ATTACHMENTS", 20, "attachments per recipient", parse_whole(0))
@@ -294,7 +300,10 @@ class Settings:
         "IDEMPOTENCY_HOURS", 24, "hours for which an Idempotency-Key is remembered", parse_whole(1)
     )
     retention_days: int = _setting(
-        "RETENTION_DAYS", 30, "days for which webhook attempts and automation triggers are kept", parse_whole(1)
+        "RETENTION_DAYS",
+        30,
+        "days for which webhook attempts, automation triggers and the marks of reports that came in are kept",
+        parse_whole(1),
     )
     metrics_local_only: bool = _setting(
         "METRICS_LOCAL_ONLY", False, "answer /metrics to the loopback address only", parse_switch

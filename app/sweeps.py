@@ -15,9 +15,9 @@ from sqlalchemy import CursorResult, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
-from app.db.models import Base, IdempotencyRecord, TriggerFiring, WebhookAttempt
+from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, WebhookAttempt
 from app.events import batches
-from app.sends import claim
+from app.sends import claim, uncertain
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -27,8 +27,9 @@ CHUNK = 1000
 
 
 def sends_waiting(session: Session) -> bool:
-    """Whether a worker would find something to send: a recipient that is due, or one whose lease has run out."""
-    return claim.has_due(session) or claim.has_expired_leases(session)
+    """Whether a worker would find something to send: a recipient that is due, one whose lease has run out, or one
+    that has been uncertain for long enough."""
+    return claim.has_due(session) or claim.has_expired_leases(session) or uncertain.has_ripe(session)
 
 
 def events_waiting(session: Session) -> bool:
@@ -37,14 +38,15 @@ def events_waiting(session: Session) -> bool:
 
 
 def clean(services: Services) -> None:
-    """Deletes idempotency records, webhook attempts and trigger firings that are older than their settings say, and
-    brings the planner's statistics up to date."""
+    """Deletes idempotency records, webhook attempts, trigger firings and marks of reports that came in, all that are
+    older than their settings say, and brings the planner's statistics up to date."""
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
     retention = now() - timedelta(days=settings.retention_days)
     _delete_older(services, IdempotencyRecord, IdempotencyRecord.creation_time, idempotency)
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
+    _delete_older(services, InboundRecord, InboundRecord.time, retention)
     services.database.refresh_statistics()
 
 

@@ -174,7 +174,7 @@ class TimelineSchema(Schema):
     uuid = fields.String()
     id = fields.Integer()
     type = fields.String(validate=validate.OneOf(["email", "sms"]))
-    state = fields.String(validate=validate.OneOf(["queued", "sending", "sent", "delivered", "bounced", "failed"]))
+    state = fields.String(validate=validate.OneOf(["queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed"]))
     reason = fields.String(allow_none=True)
     list_id = fields.Integer(allow_none=True)
     contact_id = fields.Integer(allow_none=True)

@@ -16,7 +16,7 @@ from app.sends.requeue import find_recipient, requeue, timeline
 
 group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
 
-STATES = ("queued", "sending", "sent", "delivered", "bounced", "failed")
+STATES = ("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
 
@@ -67,7 +67,7 @@ def show(uuid: str, as_json: bool) -> None:
 @click.argument("uuid")
 @json_option
 def retry(uuid: str, as_json: bool) -> None:
-    """Send once more to a recipient that has bounced or failed."""
+    """Send once more to a recipient that has bounced or failed, or at once to an uncertain one."""
     parts = services()
     with parts.database.write() as transaction:
         row = _row(requeue(transaction, uuid))

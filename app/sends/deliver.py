@@ -28,6 +28,7 @@ from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
 from app.sends.settle import settle
 from app.sends.station import Station, close_station, station_of
+from app.sends.uncertain import look_into
 from app.sends.verdicts import Verdict
 from app.services import Services
 
@@ -51,6 +52,7 @@ def drain(services: Services) -> None:
     When work is left, another wake-up goes out for it.
     """
     recover_expired_leases(services)
+    look_into(services)
     try:
         Drain(services, station_of(services)).run()
     except BaseException:

@@ -5,6 +5,7 @@ The rules stand here and nowhere else (decisions: 6, 8 and 11, Outcomes):
     accepted   email: delivered, sms: sent      event sent       delivered + 1
     refused    email: bounced, blocks           event bounced    bounced + 1
                sms: failed, `rejected`          event failed     failed_contacts + 1
+    uncertain  email: uncertain, until it has been looked into; sms: like deferred
     deferred   queued again, later and later; after the retry period
                email: bounced for now           event bounced    bounced + 1
                sms: failed, `expired`           event failed     failed_contacts + 1
@@ -83,15 +84,17 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    """When a deferred message is tried again: `first_delay` and `period` in seconds."""
+    """When a deferred message is tried again: `first_delay` and `period` in seconds. `uncertain_wait` is how long one
+    that may have arrived is left alone."""
 
     first_delay: float
     period: float
+    uncertain_wait: float = 900.0
 
     @classmethod
     def of(cls, settings: Settings) -> RetryRules:
-        """Those of the settings RETRY_DELAY and RETRY_PERIOD."""
-        return cls(settings.retry_delay, settings.retry_period)
+        """Those of the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
+        return cls(settings.retry_delay, settings.retry_period, settings.uncertain_wait)
 
     def next_try(self, held: Held, moment: datetime) -> datetime | None:
         """The moment of the next try; None when the period is over (decisions: 8).
@@ -123,7 +126,9 @@ def consequence(held: Held, verdict: Verdict, rules: RetryRules) -> Consequence:
             return _sent(held, verdict, verdict.result)
         case Outcome.REFUSED:
             return _refused(held, verdict, verdict.result)
-        case Outcome.DEFERRED:
+        case Outcome.UNCERTAIN if held.type == "email":
+            return _uncertain(held, verdict, verdict.result, rules)
+        case Outcome.DEFERRED | Outcome.UNCERTAIN:
             return _deferred(held, verdict, verdict.result, rules)
 
 
@@ -145,6 +150,12 @@ def _refused(held: Held, verdict: Verdict, result: DeliveryResult) -> Consequenc
     if held.type == "sms":
         return _failed(held, verdict, "rejected", result.reply)
     return _bounced(held, verdict, result, temporary=False)
+
+
+def _uncertain(held: Held, verdict: Verdict, result: DeliveryResult, rules: RetryRules) -> Consequence:
+    """Not even at the end of the period is it given up before it has been looked into."""
+    due_time = verdict.moment + timedelta(seconds=rules.uncertain_wait)
+    return Consequence(held, verdict, state="uncertain", step="uncertain", detail=result.reply, due_time=due_time)
 
 
 def _deferred(held: Held, verdict: Verdict, result: DeliveryResult, rules: RetryRules) -> Consequence:

@@ -1,7 +1,7 @@
 """Sending once more to a recipient whose message did not arrive: an operator's decision, after the cause is gone.
 
-Only a final failure can be retried: `bounced` and `failed`. What is queued or being sent is tried by itself, and what
-was sent would arrive twice.
+A final failure can be retried, `bounced` and `failed`, and what is `uncertain`, without the wait. What is queued or
+being sent is tried by itself, and what was sent would arrive twice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from app.db.database import Transaction
 from app.db.models import BlockedAddress, Group, Recipient, RecipientStep
 from app.errors import ServiceError
 
-COUNTERS = {"bounced": Group.bounced, "failed": Group.failed_contacts}
-"""State that can be retried -> the group's counter that told of it."""
+COUNTERS = {"bounced": Group.bounced, "failed": Group.failed_contacts, "uncertain": None}
+"""State that can be retried -> the group's counter that told of it, if any did."""
 
 HOPELESS = ("invalid_contact_id", "contact_deleted")
 """Reasons that no retry can change: nobody is there to be sent to."""
@@ -37,7 +37,7 @@ def timeline(session: Session, recipient: Recipient) -> list[RecipientStep]:
 
 
 def requeue(transaction: Transaction, uuid: str) -> Recipient:
-    """Puts a bounced or failed recipient back into the queue, due now; its failure no longer counts in the group.
+    """Puts a bounced, failed or uncertain recipient back into the queue, due now; a failure no longer counts.
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
@@ -45,7 +45,9 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
     _check(transaction, recipient)
     counter = COUNTERS[recipient.state]
-    transaction.execute(update(Group).where(Group.id == recipient.group_id, counter > 0).values({counter: counter - 1}))
+    if counter is not None:
+        fewer = update(Group).where(Group.id == recipient.group_id, counter > 0).values({counter: counter - 1})
+        transaction.execute(fewer)
     moment = now()
     detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
     transaction.add(
@@ -61,7 +63,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
 
 def _check(transaction: Transaction, recipient: Recipient) -> None:
     if recipient.state not in COUNTERS:
-        detail = f"is {recipient.state}; only a bounced or failed recipient can be retried"
+        detail = f"is {recipient.state}; only a bounced, failed or uncertain recipient can be retried"
         raise ServiceError("conflict", field="uuid", detail=detail)
     if recipient.reason in HOPELESS:
         raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")

@@ -70,7 +70,8 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
 
 
 def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> None:
-    """The address of a contact is kept once something was sent or given up, so that the report tells where it went."""
+    """The address of a contact is kept once something was or may have been sent, or was given up, so that the report
+    tells where it went."""
     table = Recipient.__table__
     columns = table.c
     statement = (
@@ -94,7 +95,7 @@ def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> 
 
 
 def _columns(one: Consequence) -> dict[str, Any]:
-    address = one.verdict.address if one.event else None
+    address = one.verdict.address if one.event or one.state == "uncertain" else None
     is_email = one.held.type == "email"
     result = one.verdict.result
     return {

@@ -20,6 +20,8 @@ class Outcome(enum.Enum):
     """The next system has taken the message over."""
     DEFERRED = "deferred"
     """Not now, or not known: trying again later is right."""
+    UNCERTAIN = "uncertain"
+    """The whole message was sent, and the answer never came: it may have arrived."""
     REFUSED = "refused"
     """Never: the other side will not take this message to this address."""
 
@@ -53,6 +55,11 @@ class DeliveryResult:
         return cls(Outcome.DEFERRED, reply, status)
 
     @classmethod
+    def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:
+        """May have arrived: to be looked into before it is tried again."""
+        return cls(Outcome.UNCERTAIN, reply, status)
+
+    @classmethod
     def refused(cls, reply: str, status: str | None = None) -> DeliveryResult:
         """Not to be tried again."""
         return cls(Outcome.REFUSED, reply, status)
@@ -74,12 +81,16 @@ class OutboundEmail:
 
 @dataclass(frozen=True, slots=True)
 class OutboundSms:
-    """One text to one mobile number, both numbers without a leading plus."""
+    """One text to one mobile number, both numbers without a leading plus.
+
+    `receipt_url` is where a gateway that calls back may tell what became of it; it names this message alone.
+    """
 
     uuid: str
     sender: str
     to: str
     text: str
+    receipt_url: str = ""
 
 
 class Connection(Protocol[Message_contra]):

@@ -78,13 +78,13 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     group = rows.group_of(recipient_id)
     assert (group.sent, group.bounced, group.failed_contacts) == (1, 0, 0)
     assert rows.steps(recipient_id) == [("requeued", f"was {state}: {reason}")]
-    assert bare.refused("sends", "retry", uuid) == "uuid: is queued; only a bounced or failed recipient can be retried"
+    assert bare.refused("sends", "retry", uuid) == "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
 
 
 @pytest.mark.parametrize("state", ["queued", "sending", "sent", "delivered"])
 def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
     recipient_id, uuid = ended(rows, state, None)
-    said = f"uuid: is {state}; only a bounced or failed recipient can be retried"
+    said = f"uuid: is {state}; only a bounced, failed or uncertain recipient can be retried"
     assert bare.refused("sends", "retry", uuid) == said
     assert rows.recipient(recipient_id).state == state
 

@@ -2,7 +2,7 @@
 
 A relay closes sessions that were idle or have carried enough, so a kept session may turn out to be dead when the next
 message comes. That message then goes over a fresh session at once, provided the relay cannot have taken it: its end
-had not been sent. After that point only the relay's answer counts, and without one the message is deferred.
+had not been sent. After that point only the relay's answer counts; without one the message is uncertain.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _transmit(client: smtplib.SMTP, content: bytes) -> DeliveryResult:
     try:
         reply = _read(client)
     except (OSError, ValueError) as error:
-        raise ChannelClosed(DeliveryResult.deferred(UNANSWERED, "4.4.2")) from error
+        raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
     if reply.code == 421:
         raise ChannelClosed(reply.result())
     _wait_at_most(client, 1)

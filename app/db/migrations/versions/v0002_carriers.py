@@ -104,6 +104,13 @@ def upgrade() -> None:
             sqlite_where=sa.text("gateway_id IS NOT NULL"),
         )
         batch_op.create_index(
+            "ix_recipients_uncertain",
+            ["due_time"],
+            unique=False,
+            postgresql_where=sa.text("state = 'uncertain'"),
+            sqlite_where=sa.text("state = 'uncertain'"),
+        )
+        batch_op.create_index(
             "ix_recipients_last_sms",
             ["mobile", "sent_time"],
             unique=False,
@@ -133,6 +140,11 @@ def downgrade() -> None:
             "ix_recipients_last_sms",
             postgresql_where=sa.text("type = 'sms' AND sent_time IS NOT NULL"),
             sqlite_where=sa.text("type = 'sms' AND sent_time IS NOT NULL"),
+        )
+        batch_op.drop_index(
+            "ix_recipients_uncertain",
+            postgresql_where=sa.text("state = 'uncertain'"),
+            sqlite_where=sa.text("state = 'uncertain'"),
         )
         batch_op.drop_index(
             "ix_recipients_gateway_id",

@@ -1,0 +1,91 @@
+"""A mail that may have arrived: looked into, and not blindly sent again (docs/delivery.md)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.clock import now
+from app.db.models import RecipientStep
+from app.sends.deliver import drain
+from app.sends.requeue import requeue
+from app.services import Services
+from app.sweeps import sends_waiting
+from app.transports.email.smtp_transaction import UNANSWERED
+from tests.jobs.delivery.conftest import Changed, events, parsed
+from tests.jobs.delivery.test_outcomes import counters
+from tests.support.rows import Rows
+from tests.unit.transports.mailserver import DROP, MailServer
+
+
+@pytest.fixture
+def ann(rows: Rows, worker: Services, mail_server: MailServer) -> int:
+    """A recipient whose mail server hung up after the whole message."""
+    rows.add_webhook()
+    contact = rows.add_contact(list_id := rows.add_list(), "ann@example.com")
+    mail_server.reply(".", DROP)
+    (ann,) = rows.add_send([{"contact_id": contact}], list_id=list_id)
+    drain(worker)
+    return ann
+
+
+def ripen(rows: Rows, ann: int) -> None:
+    rows.change([ann], due_time=now())
+
+
+def test_it_is_neither_delivered_nor_tried_again(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, ann: int
+) -> None:
+    drain(make_worker(retry_delay=0.0))
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.attempts, recipient.email) == ("uncertain", 1, "ann@example.com")
+    assert recipient.due_time - now() > timedelta(minutes=14)
+    assert rows.steps(ann) == [("uncertain", UNANSWERED)]
+    assert (counters(rows, ann), events(rows), mail_server.mails) == ((0, 0, 0), [], [])
+
+
+def test_without_a_sign_it_is_sent_again_under_its_message_id(
+    rows: Rows, worker: Services, mail_server: MailServer, ann: int
+) -> None:
+    ripen(rows, ann)
+    with worker.database.read() as session:
+        assert sends_waiting(session)
+    drain(worker)
+    assert (rows.states([ann]), counters(rows, ann)) == (["delivered"], (1, 0, 0))
+    assert [step for step, _ in rows.steps(ann)] == ["uncertain", "requeued", "sent"]
+    (mail,) = mail_server.mails
+    assert parsed(mail.content)["Message-ID"] == f"<{rows.recipient(ann).uuid}@acme.example>"
+
+
+@pytest.mark.parametrize("sign", ["opened", "clicked by machine", "reported arrived"])
+def test_with_a_sign_of_arrival_it_counts_as_delivered(
+    rows: Rows, worker: Services, mail_server: MailServer, ann: int, sign: str
+) -> None:
+    rows.add(RecipientStep, recipient_id=ann, time=now(), step=sign)
+    ripen(rows, ann)
+    drain(worker)
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.worker, counters(rows, ann)) == ("delivered", None, (1, 0, 0))
+    assert recipient.sent_time is not None
+    assert rows.steps(ann)[-1] == ("sent", f"no answer, but it has arrived: {sign}")
+    assert [event["event"] for event in events(rows)] == ["sent"]
+    assert mail_server.mails == []
+
+
+def test_an_operator_may_send_again_at_once(rows: Rows, worker: Services, mail_server: MailServer, ann: int) -> None:
+    with worker.database.write() as transaction:
+        requeue(transaction, rows.recipient(ann).uuid)
+    drain(worker)
+    assert (rows.states([ann]), counters(rows, ann)) == (["delivered"], (1, 0, 0))
+
+
+def test_even_at_the_end_of_the_period_it_is_looked_into(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    mail_server.reply(".", DROP)
+    (late,) = rows.add_send(["late@example.com"], accepted=now() - timedelta(days=2))
+    drain(worker)
+    assert rows.states([late]) == ["uncertain"]
+    mail_server.reply(".", "451 4.3.0 later")
+    ripen(rows, late)
+    drain(worker)
+    assert rows.states([late]) == ["bounced"]
