@@ -194,7 +194,11 @@ class Settings:
         shown="`file://` folder `mail` in `DATA_DIR`",
     )
     sms_transport_url: str = _setting(
-        "SMS_TRANSPORT_URL", "", "sms gateway: `file:///folder`", shown="`file://` folder `sms` in `DATA_DIR`"
+        "SMS_TRANSPORT_URL",
+        "",
+        "sms gateway: `smpp://user:pass@host:port`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
+        "`file:///folder`",
+        shown="`file://` folder `sms` in `DATA_DIR`",
     )
     public_url: str = _setting(
         "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`"

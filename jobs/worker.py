@@ -31,7 +31,8 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
 
-from app.queueing import JOBS
+from app.queueing import JOBS, SENDS
+from app.sends.station import close_station, station_of
 from app.services import Services, connect_redis
 from jobs.runtime import services
 
@@ -151,7 +152,10 @@ def main(arguments: Sequence[str]) -> None:
     for queue in queues:
         # A first look: no sweep sees what a killed predecessor held before its lease has run out.
         parts.wake_ups.wake(queue)
+    if SENDS in queues:
+        station_of(parts)  # an sms gateway may have receipts and replies for us while there is nothing to send
     run(parts, queues)
+    close_station(parts)
     parts.database.close()
     logger.info("worker stopped")
 

@@ -16,6 +16,8 @@ KINDS = ("virtual_number", "number", "alphanumeric")
 """A virtual number receives replies, any other number only sends, and a name cannot be answered."""
 
 NUMBER = re.compile(r"[1-9][0-9]{2,14}")
+SLOWEST, FASTEST = 0.01, 10_000
+"""Messages per second of one sender."""
 ALPHANUMERIC = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9 &_.+-]{1,11}")
 """What networks carry as the name of a sender: 11 characters, one of them a letter."""
 
@@ -41,24 +43,35 @@ def find_sender(session: Session, account_id: int, address: str) -> SmsSender:
     return found
 
 
-def create_sender(session: Session, account_id: int, address: str, kind: str, list_id: int | None) -> SmsSender:
-    """Approves a sender, for one list only where one is given.
+def create_sender(
+    session: Session, account_id: int, address: str, kind: str, list_id: int | None, *, rate: float | None = None
+) -> SmsSender:
+    """Approves a sender, for one list only where one is given; `rate` is in messages per second.
 
     Raises `ServiceError`: `conflict` for one that exists, and what `check_sender` raises.
     """
     check_sender(address, kind)
+    check_rate(rate)
     if sender_at(session, account_id, address) is not None:
         raise ServiceError("conflict", field="address", detail=f"the account has a sender {address!r} already")
-    sender = SmsSender(account_id=account_id, address=address, kind=kind, list_id=list_id, creation_time=this_second())
+    sender = SmsSender(
+        account_id=account_id,
+        address=address,
+        kind=kind,
+        list_id=list_id,
+        messages_per_second=rate,
+        creation_time=this_second(),
+    )
     session.add(sender)
     session.flush()
     return sender
 
 
-def update_sender(sender: SmsSender, *, kind: str, list_id: int | None) -> bool:
-    """Changes kind and list; tells whether anything differed. Raises `ServiceError` like `create_sender`."""
+def update_sender(sender: SmsSender, *, kind: str, list_id: int | None, rate: float | None) -> bool:
+    """Changes kind, list and rate; tells whether anything differed. Raises `ServiceError` like `create_sender`."""
     check_sender(sender.address, kind)
-    return bring(sender, {"kind": kind, "list_id": list_id})
+    check_rate(rate)
+    return bring(sender, {"kind": kind, "list_id": list_id, "messages_per_second": rate})
 
 
 def check_sender(address: str, kind: str) -> None:
@@ -71,3 +84,9 @@ def check_sender(address: str, kind: str) -> None:
     if kind != "alphanumeric" and not NUMBER.fullmatch(address):
         wanted = "3 to 15 digits in international format, without a plus or zero at the start"
         raise ServiceError("invalid_mobile_address", field="address", detail=f"{address!r} is not {wanted}")
+
+
+def check_rate(rate: float | None) -> None:
+    """Raises `invalid_range` for messages per second that no gateway means; None is as fast as they come."""
+    if rate is not None and not SLOWEST <= rate <= FASTEST:
+        raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")

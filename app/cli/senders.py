@@ -15,6 +15,9 @@ from app.http.context import services
 group = Group("senders", help="Senders that the account may send text messages from.")
 
 kind_choice = click.Choice(KINDS)
+rate_option = click.option(
+    "--rate", type=float, metavar="N", help="Messages per second that the gateway takes from it; 0: no limit."
+)
 
 
 def _row(session: Session, sender: SmsSender) -> Row:
@@ -25,6 +28,7 @@ def _row(session: Session, sender: SmsSender) -> Row:
         "kind": sender.kind,
         "list_id": sender.list_id,
         "list": assigned.name if assigned else None,
+        "messages_per_second": sender.messages_per_second,
         "creation_time": sender.creation_time,
     }
 
@@ -58,13 +62,17 @@ def show(address: str, account: str | None, as_json: bool) -> None:
 @click.argument("address")
 @click.option("--kind", type=kind_choice, required=True)
 @click.option("--list", "list_", metavar="NAME|ID", help="The only list that it may be used for.")
+@rate_option
 @account_option
 @json_option
-def create(address: str, kind: str, list_: str | None, account: str | None, as_json: bool) -> None:
+def create(
+    *, address: str, kind: str, list_: str | None, rate: float | None, account: str | None, as_json: bool
+) -> None:
     """Approve a sender: a number in international format, or up to 11 letters and digits."""
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        sender = create_sender(transaction, account_id, address, kind, _list_id(transaction, account_id, list_))
+        list_id = _list_id(transaction, account_id, list_)
+        sender = create_sender(transaction, account_id, address, kind, list_id, rate=rate or None)
         row = _row(transaction, sender)
     print_row(row, as_json)
 
@@ -73,15 +81,19 @@ def create(address: str, kind: str, list_: str | None, account: str | None, as_j
 @click.argument("address")
 @click.option("--kind", type=kind_choice)
 @click.option("--list", "list_", metavar="NAME|ID", help="The only list that it may be used for; empty: any.")
+@rate_option
 @account_option
 @json_option
-def update(address: str, kind: str | None, list_: str | None, account: str | None, as_json: bool) -> None:
-    """Change kind or list of a sender."""
+def update(
+    *, address: str, kind: str | None, list_: str | None, rate: float | None, account: str | None, as_json: bool
+) -> None:
+    """Change kind, list or rate of a sender."""
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         sender = find_sender(transaction, account_id, address)
         list_id = sender.list_id if list_ is None else _list_id(transaction, account_id, list_)
-        update_sender(sender, kind=kind or sender.kind, list_id=list_id)
+        kept = sender.messages_per_second if rate is None else rate or None
+        update_sender(sender, kind=kind or sender.kind, list_id=list_id, rate=kept)
         transaction.flush()
         row = _row(transaction, sender)
     print_row(row, as_json)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, text
+from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, number, text
 
 DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
 KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nullable(moment)})
-SENDER = Record({"address": text, "kind": text}, {"list": nullable(text)})
+SENDER = Record({"address": text, "kind": text}, {"list": nullable(text), "messages_per_second": nullable(number)})
 FIELD = Record({"name": text, "type": text}, {"options": each(text)})
 SECRET = Record({"id": text, "secret": text})
 WEBHOOK = Record({"url": text}, {"secrets": each(SECRET)})
@@ -59,6 +59,8 @@ ACCOUNT = Record(
         "allowed_networks": each(text),
         "default_from": nullable(DEFAULT_FROM),
         "rate_limit": nullable(text),
+        "track_opens": flag,
+        "track_clicks": flag,
         "keys": each(KEY),
         "domains": each(text),
         "sms_senders": each(SENDER),

@@ -40,6 +40,13 @@ def flag(value: Any, path: str) -> bool:
     return value
 
 
+def number(value: Any, path: str) -> float:
+    """A number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SeedError(path, f"must be a number, not {_kind(value)}")
+    return float(value)
+
+
 def moment(value: Any, path: str) -> datetime:
     """A date (its first second in UTC) or a date and time (UTC where it names no zone)."""
     if isinstance(value, str):

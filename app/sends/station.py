@@ -15,10 +15,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app import logs
 from app.clock import now
+from app.inbound.kannel import receipt_url
+from app.inbound.smpp import taker
 from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
 from app.sends.pace import Pace
@@ -30,6 +32,7 @@ from app.tracking.ways_back import ways_back
 from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
+from app.transports.sms.incoming import Listening, Take
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class Station:
     def __init__(self, settings: Settings) -> None:
         emails, texts = email_transport(settings.email_transport_url), sms_transport(settings.sms_transport_url)
         self._settings = settings
+        self._texts = texts
         self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
         for _ in range(settings.send_connections):
             self._lanes.put(Lane(emails.connect(), texts.connect()))
@@ -103,13 +107,21 @@ class Station:
         if letter.send.type == "email":
             email = letter.email_to(addressee, ways)
             return lane.email.send(signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time))
-        return lane.sms.send(letter.sms_to(addressee, ways))
+        text = letter.sms_to(addressee, ways)
+        return lane.sms.send(replace(text, receipt_url=receipt_url(self._settings, addressee.id)))
+
+    def listen(self, take: Take) -> None:
+        """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
+        if isinstance(self._texts, Listening):
+            self._texts.listen(take)
 
     def close(self) -> None:
         """Ends threads, connections and journal; what is in flight is waited for."""
         self.threads.shutdown()
         for _ in range(self.connections):
             self._lanes.get().close()
+        if isinstance(self._texts, Listening):
+            self._texts.end()
         self.journal.close()
 
 
@@ -122,6 +134,7 @@ def station_of(services: Services) -> Station:
     with _making:
         if services not in _stations:
             _stations[services] = Station(services.settings)
+            _stations[services].listen(taker(services))
         return _stations[services]
 
 

@@ -15,7 +15,6 @@ from app.transports import urls
 from app.transports.base import Transport, TransportUrlError
 
 GROUP = "tms.transports"
-LATER = ("smpp", "kannel+http")
 
 Message = TypeVar("Message")
 
@@ -44,8 +43,6 @@ def _installed(scheme: str) -> object | None:
 def _unknown(scheme: str, known: list[str]) -> str:
     if not scheme:
         return f"the transport URL has no scheme; it begins with one of {_listed(known)}"
-    if scheme in LATER:
-        return f"the transport {scheme}:// is not available in this version; available are {_listed(known)}"
     return f"unknown transport {scheme}://; available are {_listed(known)} and those of installed packages"
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from app.transports.base import TransportUrlError
+
+Number = TypeVar("Number", int, float)
 
 
 def split(url: str) -> SplitResult:
@@ -39,6 +42,19 @@ def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:
         if name in found:
             raise TransportUrlError(f"{shown(parts)}: the option {name!r} is given twice")
         found[name] = value
+    return found
+
+
+def number(parts: SplitResult, name: str, text: str, within: tuple[Number, Number]) -> Number:
+    """An option's number, of the kind of its limits; raises `TransportUrlError` for anything else."""
+    least, most = within
+    try:
+        found = type(least)(text)
+    except ValueError:
+        found = None
+    if found is None or not least <= found <= most:
+        whole = "whole " if isinstance(least, int) else ""
+        raise TransportUrlError(f"{shown(parts)}: {name} is a {whole}number from {least} to {most}")
     return found
 
 

@@ -7,31 +7,38 @@ units, an extension character or one outside the Basic Multilingual Plane, is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-_BASIC = frozenset(
+BASIC = (
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
     "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
 _EXTENDED = frozenset("\f^{}\\[~]|€")
-_GSM = _BASIC | _EXTENDED
+_GSM = frozenset(BASIC) | _EXTENDED
+
+
+def is_gsm(text: str) -> bool:
+    """Whether the GSM alphabet has every character; otherwise the text goes as UCS-2."""
+    return _GSM.issuperset(text)
 
 
 def count_segments(text: str) -> int:
     """The number of parts; an empty text is still one message."""
-    if _GSM.issuperset(text):
-        return _count([2 if character in _EXTENDED else 1 for character in text], alone=160, joined=153)
-    return _count([2 if character > "\uffff" else 1 for character in text], alone=70, joined=67)
+    return len(split(text))
 
 
-def _count(widths: list[int], alone: int, joined: int) -> int:
-    return 1 if sum(widths) <= alone else _fill(widths, joined)
+def split(text: str) -> list[str]:
+    """The parts, which together are the text; an empty text is one empty part."""
+    if is_gsm(text):
+        return _split(text, [2 if character in _EXTENDED else 1 for character in text], alone=160, joined=153)
+    return _split(text, [2 if character > "\uffff" else 1 for character in text], alone=70, joined=67)
 
 
-def _fill(widths: Iterable[int], size: int) -> int:
-    parts, used = 1, 0
-    for width in widths:
-        if used + width > size:
-            parts, used = parts + 1, 0
+def _split(text: str, widths: list[int], alone: int, joined: int) -> list[str]:
+    if sum(widths) <= alone:
+        return [text]
+    parts, begin, used = [], 0, 0
+    for position, width in enumerate(widths):
+        if used + width > joined:
+            parts.append(text[begin:position])
+            begin, used = position, 0
         used += width
-    return parts
+    return [*parts, text[begin:]]

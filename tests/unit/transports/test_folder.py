@@ -31,7 +31,7 @@ def test_a_mail_tried_again_replaces_its_first_try(tmp_path: Path, mail: MakeMai
 
 def test_a_text_is_a_json_file_with_exactly_these_keys(tmp_path: Path) -> None:
     result = sms_transport(f"file://{tmp_path}").connect().send(OutboundSms(NAME, "ACME", "61411111111", "Grüße 🐝"))
-    assert result == DeliveryResult(Outcome.ACCEPTED, f"written to {tmp_path}")
+    assert result == DeliveryResult.accepted(f"written to {tmp_path}", segments=1)
     (path,) = tmp_path.iterdir()
     assert path.name == f"{NAME}.json"
     assert json.loads(path.read_text("utf-8")) == {

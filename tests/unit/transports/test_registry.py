@@ -58,11 +58,6 @@ def test_it_judges_its_own_urls(install: Callable[[str], None]) -> None:
         email_transport("pigeon://roof")
 
 
-def test_it_may_bring_what_this_version_lacks(install: Callable[[str], None]) -> None:
-    install("smpp = tms_pigeon:from_url")
-    assert sms_transport("smpp://loft").connect()
-
-
 def test_it_cannot_take_the_place_of_a_built_in_one(install: Callable[[str], None], tmp_path: Path) -> None:
     install("file = tms_pigeon:from_url")
     connection = sms_transport(f"file://{tmp_path}/loft").connect()
@@ -84,12 +79,24 @@ def test_one_that_cannot_be_loaded_is_named(install: Callable[[str], None], targ
             "imap://h",
             "unknown transport imap://; available are file://, smtp://, smtps:// and those of installed packages",
         ),
-        (sms_transport, "smtp://h", "unknown transport smtp://; available are file:// and those of installed packages"),
-        (sms_transport, "smpp://h", "the transport smpp:// is not available in this version; available are file://"),
         (
             sms_transport,
-            "kannel+http://u:p@h/cgi-bin/sendsms",
-            "the transport kannel+http:// is not available in this version; available are file://",
+            "smtp://h",
+            "unknown transport smtp://; available are file://, kannel+http://, kannel+https://, smpp:// and those of "
+            "installed packages",
+        ),
+        (sms_transport, "smpp://h", "smpp://h: written smpp://user:password@host:2775"),
+        (sms_transport, "smpp://u:secret@h?bind=x", "smpp://h: bind is transceiver or transmitter"),
+        (sms_transport, "smpp://u:secret@h?window=0", "smpp://h: window is a whole number from 1 to 1000"),
+        (
+            sms_transport,
+            "smpp://u:password9@h",
+            "smpp://h: the user has 15 characters at most and the password 8, all of them ASCII (SMPP 3.4)",
+        ),
+        (
+            sms_transport,
+            "kannel+http://h/cgi-bin/sendsms",
+            "kannel+http://h/cgi-bin/sendsms: written kannel+http://user:password@host:13013/cgi-bin/sendsms",
         ),
         (email_transport, "", "the transport URL has no scheme; it begins with one of file://, smtp://, smtps://"),
         (

@@ -1,0 +1,91 @@
+"""Kannel's callbacks: the URLs that it is given, and what a call of them means (documented in docs/sms.md).
+
+A receipt comes to a URL with a token that names one message; a reply to a URL with a secret, which stands in Kannel's
+configuration. Both are made from SECRET_KEY, so there is nothing to set.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+from app.errors import ServiceError
+from app.inbound.receipts import Effect, Receipt, Status, take_receipt
+from app.inbound.replies import record_reply
+from app.services import Services
+from app.settings import Settings
+from app.tracking.tokens import recipient_of, recipient_token
+
+RECEIPT = "sms receipt"
+ENDS: Mapping[str, Status] = {"1": "delivered", "2": "failed", "16": "failed"}
+"""Kannel's kinds of receipts that are an end; the others are of messages on their way."""
+PATIENCE = 2.0
+"""Seconds that a receipt waits for its message to be noted as sent, before Kannel is asked to come again."""
+
+
+def receipt_url(settings: Settings, recipient_id: int) -> str:
+    """Where the gateway may tell what became of a recipient's text."""
+    return f"{settings.public_url}/inbound/kannel/dlr/{recipient_token(settings.secret_key, RECEIPT, recipient_id)}"
+
+
+def reply_url(settings: Settings) -> str:
+    """What stands in Kannel's configuration as the `get-url` of replies, with Kannel's own escapes."""
+    query = f"secret={reply_secret(settings)}&from=%p&to=%P&text=%b&charset=%C&id=%I"
+    return f"{settings.public_url}/inbound/kannel/mo?{query}"
+
+
+def reply_secret(settings: Settings) -> str:
+    """What proves that a call comes from our own gateway."""
+    key = f"transactional-messaging-service sms replies\0{settings.secret_key}".encode()
+    return base64.urlsafe_b64encode(hmac.digest(key, b"kannel", hashlib.sha256)[:18]).decode("ascii")
+
+
+def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) -> None:
+    """Writes what the receipt says; one of a message on its way changes nothing.
+
+    Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
+    before its message was noted as sent, which Kannel shall bring again.
+    """
+    recipient_id = recipient_of(services.settings.secret_key, RECEIPT, token)
+    if recipient_id is None:
+        raise ServiceError("not_found")
+    if kind not in ENDS:
+        return
+    detail = f"receipt {kind}: {answer}" if answer else f"receipt {kind}"
+    effect = take_receipt(services, Receipt(recipient_id, ENDS[kind], detail), patience=PATIENCE)
+    if effect is Effect.UNKNOWN:
+        raise ServiceError("not_found")
+    if effect is Effect.EARLY:
+        raise ServiceError("service_unavailable", retry_after=5)
+
+
+def take_kannel_reply(services: Services, secret: str, given: Mapping[str, bytes]) -> None:
+    """Records the reply; the same `id` again changes nothing.
+
+    Raises `ServiceError`: `permission_denied` for a wrong secret, `invalid_request` where something is missing,
+    `not_found` for a number that no account has.
+    """
+    if not hmac.compare_digest(secret.encode(), reply_secret(services.settings).encode()):
+        raise ServiceError("permission_denied")
+    plain = {name: value.decode("utf-8", "replace").strip() for name, value in given.items()}
+    mobile, number = plain.get("from", ""), plain.get("to", "")
+    if not mobile or not number:
+        raise ServiceError("invalid_request", detail="from and to are needed")
+    text = _decoded(given.get("text", b""), plain.get("charset", ""))
+    message_id = plain.get("id") or None
+    try:
+        services.database.transact(
+            lambda transaction: record_reply(transaction, mobile, number, text, message_id=message_id)
+        )
+    except ServiceError as error:
+        raise ServiceError("not_found") from error
+
+
+def _decoded(text: bytes, charset: str) -> str:
+    """The text in the character set that Kannel names; GSM stands for a text that it has already made UTF-8."""
+    try:
+        return text.decode("utf-8" if charset.upper() in ("", "GSM") else charset, "replace")
+    except LookupError:
+        return text.decode("utf-8", "replace")

@@ -1,0 +1,67 @@
+"""What an SMPP gateway hands in over the connection that sends: receipts by the gateway's id, and replies."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from app.errors import ServiceError
+from app.inbound.receipts import (
+    LOOK_AGAIN,
+    Effect,
+    Receipt,
+    has_unsettled_texts,
+    recipient_with_gateway_id,
+    take_receipt,
+)
+from app.inbound.replies import record_reply
+from app.services import Services
+from app.transports.sms.incoming import GatewayReceipt, GatewayReply, Incoming, Take
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 3.0
+"""Seconds that a receipt waits for its message to be noted as sent, while any text is on its way."""
+
+
+def taker(services: Services) -> Take:
+    """Takes in what comes, each in a transaction of its own. A failing database is an exception."""
+
+    def take(incoming: Incoming) -> bool:
+        if isinstance(incoming, GatewayReply):
+            return _take_reply(services, incoming)
+        return _take_receipt(services, incoming)
+
+    return take
+
+
+def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
+    """A receipt of a message that nobody knows is another program's, or too old to matter."""
+    recipient_id = _find(services, incoming.gateway_id)
+    if recipient_id is None:
+        logger.warning("a receipt for an unknown message", extra={"gateway_id": incoming.gateway_id})
+        return True
+    receipt = Receipt(recipient_id, incoming.status, incoming.detail)
+    return take_receipt(services, receipt, patience=PATIENCE) is not Effect.EARLY
+
+
+def _find(services: Services, gateway_id: str) -> int | None:
+    """The gateway may be quicker than the sender, which writes outcomes together."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with services.database.read() as session:
+            found = recipient_with_gateway_id(session, gateway_id)
+            may_come = found is None and has_unsettled_texts(session)
+        if not may_come or time.monotonic() > end:
+            return found
+        services.stopping.wait(LOOK_AGAIN)
+
+
+def _take_reply(services: Services, reply: GatewayReply) -> bool:
+    try:
+        services.database.transact(
+            lambda transaction: record_reply(transaction, reply.mobile, reply.number, reply.text)
+        )
+    except ServiceError as error:
+        logger.warning("a reply that belongs to nobody: %s", error.errors[0].developer_message)
+    return True

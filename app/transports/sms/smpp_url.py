@@ -1,0 +1,63 @@
+"""`smpp://` URLs (contract: Settings, `SMS_TRANSPORT_URL`; documented in docs/sms.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from app.transports import urls
+from app.transports.base import TransportUrlError
+
+PORT = 2775
+BINDS = ("transceiver", "transmitter")
+OPTIONS = ("bind", "window", "system_type", "timeout", "enquire")
+
+
+@dataclass(frozen=True, slots=True)
+class SmppSettings:
+    """One gateway and how to speak with it.
+
+    `window` is the number of messages that may wait for their answer; `timeout` is the seconds for each answer, and
+    `enquire` those of silence after which the gateway is asked whether it is still there.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    bind: str
+    window: int
+    system_type: str
+    timeout: float
+    enquire: float
+
+    @property
+    def name(self) -> str:
+        """The gateway in logs."""
+        return f"{self.host}:{self.port}"
+
+
+def parse_smpp_url(url: str) -> SmppSettings:
+    """Read `smpp://user:password@host:port?bind=…&window=…`; raises `TransportUrlError`."""
+    parts = urls.split(url)
+    given = urls.options(parts, OPTIONS)
+    if not parts.hostname or not parts.username or parts.path not in ("", "/"):
+        raise TransportUrlError(f"{urls.shown(parts)}: written smpp://user:password@host:2775")
+    bind = given.get("bind", BINDS[0])
+    if bind not in BINDS:
+        raise TransportUrlError(f"{urls.shown(parts)}: bind is {' or '.join(BINDS)}")
+    user, password = unquote(parts.username), unquote(parts.password or "")
+    if len(user) > 15 or len(password) > 8 or not f"{user}{password}".isascii():
+        limits = "the user has 15 characters at most and the password 8, all of them ASCII (SMPP 3.4)"
+        raise TransportUrlError(f"{urls.shown(parts)}: {limits}")
+    return SmppSettings(
+        host=parts.hostname,
+        port=parts.port or PORT,
+        user=user,
+        password=password,
+        bind=bind,
+        window=urls.number(parts, "window", given.get("window", "10"), (1, 1000)),
+        system_type=given.get("system_type", "")[:12],
+        timeout=urls.number(parts, "timeout", given.get("timeout", "10"), (0.1, 600.0)),
+        enquire=urls.number(parts, "enquire", given.get("enquire", "30"), (0.1, 3600.0)),
+    )

@@ -1,0 +1,93 @@
+"""A worker and an SMPP gateway: out, receipts and replies over the connection that sends (docs/sms.md)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from app.clock import this_second
+from app.db.models import SmsSender
+from app.sends.deliver import drain
+from app.sends.station import station_of
+from app.services import Services
+from tests.jobs.delivery.conftest import Changed, events
+from tests.support.rows import Rows
+from tests.support.smsc import OK, Smsc
+from tests.support.tenants import new_mobile
+
+
+@pytest.fixture
+def smsc() -> Iterator[Smsc]:
+    with Smsc() as found:
+        yield found
+
+
+@pytest.fixture
+def sender(make_worker: Changed, smsc: Smsc) -> Services:
+    """A worker whose texts go to the gateway."""
+    return make_worker(sms_transport_url=smsc.url())
+
+
+def test_a_text_is_sent_and_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    rows.add_webhook()
+    (ann,) = rows.add_send([new_mobile()], type="sms", body_text="Hi STOP")
+    drain(sender)
+    recipient = rows.recipient(ann)
+    assert (recipient.state, recipient.gateway_id, recipient.segments) == ("sent", "m1", 1)
+    assert [smsc.receipt("m1") for _ in range(2)] == [OK, OK]
+    assert rows.recipient(ann).state == "delivered"
+    assert [event["event"] for event in events(rows)] == ["sent", "acknowledged"]
+    assert [step for step, _ in rows.steps(ann)] == ["sent", "acknowledged"]
+
+
+def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    rows.add_webhook()
+    (ann,) = rows.add_send([new_mobile()], type="sms", body_text="a" * 200 + " STOP")
+    drain(sender)
+    assert (rows.recipient(ann).gateway_id, rows.recipient(ann).segments) == ("m2", 2)
+    assert smsc.receipt("m2", "UNDELIV") == OK
+    group = rows.group_of(ann)
+    assert (rows.recipient(ann).state, group.delivered, group.bounced) == ("bounced", 0, 1)
+    assert events(rows)[-1]["bounce_string"].endswith("stat:UNDELIV err:000")
+
+
+def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """The gateway answers and reports at once; the outcome is written a moment later."""
+    (ann,) = rows.add_send([new_mobile()], type="sms")
+    station_of(sender)
+    rows.change([ann], state="sending", worker="slow", lease_time=this_second())
+    answers: list[int] = []
+    thread = threading.Thread(target=lambda: answers.append(smsc.receipt("early-1")))
+    thread.start()
+    smsc.wait(lambda: smsc.bound)
+    rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
+    thread.join()
+    assert answers == [OK]
+    assert rows.recipient(ann).state == "delivered"
+
+
+def test_a_receipt_of_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """Else the gateway would bring it again for ever."""
+    station_of(sender)
+    assert smsc.receipt("nobody's") == OK
+    assert rows.payloads() == []
+
+
+def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    number, mobile = new_mobile(), new_mobile()
+    rows.add_webhook()
+    rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
+    station_of(sender)
+    assert smsc.deliver(mobile, number, b"Yes please") == OK
+    assert smsc.deliver(mobile, new_mobile(), b"to nobody") == OK
+    (event,) = events(rows)
+    assert (event["event"], event["mobile"], event["body_text"]) == ("received", mobile, "Yes please")
+
+
+def test_what_the_gateway_refuses_has_failed(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    smsc.statuses += [0x0B, 0x58]
+    refused, later = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
+    drain(sender)
+    assert sorted(rows.states([refused, later])) == ["failed", "queued"]

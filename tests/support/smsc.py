@@ -1,0 +1,181 @@
+"""An sms gateway for tests: an SMPP 3.4 server on the loopback address, written from the standard and raw bytes.
+
+It shares no code with the library that the service uses, so that both have to agree with the standard.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+
+BIND_TRANSMITTER, BIND_TRANSCEIVER = 0x02, 0x09
+SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK = 0x04, 0x05, 0x06, 0x15
+ANSWER = 0x80000000
+OK, INVALID_PASSWORD, THROTTLED, QUEUE_FULL, INVALID_DESTINATION = 0x00, 0x0E, 0x58, 0x14, 0x0B
+RECEIPT = 0x04
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One `submit_sm`."""
+
+    source: tuple[int, int, str]
+    destination: tuple[int, int, str]
+    esm_class: int
+    registered_delivery: int
+    data_coding: int
+    body: bytes
+
+
+@dataclass
+class Smsc:
+    """The server; `with Smsc() as smsc`. `statuses` answer the next submissions, then all are accepted."""
+
+    password: str = "secret"
+    submissions: list[Submission] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    binds: list[int] = field(default_factory=list)
+    enquiries: int = 0
+    silent: bool = False
+    """Takes submissions and answers nothing."""
+    answered: dict[int, int] = field(default_factory=dict)
+    """Sequence of a `deliver_sm` -> status of its answer."""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._connections: list[socket.socket] = []
+        self._bound: list[socket.socket] = []
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Smsc:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        self.drop()
+
+    def url(self, options: str = "", user: str = "tms", password: str | None = None) -> str:
+        """For SMS_TRANSPORT_URL."""
+        return f"smpp://{user}:{password or self.password}@127.0.0.1:{self._listener.getsockname()[1]}{options}"
+
+    def drop(self) -> None:
+        """Cuts all connections."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._connections.clear()
+        self._bound.clear()
+
+    def wait(self, condition: Callable[[], object], seconds: float = 20) -> None:
+        """Until it holds."""
+        with self.changed:
+            assert self.changed.wait_for(condition, seconds)
+
+    @property
+    def bound(self) -> bool:
+        """Whether anybody is bound."""
+        return bool(self._bound)
+
+    def deliver(self, source: str, destination: str, body: bytes, *, esm_class: int = 0, coding: int = 0) -> int:
+        """Hands in a `deliver_sm` and gives the status of its answer."""
+        self.wait(lambda: self._bound)
+        sequence = next(self._numbers)
+        fields = b"\0" + _address(source) + _address(destination) + bytes((esm_class, 0, 0)) + b"\0\0"
+        _send(self._bound[-1], DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body)
+        self.wait(lambda: sequence in self.answered)
+        return self.answered[sequence]
+
+    def receipt(self, message_id: str, state: str = "DELIVRD") -> int:
+        """Hands in a receipt in the usual form."""
+        delivered = int(state == "DELIVRD")
+        dates = "submit date:2601310900 done date:2601310901"
+        text = f"id:{message_id} sub:001 dlvrd:00{delivered} {dates} stat:{state} err:000"
+        return self.deliver("61411111111", "61400000001", text.encode(), esm_class=RECEIPT)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with suppress(OSError, EOFError):
+            while True:
+                length, command, status, sequence = struct.unpack(">4L", _read(connection, 16))
+                body = _read(connection, length - 16)
+                with self.changed:
+                    self._deal(connection, command, status, sequence, body)
+                    self.changed.notify_all()
+        with self.changed:
+            if connection in self._bound:
+                self._bound.remove(connection)
+            self.changed.notify_all()
+
+    def _deal(self, connection: socket.socket, command: int, status: int, sequence: int, body: bytes) -> None:
+        if command in (BIND_TRANSMITTER, BIND_TRANSCEIVER):
+            self._bind(connection, command, sequence, body)
+        elif command == SUBMIT_SM:
+            self.submissions.append(_submission(body))
+            if not self.silent:
+                answer = self.statuses.pop(0) if self.statuses else OK
+                named = f"m{len(self.submissions)}".encode() + b"\0" if answer == OK else b""
+                _send(connection, command | ANSWER, answer, sequence, named)
+        elif command == DELIVER_SM | ANSWER:
+            self.answered[sequence] = status
+        elif command in (ENQUIRE_LINK, UNBIND):
+            self.enquiries += command == ENQUIRE_LINK
+            _send(connection, command | ANSWER, OK, sequence, b"")
+
+    def _bind(self, connection: socket.socket, command: int, sequence: int, body: bytes) -> None:
+        _, password, _ = body.split(b"\0", 2)
+        if password.decode() != self.password:
+            _send(connection, command | ANSWER, INVALID_PASSWORD, sequence, b"")
+            return
+        self.binds.append(command)
+        self._bound.append(connection)
+        _send(connection, command | ANSWER, OK, sequence, b"smsc\0")
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _send(connection: socket.socket, command: int, status: int, sequence: int, body: bytes) -> None:
+    connection.sendall(struct.pack(">4L", 16 + len(body), command, status, sequence) + body)
+
+
+def _address(number: str) -> bytes:
+    return b"\1\1" + number.encode() + b"\0"
+
+
+def _submission(body: bytes) -> Submission:
+    rest = body[body.index(b"\0") + 1 :]
+    source, rest = _read_address(rest)
+    destination, rest = _read_address(rest)
+    esm_class, rest = rest[0], rest[3:]
+    _, _, rest = rest.split(b"\0", 2)
+    registered, _, coding, _, length = rest[:5]
+    return Submission(source, destination, esm_class, registered, coding, rest[5 : 5 + length])
+
+
+def _read_address(data: bytes) -> tuple[tuple[int, int, str], bytes]:
+    text, rest = data[2:].split(b"\0", 1)
+    return (data[0], data[1], text.decode()), rest

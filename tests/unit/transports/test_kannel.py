@@ -1,0 +1,122 @@
+"""Kannel's `sendsms` against a real HTTP server: what it is asked, and what its answers mean (docs/sms.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundSms, Outcome
+from app.transports.sms import sms_transport
+from tests.unit.transports.mailserver import free_port
+
+RECEIPTS = "http://tms.example/inbound/kannel/dlr/token"
+
+
+class Gateway:
+    """Keeps what it is asked, and answers with `status` and `body`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.status, self.body = 202, "0: Accepted for delivery"
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                query = {name: one for name, (one,) in parse_qs(parts.query, keep_blank_values=True).items()}
+                gateway.asked.append((parts.path, query))
+                answer = gateway.body.encode()
+                self.send_response(gateway.status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: Any) -> None:
+                """Silence."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+
+    def url(self, options: str = "") -> str:
+        return f"kannel+http://to%40m:p%26w@127.0.0.1:{self.server.server_address[1]}/cgi-bin/sendsms{options}"
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    found = Gateway()
+    thread = Thread(target=found.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield found
+    found.server.shutdown()
+    thread.join()
+    found.server.server_close()
+
+
+def send(url: str, text: str = "Hello", sender: str = "ACME", **more: str) -> DeliveryResult:
+    return sms_transport(url).connect().send(OutboundSms("uuid", sender, "61411111111", text, **more))
+
+
+def test_what_kannel_is_asked(gateway: Gateway) -> None:
+    """User and password decoded from the URL, the text in UTF-8, receipts of the end to a URL of this message."""
+    result = send(gateway.url(), "Grüße & more", receipt_url=RECEIPTS)
+    assert result == DeliveryResult.accepted("202 0: Accepted for delivery", segments=1)
+    assert gateway.asked == [
+        (
+            "/cgi-bin/sendsms",
+            {
+                "username": "to@m",
+                "password": "p&w",
+                "from": "ACME",
+                "to": "61411111111",
+                "text": "Grüße & more",
+                "charset": "UTF-8",
+                "coding": "0",
+                "dlr-mask": "19",
+                "dlr-url": f"{RECEIPTS}?type=%d&answer=%A",
+            },
+        )
+    ]
+
+
+def test_what_gsm_lacks_goes_as_ucs_2(gateway: Gateway) -> None:
+    result = send(gateway.url("?smsc=first"), "Привет 🐝" * 10)
+    ((_, query),) = gateway.asked
+    assert (query["coding"], query["text"], query["smsc"]) == ("2", "Привет 🐝" * 10, "first")
+    assert "dlr-url" not in query
+    assert result.segments == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, Outcome.ACCEPTED),
+        (202, Outcome.ACCEPTED),
+        (302, Outcome.DEFERRED),
+        (400, Outcome.REFUSED),
+        (401, Outcome.DEFERRED),
+        (403, Outcome.DEFERRED),
+        (404, Outcome.DEFERRED),
+        (413, Outcome.REFUSED),
+        (429, Outcome.DEFERRED),
+        (503, Outcome.DEFERRED),
+    ],
+)
+def test_what_an_answer_means(gateway: Gateway, status: int, outcome: Outcome) -> None:
+    """A no to this message is final; trouble with login, set-up or gateway may pass. No redirect is followed."""
+    gateway.status, gateway.body = status, "said\n"
+    result = send(gateway.url())
+    assert (result.outcome, result.reply) == (outcome, f"{status} said")
+    assert len(gateway.asked) == 1
+
+
+def test_no_gateway_is_a_deferral() -> None:
+    result = send(f"kannel+http://u:p@127.0.0.1:{free_port()}/cgi-bin/sendsms")
+    assert (result.outcome, result.reply) == (Outcome.DEFERRED, "no answer from the gateway: NewConnectionError")

@@ -1,0 +1,225 @@
+"""SMPP against a server written from the standard: what goes out, what answers mean, what is handed in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundSms, Outcome
+from app.transports.sms import sms_transport
+from app.transports.sms.incoming import GatewayReceipt, GatewayReply, Incoming
+from app.transports.sms.smpp import SmppTransport
+from tests.support.smsc import (
+    BIND_TRANSCEIVER,
+    BIND_TRANSMITTER,
+    INVALID_DESTINATION,
+    OK,
+    QUEUE_FULL,
+    RECEIPT,
+    THROTTLED,
+    Smsc,
+    Submission,
+)
+from tests.unit.transports.mailserver import free_port
+
+LATER = 0x64
+UUID = "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11"
+Open = Callable[..., SmppTransport]
+
+
+@pytest.fixture
+def smsc() -> Iterator[Smsc]:
+    with Smsc() as found:
+        yield found
+
+
+@pytest.fixture
+def open_() -> Iterator[Open]:
+    """`open_(url)` gives a transport that is ended after the test."""
+    made: list[SmppTransport] = []
+
+    def transport(url: str) -> SmppTransport:
+        found = sms_transport(url)
+        assert isinstance(found, SmppTransport)
+        made.append(found)
+        return found
+
+    yield transport
+    for one in made:
+        one.end()
+
+
+def sms(text: str = "Hello", sender: str = "61400000001") -> OutboundSms:
+    return OutboundSms(UUID, sender, "61411111111", text)
+
+
+def test_a_text_goes_out(smsc: Smsc, open_: Open) -> None:
+    transport = open_(smsc.url())
+    assert transport.connect().send(sms("Hi [you]")) == DeliveryResult.accepted(
+        "accepted as m1", gateway_id="m1", segments=1
+    )
+    assert smsc.submissions == [
+        Submission((1, 1, "61400000001"), (1, 1, "61411111111"), 0, 1, 0, b"Hi \x1b\x3cyou\x1b\x3e")
+    ]
+    assert smsc.binds == [BIND_TRANSCEIVER]
+
+
+def test_a_name_has_the_type_of_a_name(smsc: Smsc, open_: Open) -> None:
+    open_(smsc.url("?bind=transmitter")).send(sms(sender="ACME"))
+    assert smsc.submissions[0].source == (5, 0, "ACME")
+    assert smsc.binds == [BIND_TRANSMITTER]
+
+
+@pytest.mark.parametrize(
+    ("text", "coding", "lengths", "decode"),
+    [
+        ("a" * 152 + "€" * 10, 0, [152, 20], lambda data: data.replace(b"\x1be", b"EE").decode()),
+        ("ж" * 66 + "🐝" * 4, 8, [132, 16], lambda data: data.decode("utf-16-be")),
+    ],
+)
+def test_a_long_text_goes_in_numbered_parts(
+    *, smsc: Smsc, open_: Open, text: str, coding: int, lengths: list[int], decode: Callable[[bytes], str]
+) -> None:
+    """A header joins them, none cuts a character in two, and the receipt of the last stands for the whole."""
+    result = open_(smsc.url()).send(sms(text))
+    assert (result.segments, result.gateway_id) == (2, "m2")
+    assert [one.body[:3] for one in smsc.submissions] == [b"\5\0\3"] * 2
+    assert len({one.body[3] for one in smsc.submissions}) == 1
+    assert [one.body[4:6] for one in smsc.submissions] == [b"\2\1", b"\2\2"]
+    assert [len(one.body) - 6 for one in smsc.submissions] == lengths
+    assert "".join(decode(one.body[6:]) for one in smsc.submissions) == text.replace("€", "EE")
+    assert [(one.esm_class, one.data_coding) for one in smsc.submissions] == [(0x40, coding)] * 2
+    assert [one.registered_delivery for one in smsc.submissions] == [0, 1]
+
+
+def test_a_text_of_too_many_parts_is_refused(smsc: Smsc, open_: Open) -> None:
+    result = open_(smsc.url()).send(sms("a" * 153 * 256))
+    assert (result.outcome, result.reply) == (Outcome.REFUSED, "the text has 256 parts; 255 is the most")
+    assert smsc.submissions == []
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (THROTTLED, Outcome.DEFERRED),
+        (QUEUE_FULL, Outcome.DEFERRED),
+        (0x08, Outcome.DEFERRED),
+        (0x64, Outcome.DEFERRED),
+        (INVALID_DESTINATION, Outcome.REFUSED),
+        (0x400, Outcome.REFUSED),
+    ],
+)
+def test_what_an_answer_means(*, smsc: Smsc, open_: Open, status: int, outcome: Outcome) -> None:
+    """Too much or not now is a deferral; every other error is the gateway's no."""
+    smsc.statuses.append(status)
+    result = open_(smsc.url()).send(sms())
+    assert (result.outcome, result.gateway_id) == (outcome, None)
+    assert result.reply.startswith(f"{status:#010x} ")
+
+
+def test_a_retry_joins_with_the_part_that_was_taken(smsc: Smsc, open_: Open) -> None:
+    smsc.statuses += [OK, 0x08]
+    transport = open_(smsc.url())
+    assert transport.send(sms("a" * 200)).outcome is Outcome.DEFERRED
+    assert transport.send(sms("a" * 200)).outcome is Outcome.ACCEPTED
+    assert len({one.body[3] for one in smsc.submissions}) == 1
+
+
+def test_threads_share_one_bind(smsc: Smsc, open_: Open) -> None:
+    transport, results = open_(smsc.url("?window=3")), list[DeliveryResult]()
+    threads = [threading.Thread(target=lambda: results.append(transport.connect().send(sms()))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {one.gateway_id for one in results} == {f"m{number}" for number in range(1, 21)}
+    assert smsc.binds == [BIND_TRANSCEIVER]
+
+
+def test_no_gateway_is_a_deferral(open_: Open) -> None:
+    result = open_(f"smpp://u:p@127.0.0.1:{free_port()}").send(sms())
+    assert result.outcome is Outcome.DEFERRED
+    assert result.reply.startswith("no bind to the gateway: ")
+
+
+def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) -> None:
+    result = open_(smsc.url(password="wrong")).send(sms())
+    assert (result.outcome, result.reply) == (
+        Outcome.DEFERRED,
+        "no bind to the gateway: (14) bind_transceiver_resp: Invalid Password",
+    )
+
+
+def test_silence_is_a_deferral(smsc: Smsc, open_: Open) -> None:
+    smsc.silent = True
+    result = open_(smsc.url("?timeout=0.3")).send(sms())
+    assert result == DeliveryResult.deferred("no answer within 0.3 seconds; the message may have been taken")
+
+
+def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
+    transport = open_(smsc.url())
+    transport.listen(lambda _: True)
+    smsc.wait(lambda: smsc.bound)
+    smsc.drop()
+    smsc.wait(lambda: len(smsc.binds) == 2)
+    assert smsc.deliver("61411111111", "61400000001", b"hi") == OK
+    assert transport.send(sms()).outcome is Outcome.ACCEPTED
+
+
+def test_a_quiet_link_is_kept_alive(smsc: Smsc, open_: Open) -> None:
+    open_(smsc.url("?enquire=0.1")).listen(lambda _: True)
+    smsc.wait(lambda: smsc.enquiries >= 2)
+    assert smsc.binds == [BIND_TRANSCEIVER]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"body": b"id:m7 sub:001 dlvrd:001 stat:DELIVRD err:000", "esm_class": RECEIPT},
+            GatewayReceipt("m7", "delivered", "id:m7 sub:001 dlvrd:001 stat:DELIVRD err:000"),
+        ),
+        (
+            {"body": b"id:m7 stat:undeliv", "esm_class": RECEIPT},
+            GatewayReceipt("m7", "failed", "id:m7 stat:undeliv"),
+        ),
+        ({"body": b"id:m7 stat:ENROUTE", "esm_class": RECEIPT}, None),
+        ({"body": b"stat:DELIVRD", "esm_class": RECEIPT}, None),
+        ({"body": b"caf\x05 [\x1b\x65]"}, GatewayReply("61411111111", "61400000001", "café Ä€Ñ")),
+        (
+            {"body": "Привет".encode("utf-16-be"), "coding": 8},
+            GatewayReply("61411111111", "61400000001", "Привет"),
+        ),
+        (
+            {"body": b"\5\0\3\1\2\1part", "esm_class": 0x40},
+            GatewayReply("61411111111", "61400000001", "part"),
+        ),
+    ],
+)
+def test_what_is_handed_in(*, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: Incoming | None) -> None:
+    """A receipt of the end, or a reply in its alphabet; what says nothing is acknowledged and forgotten."""
+    taken: list[Incoming] = []
+
+    def take(incoming: Incoming) -> bool:
+        taken.append(incoming)
+        return True
+
+    open_(smsc.url()).listen(take)
+    assert smsc.deliver("61411111111", "61400000001", **fields) == OK
+    assert taken == ([expected] if expected else [])
+
+
+def test_what_cannot_be_taken_in_now_comes_again(smsc: Smsc, open_: Open) -> None:
+    answers: list[bool | None] = [False, None, True]
+
+    def take(_: Incoming) -> bool:
+        answer = answers.pop(0)
+        if answer is None:
+            raise RuntimeError("the database is away")
+        return answer
+
+    open_(smsc.url()).listen(take)
+    assert [smsc.deliver("61411111111", "61400000001", b"hi") for _ in range(3)] == [LATER, LATER, OK]
