@@ -112,3 +112,17 @@ def test_the_page_escapes_what_it_shows(tenant: Tenant, rows: Rows, anon: Client
     list_id = rows.add_list(f"<script>{unique('x')}</script>")
     (recipient_id,) = rows.add_send([new_mobile()], type="sms", list_id=list_id)
     assert "<script>" not in anon.get(path_of(tenant, recipient_id)).text
+
+
+def test_one_click_unsubscribes_an_email(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """RFC 8058: what a mail program posts, without a page, a cookie or a key."""
+    address, list_id = f"{unique('Ann')}@Example.com", rows.add_list()
+    contact_id = rows.add_contact(list_id, address)
+    rows.add_webhook()
+    (recipient_id,) = rows.add_send([{"email": address, "contact_id": contact_id}], list_id=list_id)
+    done = anon.request("POST", path_of(tenant, recipient_id), data={"List-Unsubscribe": "One-Click"})
+    assert done.status_code == 200
+    assert entries(tenant) == [("email", address.lower(), list_id)]
+    assert rows.group_of(recipient_id).unsubscribed == 1
+    assert [json.loads(payload)["event"] for payload in rows.payloads()] == ["updated"]
+    assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed"]

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text
 
 from app import sweeps
 from app.clock import now
-from app.db.models import Base, IdempotencyRecord, TriggerFiring, Webhook, WebhookAttempt
+from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, Webhook, WebhookAttempt
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.tenants import unique
@@ -37,6 +37,10 @@ def add_attempt(parts: Alone, moment: datetime) -> int:
     )
 
 
+def add_inbound(parts: Alone, moment: datetime) -> int:
+    return parts.tenant.add(InboundRecord, fingerprint=unique(), kind="reply", time=moment)
+
+
 def kept(parts: Alone, model: type[Base]) -> list[int]:
     with parts.services.database.read() as session:
         return list(session.scalars(select(model.__table__.c.id).order_by(model.__table__.c.id)))
@@ -50,14 +54,16 @@ def test_idempotency_records_go_after_a_day(parts: Alone) -> None:
     assert kept(parts, IdempotencyRecord) == [young]
 
 
-def test_attempts_and_firings_go_after_the_retention(parts: Alone) -> None:
+def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None:
     """RETENTION_DAYS: 30."""
     old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
     add_attempt(parts, old)
     add_firing(parts, old)
-    attempt, firing = add_attempt(parts, young), add_firing(parts, young)
+    add_inbound(parts, old)
+    attempt, firing, inbound = add_attempt(parts, young), add_firing(parts, young), add_inbound(parts, young)
     sweeps.clean(parts.services)
     assert kept(parts, WebhookAttempt) == [attempt]
+    assert kept(parts, InboundRecord) == [inbound]
     assert kept(parts, TriggerFiring) == [firing]
 
 

@@ -104,8 +104,8 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
 
 
 def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
-    """One that is queued after a try had arrived at a mail server without our being told, and came back from there."""
-    if mail.state not in ("delivered", "queued", "uncertain") or (mail.state == "queued" and not mail.attempts):
+    """One that is uncertain, or queued after a try, had arrived at a mail server that could not tell us so."""
+    if mail.state not in ("delivered", "uncertain", "queued") or not mail.attempts:
         return Effect.KNOWN
     moment, temporary = now(), (report.status or "").startswith("4")
     diagnostic = bounce_string(DeliveryResult.refused(report.words, report.status))

@@ -16,7 +16,7 @@ from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
-from tests.support.rows import Rows
+from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
 ANN = "Ann@Example.com"
@@ -261,11 +261,18 @@ def test_a_report_waits_for_the_outcome(sent: Sent) -> None:
     assert sent.comes_back(report) == RECORDED
 
 
-def test_what_is_to_be_tried_again_may_have_bounced_already(sent: Sent) -> None:
+@pytest.mark.parametrize("state", ["queued", "uncertain"])
+def test_what_may_be_tried_again_may_have_bounced_already(rows: Rows, worker: Services, state: str) -> None:
     """A connection was lost after the end of the mail; it had arrived, and could not be delivered from there."""
-    sent.rows.change([sent.id], state="queued")
-    assert sent.comes_back(delivery_failure(sent.return_path, ANN)) == RECORDED
-    assert (sent.state, sent.counts) == ("bounced", {"bounced": 1, "delivered": 1})  # counted by the fixture's send
+    (recipient_id,) = rows.add_send([ANN], due_in=3600)
+    report = delivery_failure(return_path(worker.settings, recipient_id, FROM), ANN)
+    rows.change([recipient_id], state=state)
+    assert receive_email(worker, report, patience=0).effect is Effect.KNOWN  # never tried, so never sent
+    report = delivery_failure(return_path(worker.settings, recipient_id, FROM), ANN)
+    rows.change([recipient_id], attempts=1)
+    assert receive_email(worker, report, patience=0) == RECORDED
+    group = rows.group_of(recipient_id)
+    assert (rows.recipient(recipient_id).state, group.bounced, group.delivered) == ("bounced", 1, 0)
 
 
 def test_a_report_about_what_is_gone_is_ignored(sent: Sent) -> None:

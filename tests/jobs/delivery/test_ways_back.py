@@ -1,0 +1,66 @@
+"""How recipients reach the service again: the headers of mail programs and the link in a body (decisions: 11)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.sends.deliver import drain
+from app.services import Services
+from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.unsubscribe import unsubscribe_link
+from tests.jobs.delivery.conftest import Changed, body, parsed, texts
+from tests.support.rows import FROM, Rows
+from tests.unit.transports.mailserver import MailServer
+
+
+def test_email_to_a_list_can_be_unsubscribed_by_a_mail_program(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Decisions 11, Unsubscribing: List-Unsubscribe and List-Unsubscribe-Post (RFC 8058)."""
+    (ann,) = rows.add_send(["ann@example.com"], list_id=rows.add_list())
+    drain(worker)
+    message = parsed(mail_server.mails[0].content)
+    assert message.get_all("List-Unsubscribe") == [f"<{unsubscribe_link(worker.settings, ann)}>"]
+    assert message.get_all("List-Unsubscribe-Post") == ["List-Unsubscribe=One-Click"]
+
+
+def test_the_mail_address_comes_with_a_bounce_domain(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    worker = make_worker(bounce_domain="bounces.acme.example")
+    (ann,) = rows.add_send(["ann@example.com"], list_id=rows.add_list())
+    drain(worker)
+    (mail,) = mail_server.mails
+    link, address = unsubscribe_link(worker.settings, ann), unsubscribe_address(worker.settings, ann)
+    assert parsed(mail.content)["List-Unsubscribe"] == f"<{link}>, <mailto:{address}>"
+    assert max(len(line) for line in mail.content.split(b"\r\n")) <= 998
+
+
+def test_email_without_a_list_has_no_such_header(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    assert b"List-Unsubscribe" not in mail_server.mails[0].content
+
+
+def test_each_recipient_has_a_return_path_of_its_own(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    ids = rows.add_send(["ann@example.com", "bob@example.com"])
+    drain(worker)
+    assert {mail.sender for mail in mail_server.mails} == {return_path(worker.settings, one, FROM) for one in ids}
+    assert all(b"bounces+" not in mail.content for mail in mail_server.mails)
+
+
+def test_the_link_can_stand_in_a_body(rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path) -> None:
+    """`%%unsubscribe_link%%`; the recipient's own value of that name goes first."""
+    own = {"email": "bob@example.com", "values": {"unsubscribe_link": "https://acme.example/bye"}}
+    ann, _ = rows.add_send(
+        ["ann@example.com", own],
+        list_id=rows.add_list(),
+        body_text="Leave: %%unsubscribe_link%%",
+        body_html='<a href="%%unsubscribe_link%%">Leave</a>',
+    )
+    (carol,) = rows.add_send(["61411111111"], type="sms", body_text="Leave: %%UNSUBSCRIBE_LINK%%")
+    drain(worker)
+    mails = {mail.recipients[0]: parsed(mail.content) for mail in mail_server.mails}
+    link = unsubscribe_link(worker.settings, ann)
+    assert body(mails["ann@example.com"], "plain").strip() == f"Leave: {link}"
+    assert body(mails["ann@example.com"], "html").strip() == f'<a href="{link}">Leave</a>'
+    assert body(mails["bob@example.com"], "plain").strip() == "Leave: https://acme.example/bye"
+    assert [one["text"] for one in texts(tmp_path / "sms")] == [f"Leave: {unsubscribe_link(worker.settings, carol)}"]

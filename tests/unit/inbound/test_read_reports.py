@@ -1,0 +1,136 @@
+"""What an email that came back reports, in all the forms that mail servers give it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.inbound.email.delivery_status import failure_status
+from app.inbound.email.fields import parse
+from app.inbound.email.read import is_automatic, read_reports
+from app.inbound.email.report import Kind, Report
+from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
+
+ANN = frozenset({"ann@example.com"})
+TO = "bounces+x@acme.example"
+
+
+def reports(raw: bytes) -> list[Report]:
+    return read_reports(parse(raw))
+
+
+def test_a_failure() -> None:
+    """RFC 3464: the type before the diagnostic is not part of the other side's words."""
+    (found,) = reports(delivery_failure(TO, "Ann@Example.com"))
+    assert found == Report(Kind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("type_", [b"delivery-status", b"global-delivery-status"])
+def test_line_ends_and_the_international_form(line_end: bytes, type_: bytes) -> None:
+    """A pipe hands LF over; RFC 6533 has a type of its own."""
+    raw = delivery_failure(TO, "ann@example.com").replace(b"message/delivery-status", b"message/" + type_)
+    (found,) = reports(raw.replace(b"\r\n", line_end))
+    assert (found.kind, found.status, found.about) == (Kind.FAILED, "5.1.1", ANN)
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "kind"),
+    [
+        ("failed", "5.1.1", Kind.FAILED),
+        ("Failed", "4.4.7", Kind.FAILED),
+        ("delayed", "4.4.1", Kind.DELAYED),
+        ("delivered", "2.0.0", Kind.ARRIVED),
+        ("relayed", "2.0.0", Kind.ARRIVED),
+        ("expanded", "2.0.0", Kind.ARRIVED),
+        ("", "5.0.0", Kind.FAILED),
+        ("nonsense", "4.0.0", Kind.DELAYED),
+    ],
+)
+def test_actions(action: str, status: str, kind: Kind) -> None:
+    (found,) = reports(delivery_failure(TO, "ann@example.com", action=action, status=status))
+    assert (found.kind, found.status) == (kind, status)
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "expected"),
+    [
+        ("5.2.2", "550 5.1.1 no", "5.2.2"),
+        (None, "550 5.1.1 no", "5.1.1"),
+        ("2.0.0", "452-4.2.2 full", "4.2.2"),
+        (None, "421 come back", "4.0.0"),
+        (None, "from 10.5.1.1 with 5501 lines", "5.0.0"),
+        (None, "", "5.0.0"),
+    ],
+)
+def test_the_code_of_a_failure(status: str | None, words: str, expected: str) -> None:
+    assert failure_status(status, words) == expected
+
+
+def test_failures_stand_first_among_several_recipients() -> None:
+    raw = delivery_failure(TO, "bob@example.com", action="delayed", status="4.4.1").replace(
+        b"Diagnostic-Code",
+        b"X: y\r\n\r\nFinal-Recipient: rfc822; ann@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\nDiagnostic-Code",
+    )
+    assert [(one.kind, one.about) for one in reports(raw)] == [
+        (Kind.FAILED, ANN),
+        (Kind.DELAYED, frozenset({"bob@example.com"})),
+    ]
+
+
+def test_a_complaint_hands_the_return_path_back() -> None:
+    (found,) = reports(complaint("abuse@acme.example", "ann@example.com", mail_from=TO))
+    assert (found.kind, found.about, found.original_senders) == (Kind.COMPLAINT, ANN, (TO,))
+
+
+def test_the_original_tells_its_return_path() -> None:
+    """As the last mail server wrote it there."""
+    raw = delivery_failure("x@y.example", "ann@example.com", original=f"Return-Path: <{TO}>\r\n\r\nHello\r\n".encode())
+    assert [one.original_senders for one in reports(raw)] == [(TO,)]
+
+
+def test_prose() -> None:
+    (found,) = reports(qmail_failure(TO, "ann@example.com"))
+    assert (found.kind, found.about, found.guessed) == (Kind.FAILED, ANN, True)
+
+
+@pytest.mark.parametrize("text", ["Thank you!", "I am away until Monday. Mail to bob@example.com failed yesterday."])
+def test_a_reply_reports_nothing(text: str) -> None:
+    assert reports(plain(TO, text)) == []
+    assert not is_automatic(parse(plain(TO, text)))
+
+
+def test_what_is_nested_without_end_is_nothing() -> None:
+    lines = b"".join(b'Content-Type: multipart/mixed; boundary="%d"\n\n--%d\n' % (n, n) for n in range(3000))
+    assert reports(lines) == []
+
+
+PIECES = (
+    b"\n",
+    b"\n\n",
+    b"--=_b\n",
+    b"Content-Type: message/delivery-status\n",
+    b"Status: 5.1.1\n",
+    b"Action: failed\n",
+)
+MORE_PIECES = (
+    b'Content-Type: multipart/report; boundary="=_b"\n',
+    b"Final-Recipient: rfc822; ann@example.com\n",
+    b"Content-Type: message/feedback-report\nContent-Transfer-Encoding: base64\n",
+    b"Feedback-Type: abuse\n",
+    b"Original-Mail-From: <<<,;:\n",
+    b"To: =?utf-8?q?=ff?= <a@b>\n",
+    b"Content-Type: text/plain; charset=nonsense\n",
+    b"\xff\xfe\x00",
+)
+
+
+@given(st.lists(st.sampled_from((*PIECES, *MORE_PIECES)) | st.binary(max_size=20), max_size=25))
+def test_whatever_comes_nothing_fails(pieces: list[bytes]) -> None:
+    """Nor does it for what cannot be stored: words and addresses are clean texts."""
+    message = parse(b"".join(pieces))
+    is_automatic(message)
+    for report in read_reports(message):
+        assert "\0" not in report.words
+        report.words.encode()
