@@ -17,6 +17,7 @@ def test_accounts_come_and_go(bare: Cli) -> None:
         *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
         *("--default-from-name", "Acme", "--default-from-address", "hello@acme.example"),
         *("--allow-network", "10.0.0.0/8", "--allow-network", "::1/128", "--rate-limit", "5/second"),
+        *("--track-opens", "off"),
     )
     expected = {
         "name": name,
@@ -26,16 +27,18 @@ def test_accounts_come_and_go(bare: Cli) -> None:
         "default_from_name": "Acme",
         "default_from_address": "hello@acme.example",
         "rate_limit": "5/second",
+        "track_opens": False,
+        "track_clicks": True,
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.json("accounts", "show", name) == made
     assert made in bare.json("accounts", "list")
     changed = bare.json(
         *("accounts", "update", name, "--name", f"{name}-2", "--owner-unconfirmed", "--any-network"),
-        *("--default-from-name", "", "--rate-limit", ""),
+        *("--default-from-name", "", "--rate-limit", "", "--track-opens", "on", "--track-clicks", "off"),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
-    expected |= {"default_from_name": None, "rate_limit": None}
+    expected |= {"default_from_name": None, "rate_limit": None, "track_opens": True, "track_clicks": False}
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
     assert bare.refused("accounts", "show", f"{name}-2") == f"there is no account '{name}-2'"

@@ -43,6 +43,8 @@ def everything(name: str) -> dict[str, Any]:
         "allowed_networks": ["192.0.2.0/24", "2001:db8::/32"],
         "default_from": {"name": "Acme", "address": "hello@acme.example"},
         "rate_limit": "100/minute",
+        "track_opens": False,
+        "track_clicks": True,
         "keys": [
             {"name": "backend", "access_level": "standard", "token": token_of(name)},
             {"name": "reports", "access_level": "report"},
@@ -117,6 +119,7 @@ def test_everything_described_is_created(services: Services, file: Path, name: s
     assert account.allowed_networks == ["192.0.2.0/24", "2001:db8::/32"]
     assert (account.default_from_name, account.default_from_address) == ("Acme", "hello@acme.example")
     assert account.rate_limit == "100/minute"
+    assert (account.track_opens, account.track_clicks) == (False, True)
     keys = rows(services, ApiKey, name, "name", "access_level", "expiry_time", "token_hash")
     assert [key[:3] for key in keys] == [
         ("backend", "standard", None),

@@ -1,0 +1,420 @@
+"""A day of a thousand messages on which everything happens, much of it twice: what the service tells of it agrees.
+
+Group counts, contact flags, sent contacts and events are worked out again from the recipients' timelines, and nothing
+else may be found anywhere (specification: Transactional group, Sent contact, Recipient events; decisions: 5, 8 and 11).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select
+
+from app.clock import this_second, timestamp
+from app.db.models import BlockedAddress, DestinationPause, Recipient, RecipientStep
+from app.inbound.email.receive import receive_email
+from app.inbound.receipts import Receipt, take_receipt
+from app.inbound.replies import record_reply
+from app.sends.deliver import drain
+from app.services import Services
+from app.tracking.link_tokens import WrittenLink, link_token
+from app.tracking.links import LinkType
+from app.tracking.return_path import return_path
+from app.tracking.tokens import OPEN, recipient_token
+from app.tracking.unsubscribe import unsubscribe_link
+from tests.support.client import SENDS, Client, items
+from tests.support.mail_reports import complaint, delivery_failure
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant, unique
+from tests.unit.transports.mailserver import MailServer
+
+EMAILS, TEXTS, TOGETHER = 800, 200, 100
+READER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Thunderbird/140.0"}
+MACHINE = {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}
+TEMPORARY = re.compile(r"\b4\.\d+\.\d+\b")
+LEFT_EARLY, ASLEEP, DEAD = "unsubscribed before", "inactive before", "blocked before"
+
+
+@dataclass
+class Day:
+    """An account, its list, and what its people do."""
+
+    tenant: Tenant
+    worker: Services
+    mail_server: MailServer
+    anon: Client
+    number: str = "61400000001"
+    people: dict[str, int] = field(default_factory=dict)
+    """Address -> recipient id."""
+    groups: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = Rows(self.worker, self.tenant.id)
+        self.list_id = self.tenant.add_list()
+        self.tenant.add_sender(self.number)
+        text = {"subject": None, "from_name": None, "body_html": None, "body_text": "Hello. Reply STOP"}
+        link = "https://a.example/"
+        self.messages = {
+            "email": self.tenant.add_message(body_html=f'<p>Hi <a href="{link}">a</a></p>', body_text=f"Hi {link}"),
+            "sms": self.tenant.add_message(type="sms", from_address=self.number, **text),
+        }
+
+    def send(self, type_: str, addresses: list[str]) -> None:
+        """Sends to people by their address, up to a hundred in each request."""
+        kind = "email" if type_ == "email" else "mobile"
+        for first in range(0, len(addresses), TOGETHER):
+            body = {
+                "type": type_,
+                "list_id": self.list_id,
+                "message_id": self.messages[type_],
+                "group_name": unique(type_),
+                "recipients": [{kind: address} for address in addresses[first : first + TOGETHER]],
+            }
+            answer = self.tenant.api.post(SENDS, body)
+            assert answer.status_code == 202, answer.text
+            self.groups.append(int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2]))
+        statement = select(Recipient).where(Recipient.account_id == self.tenant.id)
+        with self.worker.database.read() as session:
+            self.people = {row.email or row.mobile or "": row.id for row in session.scalars(statement)}
+
+    # ------------------------------------------------------------------------------------------ what people do
+
+    def open(self, address: str, headers: dict[str, str]) -> None:
+        token = recipient_token(self.worker.settings.secret_key, OPEN, self.people[address])
+        assert self.anon.get(f"/o/{token}.gif", headers=headers).status_code == 200
+
+    def click(self, address: str, link_type: LinkType, headers: dict[str, str]) -> None:
+        link = WrittenLink(self.people[address], link_type, f"https://a.example/{link_type}")
+        token = link_token(self.worker.settings.secret_key, link)
+        assert self.anon.get(f"/c/{token}", headers=headers).status_code == 302
+
+    def leave(self, address: str) -> None:
+        settings = self.worker.settings
+        path = unsubscribe_link(settings, self.people[address]).removeprefix(settings.public_url)
+        assert self.anon.get(path).status_code == 200
+        assert self.anon.request("POST", path).status_code == 200
+
+    def report(self, address: str, write: Callable[..., bytes], **options: Any) -> None:
+        """A report comes back, and once more: another copy of it, or another report of the same."""
+        to = return_path(self.worker.settings, self.people[address], f"hello@{self.tenant.domain}")
+        raw = write(to, address, **options)
+        for mail in (raw, raw, write(to, address, **options)):
+            receive_email(self.worker, mail, patience=0)
+
+    def receipt(self, address: str, status: Any) -> None:
+        for _ in range(2):
+            take_receipt(self.worker, Receipt(self.people[address], status), patience=0)
+
+    def reply(self, address: str, text: str) -> None:
+        """The gateway repeats a reply under its own id."""
+        for _ in range(2):
+            with self.worker.database.write() as transaction:
+                record_reply(transaction, address, self.number, text, message_id=f"{address} {text}")
+
+
+Act = Callable[[Day, str], None]
+
+
+def twice(act: Act) -> Act:
+    """What is done again at once."""
+
+    def both(day: Day, address: str) -> None:
+        act(day, address)
+        act(day, address)
+
+    return both
+
+
+def both(first: Act, second: Act) -> Act:
+    """One after the other."""
+
+    def one_by_one(day: Day, address: str) -> None:
+        first(day, address)
+        second(day, address)
+
+    return one_by_one
+
+
+def opens(day: Day, address: str) -> None:
+    day.open(address, READER)
+
+
+def clicks(day: Day, address: str) -> None:
+    day.click(address, "html_email", READER)
+
+
+def clicks_in_the_text(day: Day, address: str) -> None:
+    day.click(address, "text_email", READER)
+
+
+def is_scanned(day: Day, address: str) -> None:
+    day.open(address, MACHINE)
+    day.click(address, "html_email", MACHINE)
+
+
+def does_nothing(_day: Day, _address: str) -> None:
+    """Most people."""
+
+
+def leaves(day: Day, address: str) -> None:
+    day.leave(address)
+
+
+def bounces(day: Day, address: str) -> None:
+    day.report(address, delivery_failure)
+
+
+def bounces_for_now(day: Day, address: str) -> None:
+    day.report(address, delivery_failure, status="4.2.2", diagnostic="smtp; 452 4.2.2 mailbox full")
+
+
+def complains(day: Day, address: str) -> None:
+    day.report(address, complaint)
+
+
+def acknowledges(day: Day, address: str) -> None:
+    day.receipt(address, "delivered")
+
+
+def gets_nothing(day: Day, address: str) -> None:
+    day.receipt(address, "failed")
+
+
+def replies(day: Day, address: str) -> None:
+    day.reply(address, "Thank you")
+
+
+def stops(day: Day, address: str) -> None:
+    day.reply(address, "Stop")
+
+
+READERS: dict[str, Act] = {
+    "opens": opens,
+    "opens twice": twice(opens),
+    "clicks": clicks,
+    "clicks twice": twice(clicks),
+    "clicks in the text": clicks_in_the_text,
+    "opens and clicks": both(opens, clicks),
+    "clicks both links": both(clicks_in_the_text, clicks),
+    "is scanned": both(is_scanned, opens),
+    "is only scanned": twice(is_scanned),
+    "does nothing": does_nothing,
+    "leaves": twice(leaves),
+    "opens, clicks and leaves": both(both(opens, clicks), leaves),
+    "bounces": bounces,
+    "bounces for now": bounces_for_now,
+    "complains": complains,
+    "leaves and complains": both(leaves, complains),
+    "is refused": does_nothing,
+    "is deferred": opens,
+    "is deferred and refused": does_nothing,
+    LEFT_EARLY: does_nothing,
+    ASLEEP: does_nothing,
+    DEAD: does_nothing,
+}
+PHONES: dict[str, Act] = {
+    "acknowledges": acknowledges,
+    "acknowledges and stops": both(acknowledges, stops),
+    "gets nothing": gets_nothing,
+    "replies": replies,
+    "stops": stops,
+    "leaves": twice(leaves),
+    "replies and leaves": both(replies, leaves),
+    "does nothing": does_nothing,
+    DEAD + " sms": does_nothing,
+}
+
+
+def fates(acts: dict[str, Act], count: int) -> Iterator[tuple[int, str]]:
+    """Everybody's, evenly."""
+    names = list(acts)
+    return ((number, names[number % len(names)]) for number in range(count))
+
+
+@pytest.fixture
+def day(tenant: Tenant, worker: Services, mail_server: MailServer, anon: Client) -> Day:
+    """The day is over."""
+    made = Day(tenant, worker, mail_server, anon)
+    readers = {f"{number}@{unique('d')}.example": fate for number, fate in fates(READERS, EMAILS)}
+    phones = {f"614{10_000_000 + number}": fate for number, fate in fates(PHONES, TEXTS)}
+    prepare(made, readers, phones)
+    made.rows.add_webhook()
+    made.send("email", list(readers))
+    made.send("sms", list(phones))
+    deliver(made)
+    for people, acts in ((readers, READERS), (phones, PHONES)):
+        for address, fate in people.items():
+            acts[fate](made, address)
+    return made
+
+
+def prepare(day: Day, readers: dict[str, str], phones: dict[str, str]) -> None:
+    """What was so before, and how the mail server will answer."""
+    before: dict[str, Any] = {LEFT_EARLY: {"subscribed": {"email": False}}, ASLEEP: {"is_active": False}, DEAD: {}}
+    for address, fate in readers.items():
+        attributes = before.get(fate)
+        if attributes is not None:
+            day.tenant.new_contact(day.list_id, email=address, **attributes)
+        if fate == DEAD:
+            day.tenant.add(BlockedAddress, kind="email", address=address, reason="test", creation_time=this_second())
+        if "deferred" in fate:
+            day.mail_server.reply(address, "451 4.3.2 try again later")
+        if "refused" in fate:
+            day.mail_server.reply(address, "550 5.1.1 no such mailbox")
+    for mobile, fate in phones.items():
+        if fate.startswith(DEAD):
+            day.tenant.add(BlockedAddress, kind="mobile", address=mobile, reason="test", creation_time=this_second())
+
+
+def deliver(day: Day) -> None:
+    """Until nobody waits any more; nobody waits for the time of a retry."""
+    for _ in range(5):
+        drain(day.worker)
+        with day.worker.database.write() as transaction:
+            transaction.execute(delete(DestinationPause))
+            waiting = list(
+                transaction.scalars(select(Recipient.id).filter_by(account_id=day.tenant.id, state="queued"))
+            )
+        if not waiting:
+            return
+        day.rows.make_due(waiting)
+    raise AssertionError("somebody still waits")
+
+
+# ---------------------------------------------------------------------------------------------- what is found
+
+Steps = list[RecipientStep]
+FIRST_SIGNS = ("opened", "clicked")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A recipient and its timeline."""
+
+    row: Recipient
+    steps: Steps
+
+    def has(self, *names: str) -> bool:
+        return any(step.step in names for step in self.steps)
+
+    @property
+    def signs(self) -> Steps:
+        """Those of a person who reads."""
+        return [step for step in self.steps if step.step in FIRST_SIGNS]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether what happened blocks the address."""
+        hard = any(step.step == "bounced" and not TEMPORARY.search(step.detail or "") for step in self.steps)
+        return hard or self.has("complained") or self.row.reason == "blocked"
+
+    @property
+    def unsubscribed(self) -> bool:
+        return self.has("unsubscribed") or self.row.reason == "unsubscribed"
+
+    def counts(self) -> dict[str, int]:
+        """What it adds to its group."""
+        return {
+            "sent": 1,
+            "failed_contacts": int(self.has("failed")),
+            "bounced": int(self.has("bounced")),
+            "delivered": int(self.has("sent") and not self.has("bounced")),
+            "opened": int(bool(self.signs)),
+            "clicked": int(self.has("clicked")),
+            "unsubscribed": int(self.has("unsubscribed")),
+        }
+
+    def events(self) -> list[str]:
+        """What webhooks hear of it, in order."""
+        told: list[str] = []
+        for step in self.steps:
+            if step.step == "clicked" and step is self.signs[0]:
+                told.append("opened")
+            if step.step in ("sent", "bounced", "failed", "opened", "clicked", "acknowledged", "received"):
+                told.append(step.step)
+        return told
+
+    def open_type(self) -> str:
+        if self.row.type == "sms":
+            return "sms"
+        if not self.signs:
+            return "not_opened"
+        return "text" if "text_email" in (self.signs[0].detail or "") else "html"
+
+
+def found_people(day: Day) -> list[Found]:
+    """Everybody."""
+    steps: dict[int, Steps] = defaultdict(list)
+    of_account = RecipientStep.account_id == day.tenant.id
+    with day.worker.database.read() as session:
+        for step in session.scalars(select(RecipientStep).where(of_account).order_by(RecipientStep.id)):
+            steps[step.recipient_id].append(step)
+        rows = session.scalars(select(Recipient).where(Recipient.account_id == day.tenant.id))
+        return [Found(row, steps[row.id]) for row in rows]
+
+
+def test_everything_that_is_told_agrees_with_the_timelines(day: Day) -> None:
+    """Counts, flags, sent contacts and events."""
+    people = found_people(day)
+    assert len(people) == EMAILS + TEXTS
+    check_groups(day, people)
+    check_contacts(day, people)
+    check_sent_contacts(day, people)
+    check_events(day, people)
+
+
+def check_groups(day: Day, people: list[Found]) -> None:
+    expected: dict[int, Counter[str]] = defaultdict(Counter)
+    for one in people:
+        expected[one.row.group_id].update(one.counts())
+    shown = {item["id"]: item for item in items(day.tenant.api.get("/v1/transactional-groups"), "transactional-groups")}
+    assert set(shown) == set(expected)
+    for group_id, counts in expected.items():
+        assert {name: shown[group_id][name] for name in counts} == dict(counts)
+    total = sum(expected.values(), Counter[str]())
+    assert total["sent"] == EMAILS + TEXTS
+    assert all(total[name] > 50 for name in ("failed_contacts", "bounced", "delivered", "opened", "clicked"))
+    assert total["unsubscribed"] > 50
+
+
+def check_contacts(day: Day, people: list[Found]) -> None:
+    contacts = {item["id"]: item for item in items(day.tenant.api.get(f"/v1/lists/{day.list_id}/contacts?limit=1000"))}
+    assert len(contacts) == EMAILS + TEXTS
+    for one in people:
+        kind = "email" if one.row.type == "email" else "mobile"
+        shown = contacts[one.row.contact_id or 0]
+        assert shown["subscribed"][kind] is not one.unsubscribed, one.steps
+        assert shown["blocked"][kind] is one.blocked, one.steps
+
+
+def check_sent_contacts(day: Day, people: list[Found]) -> None:
+    for type_, message_id in day.messages.items():
+        page = day.tenant.api.get(f"/v1/messages/{message_id}/sent-contacts?limit=1000")
+        shown = {item["contact_id"]: item for item in items(page, "sent-contacts")}
+        sent = [one for one in people if one.row.type == type_ and one.has("sent")]
+        assert set(shown) == {one.row.contact_id for one in sent}
+        for one in sent:
+            item = shown[one.row.contact_id]
+            assert (item["report_id"], item["open_type"]) == (one.row.group_id, one.open_type())
+            first, last = item["first_open_time"], item["last_open_time"]
+            assert first == (timestamp(one.signs[0].time) if one.signs else None)
+            # The same again is no step of its own, but moves the last time.
+            assert last >= timestamp(one.signs[-1].time) if one.signs else last is None
+
+
+def check_events(day: Day, people: list[Found]) -> None:
+    told: dict[int, list[str]] = defaultdict(list)
+    changed: Counter[int] = Counter()
+    for event in map(json.loads, day.rows.payloads()):
+        if event["object"] != "contact":
+            told[event["id"]].append(event["event"])
+        elif event["event"] == "updated":
+            changed[event["id"]] += 1
+    assert {one.row.id: one.events() for one in people if one.events()} == dict(told)
+    assert changed == Counter(one.row.contact_id for one in people if one.has("unsubscribed"))
