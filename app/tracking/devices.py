@@ -12,6 +12,8 @@ from ua_parser import Result
 LONGEST_AGENT = 500
 """Characters that are looked at and kept."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 DESKTOPS = {"Windows", "Mac OS X", "Linux", "Ubuntu", "Fedora", "Debian", "Chrome OS", "FreeBSD", "OpenBSD"}
 MOBILE_SYSTEMS = {"iOS", "Android", "Windows Phone", "KaiOS", "BlackBerry OS", "HarmonyOS"}
 TABLET = re.compile(r"iPad|Tablet|Kindle|PlayBook|SM-[TXP]\d|Silk/", re.IGNORECASE)
@@ -49,7 +51,7 @@ class Client:
 
 def client_of(method: str, headers: Mapping[str, str]) -> Client:
     """The client behind a request. One that says nothing of itself counts as a person of unknown device."""
-    agent = " ".join(headers.get("User-Agent", "")[:LONGEST_AGENT].split())
+    agent = " ".join(_CONTROL.sub(" ", headers.get("User-Agent", "")[:LONGEST_AGENT]).split())
     found = ua_parser.parse(agent)
     family = found.user_agent.family if found.user_agent else ""
     if method == "HEAD" or any(PREFETCH.search(headers.get(name, "")) for name in PREFETCH_HEADERS):

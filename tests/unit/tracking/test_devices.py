@@ -85,7 +85,7 @@ def test_a_page_that_is_only_prepared_was_asked_for_by_nobody(headers: dict[str,
 
 def test_what_a_client_says_is_cut() -> None:
     """And has no line breaks or other white space that nobody needs."""
-    agent = client_of("GET", {"User-Agent": "a\tb  " + "c" * 1000}).agent
+    agent = client_of("GET", {"User-Agent": "a\tb \0 " + "c" * 1000}).agent
     assert agent.startswith("a b ccc")
     assert len(agent) <= LONGEST_AGENT
 
