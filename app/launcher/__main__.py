@@ -51,6 +51,8 @@ def main() -> int:
         prepare.check_settings(settings)
         lock = prepare.lock_data_dir(settings.data_dir)
         prepare.check_port(settings.host, settings.port)
+        if settings.inbound_listen:
+            prepare.check_port(*settings.inbound_listen, "INBOUND_LISTEN")
     except (SettingsError, StartError) as error:
         return _refuse(error)
     logs.configure(settings)

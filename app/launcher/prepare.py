@@ -55,7 +55,7 @@ def lock_data_dir(data_dir: Path) -> int:
     return file
 
 
-def check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int, setting: str = "PORT") -> None:
     """Says so when nobody can listen there."""
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
@@ -66,7 +66,7 @@ def check_port(host: str, port: int) -> None:
             probe.bind(address)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise StartError(f"port {port} on {host} is taken: stop what listens there, or set PORT") from None
+            raise StartError(f"port {port} on {host} is taken: stop what listens there, or set {setting}") from None
         raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
 
 
