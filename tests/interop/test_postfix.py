@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-import requests
 
-from tests.e2e.launched import ROOT, TOKEN, Launched, free_port
+from tests.e2e.launched import Launched, free_port
 from tests.interop.mailboxes import Mailboxes, mailboxes
+from tests.interop.operator import Operator
 from tests.interop.postfix import PASSWORD, REALM, USER, Postfix, Routes
 from tests.support.certificates import Authority
 from tests.support.servers import short_folder, wait_until
@@ -23,59 +21,26 @@ ACCEPTED, REFUSED, DEFERRED, BOUNCING = "accepted.test", "refused.test", "deferr
 BOUNCES = "bounces.test"
 
 
-@dataclass
-class Stage:
-    """The service, the relay that it speaks with, and the mail server behind the relay."""
+@dataclass(frozen=True)
+class Stage(Operator):
+    """The operator of the service, the relay that it speaks with, and the mail server behind the relay."""
 
-    service: Launched
     relay: Postfix
     inboxes: Mailboxes
 
-    def flask(self, *arguments: str) -> Any:
-        """What a command prints as JSON."""
-        command = [str(ROOT / ".venv" / "bin" / "flask"), "--app", "wsgi", *arguments, "--json"]
-        done = subprocess.run(command, cwd=ROOT, env=self.service.environment, capture_output=True, check=True)
-        return json.loads(done.stdout)
-
-    def send(self, address: str) -> str:
-        """Sends one email; the recipient's uuid."""
-        body = {
-            "type": "email",
-            "list_id": 1,
-            "group_name": address,
-            "subject": "Grüße",
-            "from_address": "hello@acme.example",
-            "body_html": "<p>Zoë, your <b>invoice</b></p>",
-            "recipients": [{"email": address}],
-        }
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        response = requests.post(f"{self.service.base}/v1/transactional-sends", json=body, headers=headers, timeout=30)
-        assert response.status_code == 202, response.text
-        uuid: str = response.json()["_embedded"]["recipients"][0]["uuid"]
-        return uuid
-
-    def wait_for_state(self, uuid: str, state: str) -> dict[str, Any]:
-        """The recipient's timeline once it is in that state."""
-        found: dict[str, Any] = {}
-
-        def reached() -> bool:
-            found.clear()
-            found.update(self.flask("sends", "show", uuid))
-            return bool(found["state"] == state)
-
-        try:
-            wait_until(reached, f"{uuid} is {state}", 25)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {found}\n{self.relay.log()}") from None
-        return found
-
-    def group(self, name: str) -> dict[str, Any]:
-        """The report of that name."""
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        url = f"{self.service.base}/v1/transactional-groups"
-        response = requests.get(url, params={"name": name}, headers=headers, timeout=30)
-        (found,) = response.json()["_embedded"]["transactional-groups"]
-        return dict(found)
+    def mail(self, address: str) -> str:
+        """Sends one email in a group named after the address; the recipient's uuid."""
+        return self.send(
+            {
+                "type": "email",
+                "list_id": 1,
+                "group_name": address,
+                "subject": "Grüße",
+                "from_address": "hello@acme.example",
+                "body_html": "<p>Zoë, your <b>invoice</b></p>",
+                "recipients": [{"email": address}],
+            }
+        )
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +88,7 @@ def _txt_records(stage: Stage) -> dict[str, str]:
 
 
 def test_an_accepted_mail_arrives_whole(stage: Stage) -> None:
-    uuid = stage.send(f"ann@{ACCEPTED}")
+    uuid = stage.mail(f"ann@{ACCEPTED}")
     assert stage.wait_for_state(uuid, "delivered")
     wait_until(lambda: stage.inboxes.of(f"ann@{ACCEPTED}"), "the mail has arrived")
     (mail,) = stage.inboxes.of(f"ann@{ACCEPTED}")
@@ -142,7 +107,7 @@ def stage_received(mail: Any) -> str:
 
 
 def test_opendkim_verifies_both_signatures(stage: Stage) -> None:
-    stage.send(f"dkim@{ACCEPTED}")
+    stage.mail(f"dkim@{ACCEPTED}")
     wait_until(lambda: stage.inboxes.of(f"dkim@{ACCEPTED}"), "the mail has arrived")
     (mail,) = stage.inboxes.of(f"dkim@{ACCEPTED}")
     assert len(mail.get_all("DKIM-Signature")) == 2
@@ -152,22 +117,22 @@ def test_opendkim_verifies_both_signatures(stage: Stage) -> None:
 
 def test_a_refused_recipient_bounces_and_is_blocked(stage: Stage) -> None:
     address = f"bob@{REFUSED}"
-    shown = stage.wait_for_state(stage.send(address), "bounced")
+    shown = stage.wait_for_state(stage.mail(address), "bounced")
     assert "550 5.1.1" in str(shown)
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)
 
 
 def test_a_deferred_recipient_stays_in_the_queue(stage: Stage) -> None:
     address = f"cat@{DEFERRED}"
-    uuid = stage.send(address)
-    wait_until(lambda: "451 4.3.0" in str(stage.flask("sends", "show", uuid)), "it was put off", 60)
-    assert stage.flask("sends", "show", uuid)["state"] in ("queued", "sending")
+    uuid = stage.mail(address)
+    wait_until(lambda: "451 4.3.0" in str(stage.show(uuid)), "it was put off", 60)
+    assert stage.show(uuid)["state"] in ("queued", "sending")
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (0, 0)
 
 
 def test_a_report_that_comes_back_bounces_what_was_delivered(stage: Stage) -> None:
     """The relay took the mail and could not deliver it: its report reaches the listener by the signed return path."""
     address = f"dan@{BOUNCING}"
-    shown = stage.wait_for_state(stage.send(address), "bounced")
+    shown = stage.wait_for_state(stage.mail(address), "bounced")
     assert "no such user behind the relay" in str(shown)
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (1, 0)

@@ -1,0 +1,116 @@
+"""A Kannel of its own (bearerbox and smsbox) with its fake SMSC, in a folder and on loopback ports."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.e2e.launched import free_port
+from tests.support.servers import wait_until
+
+FAKE_SMSC = "/usr/lib/kannel/test/fakesmsc"
+USER, PASSWORD = "service", "secret"
+
+CONFIGURATION = """
+group = core
+admin-port = {admin}
+admin-password = admin
+smsbox-port = {box}
+box-allow-ip = 127.0.0.1
+log-file = {folder}/bearerbox.log
+dlr-storage = internal
+
+group = smsc
+smsc = fake
+smsc-id = network
+port = {smsc}
+connect-allow-ip = 127.0.0.1
+
+group = smsc
+smsc = fake
+smsc-id = people
+port = {people}
+connect-allow-ip = 127.0.0.1
+allowed-smsc-id = people
+
+group = smsbox
+bearerbox-host = 127.0.0.1
+sendsms-port = {sendsms}
+log-file = {folder}/smsbox.log
+
+group = sendsms-user
+username = service
+password = secret
+concatenation = true
+max-messages = 10
+
+group = sms-service
+keyword = default
+catch-all = true
+max-messages = 0
+get-url = "{replies}"
+"""
+
+
+class Kannel:
+    """One gateway. `start` returns when it takes messages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sendsms = free_port()
+        # The fake network talks with one program at a time: one port to listen on, one for people who answer.
+        self._smsc, self._people = free_port(), free_port()
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def url(self) -> str:
+        """For SMS_TRANSPORT_URL."""
+        return f"kannel+http://{USER}:{PASSWORD}@127.0.0.1:{self.sendsms}/cgi-bin/sendsms"
+
+    def start(self, replies: str) -> None:
+        """`replies` is the get-url of what people answer."""
+        configuration = self.folder / "kannel.conf"
+        ports = {
+            "admin": free_port(),
+            "box": free_port(),
+            "smsc": self._smsc,
+            "people": self._people,
+            "sendsms": self.sendsms,
+        }
+        configuration.write_text(CONFIGURATION.format(folder=self.folder, replies=replies, **ports).lstrip())
+        self._run("bearerbox", str(configuration))
+        wait_until(lambda: "MAIN: Start-up done" in self._said("bearerbox"), "bearerbox runs")
+        self._run("smsbox", str(configuration))
+        wait_until(lambda: "Connected to bearerbox" in self._said("smsbox"), "smsbox runs")
+        self._fake_smsc("network", self._smsc, "-m", "0", "0 0 text nothing")
+        wait_until(lambda: "Fakesmsc client connected" in self._said("bearerbox"), "the network is there")
+
+    def reply(self, mobile: str, number: str, text: str) -> None:
+        """A person answers."""
+        self._fake_smsc(f"reply-{len(self._children)}", self._people, "-m", "1", f"{mobile} {number} text {text}")
+
+    def network(self) -> str:
+        """What the fake network has seen."""
+        return self._said("network")
+
+    def stop(self) -> None:
+        """All of its processes."""
+        for child in reversed(self._children):
+            child.terminate()
+        for child in self._children:
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait(10)
+
+    def _fake_smsc(self, name: str, port: int, *arguments: str) -> None:
+        self._run(FAKE_SMSC, "-H", "127.0.0.1", "-r", str(port), "-i", "1", *arguments, name=name)
+
+    def _said(self, name: str) -> str:
+        path = self.folder / f"{name}.out"
+        return path.read_text("utf-8", "replace") if path.exists() else ""
+
+    def _run(self, *command: str, name: str = "") -> None:
+        with (self.folder / f"{name or command[0]}.out").open("wb") as out:
+            self._children.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT))
