@@ -67,7 +67,7 @@ def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Ef
     end = time.monotonic() + patience
     while True:
         effect = services.database.transact(lambda transaction: record_receipt(transaction, receipt))
-        if effect is not Effect.EARLY or time.monotonic() > end:
+        if effect is not Effect.EARLY or time.monotonic() > end or services.stopping.is_set():
             return effect
         services.stopping.wait(LOOK_AGAIN)
 

@@ -52,7 +52,7 @@ def _find(services: Services, gateway_id: str) -> int | None:
         with services.database.read() as session:
             found = recipient_with_gateway_id(session, gateway_id)
             may_come = found is None and has_unsettled_texts(session)
-        if not may_come or time.monotonic() > end:
+        if not may_come or time.monotonic() > end or services.stopping.is_set():
             return found
         services.stopping.wait(LOOK_AGAIN)
 

@@ -7,11 +7,12 @@ Only who holds a row may write what became of it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, select, text, update
+from sqlalchemy import ColumnElement, bindparam, exists, select, text, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
@@ -81,6 +82,20 @@ def give_back(transaction: Transaction, worker: str, ids: Collection[int]) -> No
         .values(state="queued", worker=None, lease_time=None, attempts=Recipient.attempts - 1)
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, datetime]) -> None:
+    """Puts rows that were not tried back into the queue, due at those times."""
+    if not due_times:
+        return
+    columns = Recipient.__table__.c
+    statement = (
+        update(Recipient.__table__)  # type: ignore[arg-type]
+        .where(columns.id == bindparam("row"), columns.state == "sending", columns.worker == worker)
+        .values(state="queued", worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=bindparam("due"))
+    )
+    rows = [{"row": row, "due": due_times[row]} for row in sorted(due_times)]
+    transaction.connection().execute(statement, rows)
 
 
 def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
 from app.clock import now
 from app.metrics import OUTCOMES
 from app.queueing import SENDS
-from app.sends.claim import LEASE, Claimed, claim, give_back, has_due, renew
+from app.sends.claim import LEASE, Claimed, claim, give_back, has_due, postpone, renew
 from app.sends.flight import Flight
 from app.sends.load import Parcel, load, within_budget
 from app.sends.outcome import Consequence, RetryRules
@@ -28,6 +29,7 @@ from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
 from app.sends.settle import settle
 from app.sends.station import Station, close_station, station_of
+from app.sends.throttle import rates_of, too_fast
 from app.sends.uncertain import look_into
 from app.sends.verdicts import Verdict
 from app.services import Services
@@ -77,6 +79,7 @@ class Drain:
         self._flight = Flight(station)
         self._verdicts: list[Verdict] = []
         self._returned: list[int] = []
+        self._postponed: dict[int, datetime] = {}
         self._end = time.monotonic() + SLICE
         self._next_look = self._paused_until = self._first_verdict_at = 0.0
         self._renewed_at = time.monotonic()
@@ -102,7 +105,7 @@ class Drain:
             self._take_on()
         if self._services.stopping.is_set() and self._is_paused() and not self._flight:
             return False
-        return bool(self._flight or self._verdicts or self._returned)
+        return bool(self._flight or self._verdicts or self._returned or self._postponed)
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and handed over."""
@@ -138,7 +141,7 @@ class Drain:
             return False
         ripe = not self._flight or time.monotonic() > self._first_verdict_at + SETTLE_AFTER
         enough = self._verdicts and (ripe or len(self._verdicts) >= LARGEST_CHUNK)
-        return bool(enough or self._returned or self._must_renew())
+        return bool(enough or self._returned or self._postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
         return bool(self._flight) and time.monotonic() > self._renewed_at + LEASE / 4
@@ -150,6 +153,7 @@ class Drain:
             with self._services.database.write() as transaction:
                 made = settle(transaction, self._station.worker, self._verdicts, self._rules)
                 give_back(transaction, self._station.worker, self._returned)
+                postpone(transaction, self._station.worker, self._postponed)
                 if renewing:
                     renew(transaction, self._station.worker, self._flight.ids)
         except DBAPIError as error:
@@ -157,7 +161,7 @@ class Drain:
             return
         if renewing:
             self._renewed_at = time.monotonic()
-        self._verdicts, self._returned = [], []
+        self._verdicts, self._returned, self._postponed = [], [], {}
         _log(made)
 
     def _take_on(self) -> None:
@@ -192,13 +196,17 @@ class Drain:
             with self._services.database.read() as session:
                 kept = within_budget(session, claimed)
                 parcels = load(session, kept)
+                rates = rates_of(session, parcels)
         except DBAPIError as error:
             self._pause(error)
             self._returned += [one.id for one in claimed]
             return
         self._returned += [one.id for one in claimed[len(kept) :]]
         self._add_verdicts([_skipped(parcel, parcel.skip) for parcel in parcels if parcel.skip])
-        self._flight.hand_over(parcel for parcel in parcels if not parcel.skip)
+        due = [parcel for parcel in parcels if not parcel.skip]
+        later = too_fast(self._services.redis, rates, due)
+        self._postponed |= later
+        self._flight.hand_over(parcel for parcel in due if parcel.recipient.id not in later)
 
 
 def _skipped(parcel: Parcel, reason: str) -> Verdict:

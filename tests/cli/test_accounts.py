@@ -147,6 +147,16 @@ def test_senders_come_and_go(cli: Cli, customers: int) -> None:
     assert cli.refused("senders", "show", "61400000001") == "address: the account has no sender '61400000001'"
 
 
+def test_a_sender_may_have_a_rate(cli: Cli) -> None:
+    made = cli.json("senders", "create", "61400000001", "--kind", "number", "--rate", "2.5")
+    assert made["messages_per_second"] == 2.5
+    assert cli.json("senders", "update", "61400000001", "--kind", "number") == made
+    assert cli.json("senders", "update", "61400000001", "--rate", "10")["messages_per_second"] == 10
+    assert cli.json("senders", "update", "61400000001", "--rate", "0")["messages_per_second"] is None
+    said = cli.refused("senders", "update", "61400000001", "--rate", "-1")
+    assert said == "messages_per_second: must be 0.01 to 10000"
+
+
 def test_wrong_senders_are_told(cli: Cli) -> None:
     create = ("senders", "create")
     assert cli.refused(*create, "ACMECOMPANY1", "--kind", "alphanumeric").startswith("address: 'ACMECOMPANY1' is not 1")

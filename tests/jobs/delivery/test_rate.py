@@ -1,0 +1,71 @@
+"""The rate of a sender of text messages, shared by all workers (docs/sms.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from redis import Redis
+
+from app.clock import now, this_second
+from app.db.models import SmsSender
+from app.sends.deliver import drain
+from app.sends.station import close_station
+from app.services import Services
+from tests.jobs.delivery.conftest import Changed
+from tests.support.rows import Rows
+from tests.support.tenants import new_mobile
+
+
+def add_sender(rows: Rows, rate: float | None) -> str:
+    number = new_mobile()
+    rows.add(
+        SmsSender, address=number, kind="number", list_id=None, messages_per_second=rate, creation_time=this_second()
+    )
+    return number
+
+
+def send(rows: Rows, number: str, count: int) -> list[int]:
+    return rows.add_send([new_mobile() for _ in range(count)], type="sms", from_address=number)
+
+
+def test_a_seconds_worth_goes_at_once_and_the_rest_in_turns(rows: Rows, worker: Services) -> None:
+    """The turns stand in the queue, in the order of acceptance, and cost no try."""
+    ids = send(rows, add_sender(rows, 0.5), 4)
+    free = send(rows, add_sender(rows, None), 4)
+    before = now()
+    drain(worker)
+    assert rows.states(ids) == ["sent", "queued", "queued", "queued"]
+    assert rows.states(free) == ["sent"] * 4
+    waiting = [rows.recipient(one) for one in ids[1:]]
+    assert [one.attempts for one in waiting] == [0, 0, 0]
+    for turn, one in enumerate(waiting, 1):
+        assert timedelta(seconds=2 * turn - 0.1) < one.due_time - before < timedelta(seconds=2 * turn + 10)
+    assert waiting[1].due_time - waiting[0].due_time == timedelta(seconds=2)
+    assert rows.steps(ids[1]) == []
+
+
+def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
+    """A second worker, and a second look, find what the first has used up; turns are not handed out twice."""
+    number = add_sender(rows, 0.01)
+    ids = send(rows, number, 2)
+    drain(make_worker())
+    more = send(rows, number, 1)
+    drain(make_worker())
+    assert rows.states([*ids, *more]) == ["sent", "queued", "queued"]
+    gap = rows.recipient(more[0]).due_time - rows.recipient(ids[1]).due_time
+    assert timedelta(seconds=99) < gap < timedelta(seconds=101)
+
+
+def test_a_fast_sender_is_not_held_up(rows: Rows, worker: Services) -> None:
+    ids = send(rows, add_sender(rows, 100), 50)
+    drain(worker)
+    assert set(rows.states(ids)) == {"sent"}
+
+
+def test_without_redis_no_rate_is_kept(rows: Rows, worker: Services) -> None:
+    lonely = replace(worker, redis=Redis(port=1))
+    ids = send(rows, add_sender(rows, 0.01), 3)
+    drain(lonely)
+    close_station(lonely)
+    assert rows.states(ids) == ["sent"] * 3
