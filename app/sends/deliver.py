@@ -22,6 +22,7 @@ from app.clock import now
 from app.metrics import OUTCOMES
 from app.queueing import SENDS
 from app.sends.claim import LEASE, Claimed, claim, give_back, has_due, postpone, renew
+from app.sends.destinations import hold_back
 from app.sends.flight import Flight
 from app.sends.load import Parcel, load, within_budget
 from app.sends.outcome import Consequence, RetryRules
@@ -181,6 +182,7 @@ class Drain:
         try:
             with self._services.database.write() as transaction:
                 claimed = claim(transaction, self._station.worker, size=size, after=last)
+                kept = hold_back(transaction, self._station.worker, claimed)
         except DBAPIError as error:
             self._pause(error)
             return []
@@ -188,7 +190,7 @@ class Drain:
             self._station.last_account = max(
                 (one.account_id for one in claimed), key=lambda account: (account <= last, account)
             )
-        return claimed
+        return kept
 
     def _load(self, claimed: list[Claimed]) -> None:
         """Hands over what is to be sent; the rest is skipped, or too large to be held in memory now."""

@@ -18,6 +18,7 @@ from app.db.models import Group, Recipient, RecipientStep, Send
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
 from app.sends.blocking import apply_to_addresses
+from app.sends.destinations import note_destinations
 from app.sends.outcome import Consequence, Held, RetryRules, consequence
 from app.sends.verdicts import Verdict
 
@@ -52,6 +53,7 @@ def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], r
         _write_recipients(transaction, made)
         _count(transaction, made)
         apply_to_addresses(transaction, made)
+        note_destinations(transaction, made)
         _tell(transaction, made)
         insert_rows(transaction, RecipientStep, [_step(one) for one in made])
     return made

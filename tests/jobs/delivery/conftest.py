@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from app.db.models import Recipient
+from app.db.models import DestinationPause, Recipient
 from app.sends.deliver import drain
 from app.sends.station import close_station
 from app.services import Services
@@ -39,6 +39,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
     made: list[Services] = []
     with services.database.write() as transaction:
         transaction.execute(delete(Recipient))
+        transaction.execute(delete(DestinationPause))
 
     def make(**settings: Any) -> Services:
         given = {

@@ -1,0 +1,139 @@
+"""Destinations that put us off: a domain whose mail servers defer everything is given time as a whole.
+
+After three deferrals that concern the domain rather than the recipient, and no delivery between, no message goes there
+for two minutes; then one does, as a probe. If it is put off, too, the domain rests for twice as long, up to an hour.
+The first delivery ends it. Claims stay as cheap as they are: what was claimed for a resting domain goes back into the
+queue, due when the rest ends, and the try does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.addresses import domain_of
+from app.clock import now
+from app.db.bulk import is_postgresql
+from app.db.database import Transaction
+from app.db.models import Contact, DestinationPause, Recipient
+from app.sends.claim import Claimed
+from app.sends.outcome import Consequence
+from app.transports.base import DeliveryResult, Outcome
+
+TOLERATED = 3
+"""Deferrals of a domain, without a delivery in between, that make it rest."""
+FIRST_REST = 120.0
+LONGEST_REST = 3600.0
+PROBE = 60.0
+"""Seconds for which the others wait for the outcome of the probe."""
+
+# The subjects of RFC 3463 that are the mail system's: 4, network and routing, and 7, policy.
+_OF_THE_DOMAIN = re.compile(r"4\.[47]\.\d+")
+_SERVERS_REPLY = re.compile(r"4\d\d\b")
+
+
+def concerns_domain(result: DeliveryResult | None) -> bool:
+    """Whether a mail server, not our way to it, put off more than this one recipient."""
+    return (
+        result is not None
+        and result.outcome is Outcome.DEFERRED
+        and _SERVERS_REPLY.match(result.reply) is not None
+        and _OF_THE_DOMAIN.fullmatch(result.status or "") is not None
+    )
+
+
+def note_destinations(transaction: Transaction, made: Sequence[Consequence]) -> None:
+    """Remembers which domains put us off, and forgets those that took a message. Nearly always there is nothing to do,
+    so this looks first: a look takes no lock."""
+    taken = {_domain(one) for one in made if one.troubles == "forget"}
+    put_off = Counter(_domain(one) for one in made if one.held.type == "email" and concerns_domain(one.verdict.result))
+    domains = {domain for domain in taken | set(put_off) if domain}
+    if not domains:
+        return
+    known = _pauses(transaction, domains)
+    if gone := sorted(known[domain].id for domain in taken & known.keys()):
+        statement = delete(DestinationPause).where(DestinationPause.id.in_(gone))
+        transaction.execute(statement, execution_options={"synchronize_session": False})
+    for domain in sorted(put_off.keys() - taken):
+        _add(transaction, domain, put_off[domain], known.get(domain))
+
+
+def _domain(one: Consequence) -> str:
+    return domain_of(one.verdict.address or "")
+
+
+def _pauses(transaction: Transaction, domains: set[str]) -> dict[str, DestinationPause]:
+    statement = select(DestinationPause).where(DestinationPause.domain.in_(domains))
+    return {pause.domain: pause for pause in transaction.scalars(statement)}
+
+
+def _add(transaction: Transaction, domain: str, more: int, known: DestinationPause | None) -> None:
+    """One step up. What comes in while the domain rests was on its way before that, and adds nothing."""
+    moment = now()
+    before = known.failures if known else 0
+    if known and before >= TOLERATED and known.until_time > moment + timedelta(seconds=PROBE):
+        return
+    failures = before + 1 if before >= TOLERATED else min(before + more, TOLERATED)
+    rest = min(FIRST_REST * 2.0 ** min(failures - TOLERATED, 10), LONGEST_REST) if failures >= TOLERATED else 0.0
+    values = {"failures": failures, "until_time": moment + timedelta(seconds=rest)}
+    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
+    statement = insert(DestinationPause).values(domain=domain, **values)
+    transaction.execute(statement.on_conflict_do_update(index_elements=["domain"], set_=values))
+
+
+def hold_back(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
+    """What may be sent of the rows just claimed; those of resting domains go back into the queue until the rest ends.
+
+    Two selects at most where nothing rests.
+    """
+    by_domain = _by_domain(transaction, claimed)
+    resting = _pauses(transaction, set(by_domain)) if by_domain else {}
+    held: set[int] = set()
+    for domain, pause in sorted(resting.items()):
+        if pause.failures >= TOLERATED:
+            held.update(_put_off(transaction, worker, pause, by_domain[domain]))
+    return [one for one in claimed if one.id not in held]
+
+
+def _by_domain(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[str, list[Claimed]]:
+    """The emails among them; who was named by contact gets it at the contact's address."""
+    emails = [one for one in claimed if one.type == "email"]
+    named = {one.contact_id for one in emails if one.email is None and one.contact_id is not None}
+    rows = transaction.execute(select(Contact.id, Contact.email).where(Contact.id.in_(named))) if named else ()
+    addresses = {row.id: row.email for row in rows}
+    found: dict[str, list[Claimed]] = defaultdict(list)
+    for one in emails:
+        if address := one.email or addresses.get(one.contact_id):
+            found[domain_of(address)].append(one)
+    return found
+
+
+def _put_off(transaction: Transaction, worker: str, pause: DestinationPause, rows: Sequence[Claimed]) -> list[int]:
+    """All of them, or all but one when the rest is over: the claimer that moves its end has the probe."""
+    until = pause.until_time
+    if until <= now() and _takes_probe(transaction, pause, until):
+        until, rows = now() + timedelta(seconds=PROBE), rows[1:]
+    ids = [row.id for row in rows]
+    if ids:
+        statement = (
+            update(Recipient)
+            .where(Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker)
+            .values(state="queued", worker=None, lease_time=None, attempts=Recipient.attempts - 1, due_time=until)
+        )
+        transaction.execute(statement, execution_options={"synchronize_session": False})
+    return ids
+
+
+def _takes_probe(transaction: Transaction, pause: DestinationPause, until: datetime) -> bool:
+    moved = (
+        update(DestinationPause)
+        .where(DestinationPause.id == pause.id, DestinationPause.until_time == until)
+        .values(until_time=now() + timedelta(seconds=PROBE))
+        .returning(DestinationPause.id)
+    )
+    return transaction.execute(moved, execution_options={"synchronize_session": False}).first() is not None

@@ -1,0 +1,121 @@
+"""A domain that puts us off is given time as a whole (docs/delivery.md)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select, update
+
+from app.clock import now
+from app.db.models import DestinationPause
+from app.sends.deliver import drain
+from app.sends.destinations import PROBE, TOLERATED, concerns_domain
+from app.services import Services
+from app.transports.base import DeliveryResult
+from tests.jobs.delivery.conftest import Changed
+from tests.support.rows import Rows
+from tests.unit.transports.mailserver import MailServer, free_port
+
+SLOW_DOWN = "451 4.7.1 too much mail from you"
+BUSY = "451 4.3.2 this mailbox is busy"
+
+
+def pauses(rows: Rows) -> dict[str, tuple[int, int]]:
+    """Domain -> failures, and the minutes that are left of its rest."""
+    with rows.services.database.read() as session:
+        found = session.scalars(select(DestinationPause)).all()
+    return {one.domain: (one.failures, round((one.until_time - now()).total_seconds() / 60)) for one in found}
+
+
+def end_rest(rows: Rows) -> None:
+    with rows.services.database.write() as transaction:
+        transaction.execute(update(DestinationPause).values(until_time=now() - timedelta(seconds=1)))
+
+
+@pytest.fixture
+def refused(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]:
+    """Recipients of a domain that has just begun to rest."""
+    mail_server.reply(".", *[SLOW_DOWN] * TOLERATED)
+    ids = rows.add_send([f"{number}@slow.example" for number in range(TOLERATED)])
+    drain(worker)
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (DeliveryResult.deferred(SLOW_DOWN, "4.7.1"), True),
+        (DeliveryResult.deferred("421 4.4.2 bad connection", "4.4.2"), True),
+        (DeliveryResult.deferred(BUSY, "4.3.2"), False),
+        (DeliveryResult.deferred("450 greylisted", "4.0.0"), False),
+        (DeliveryResult.deferred("no connection to relay:25: refused", "4.4.1"), False),
+        (DeliveryResult.deferred("535 5.7.8 wrong credentials", "4.7.8"), False),
+        (DeliveryResult.refused("550 5.7.1 no", "5.7.1"), False),
+        (None, False),
+    ],
+)
+def test_what_concerns_a_whole_domain(result: DeliveryResult | None, expected: bool) -> None:
+    assert concerns_domain(result) is expected
+
+
+def test_others_of_the_domain_wait_without_a_try(
+    rows: Rows, worker: Services, mail_server: MailServer, refused: list[int]
+) -> None:
+    assert pauses(rows) == {"slow.example": (TOLERATED, 2)}
+    contact = rows.add_contact(list_id := rows.add_list(), "Named@Slow.example")
+    (next_one,) = rows.add_send(["next@SLOW.example"])
+    (named,) = rows.add_send([{"contact_id": contact}], list_id=list_id)
+    (elsewhere,) = rows.add_send(["ann@quick.example"])
+    drain(worker)
+    assert rows.states([next_one, named, elsewhere]) == ["queued", "queued", "delivered"]
+    for waiting in (next_one, named):
+        recipient = rows.recipient(waiting)
+        assert (recipient.attempts, recipient.worker, rows.steps(waiting)) == (0, None, [])
+        assert timedelta(seconds=100) < recipient.due_time - now() <= timedelta(seconds=120)
+    assert [mail.recipients for mail in mail_server.mails] == [["ann@quick.example"]]
+
+
+def test_when_the_rest_ends_one_probes(
+    rows: Rows, worker: Services, mail_server: MailServer, refused: list[int]
+) -> None:
+    end_rest(rows)
+    mail_server.reply(".", SLOW_DOWN)
+    rows.make_due(refused)
+    drain(worker)
+    assert sorted(rows.recipient(one).attempts for one in refused) == [1, 1, 2]
+    assert pauses(rows) == {"slow.example": (TOLERATED + 1, 4)}, "it rests for twice as long"
+    waiting = [one for one in refused if rows.recipient(one).attempts == 1]
+    assert all(rows.recipient(one).due_time - now() <= timedelta(seconds=PROBE) for one in waiting)
+
+
+def test_a_delivery_ends_it(rows: Rows, worker: Services, mail_server: MailServer, refused: list[int]) -> None:
+    end_rest(rows)
+    rows.make_due(refused)
+    drain(worker)
+    assert pauses(rows) == {}
+    rows.make_due([one for one in refused if rows.recipient(one).state == "queued"])
+    drain(worker)
+    assert rows.states(refused) == ["delivered"] * TOLERATED
+
+
+def test_a_delivery_in_between_is_a_new_start(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    for _ in range(TOLERATED - 1):
+        mail_server.reply(".", SLOW_DOWN)
+        rows.add_send(["ann@slow.example"])
+        drain(worker)
+    assert pauses(rows) == {"slow.example": (TOLERATED - 1, 0)}
+    rows.add_send(["bob@slow.example"])
+    drain(worker)
+    assert pauses(rows) == {}
+
+
+def test_trouble_of_one_recipient_or_of_our_relay_pauses_nobody(
+    rows: Rows, worker: Services, make_worker: Changed, mail_server: MailServer
+) -> None:
+    mail_server.reply(".", *[BUSY] * 5)
+    rows.add_send([f"{number}@slow.example" for number in range(5)])
+    drain(worker)
+    rows.add_send([f"{number}@slow.example" for number in range(5)])
+    drain(make_worker(email_transport_url=f"smtp://127.0.0.1:{free_port()}"))
+    assert pauses(rows) == {}
