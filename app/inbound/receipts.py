@@ -112,7 +112,7 @@ def _bounce(transaction: Transaction, text: Text, detail: str) -> None:
         update(Group).where(Group.id == text.group_id).values(counted),
         execution_options={"synchronize_session": False},
     )
-    note_bounce(transaction, _address(text), temporary=temporary)
+    note_bounce(transaction, _address(text), text.id, temporary=temporary)
     reason = "delivery time expired" if temporary else "not delivered"
     told = text.event("bounced", moment, bounce_reason=reason, bounce_string=detail, is_temporary_bounce=temporary)
     record(transaction, text.account_id, [told])

@@ -7,11 +7,11 @@ cannot wait for each other. No contact changes: `blocked` of a contact is read f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import email_key
@@ -42,15 +42,16 @@ class Address:
 
 def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) -> None:
     """Blocks and counts as the outcomes say; a delivery makes earlier troubles forgotten."""
-    _forget(transaction, {_address(one) for one in made if one.troubles == "forget"})
+    _set_aside(transaction, {_address(one): one.held.id for one in made if one.troubles == "forget"})
     worn_out = _count(transaction, Counter(_address(one) for one in made if one.troubles == "add"))
     reasons = dict.fromkeys(worn_out, TEMPORARY) | {_address(one): PERMANENT for one in made if one.blocks}
     _block(transaction, reasons)
 
 
-def note_bounce(transaction: Transaction, address: Address, *, temporary: bool) -> None:
-    """What a report that came in later does to one address: the same as the verdict would have done."""
-    worn_out = _count(transaction, Counter([address] if temporary else []))
+def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> None:
+    """What a report that came in later does to one address: the same as the verdict would have done. The recipient had
+    counted as a delivery until now, so what was forgotten by it counts again."""
+    worn_out = _count(transaction, Counter([address] if temporary else []), recipient_id)
     _block(transaction, dict.fromkeys(worn_out, TEMPORARY) if temporary else {address: PERMANENT})
 
 
@@ -64,20 +65,35 @@ def _address(one: Consequence) -> Address:
 
 
 def _forget(transaction: Transaction, delivered: Collection[Address]) -> None:
+    _delete(transaction, list(_troubles_of(transaction, delivered)))
+
+
+def _set_aside(transaction: Transaction, delivered: Mapping[Address, int]) -> None:
+    """Forgets for as long as the recipient that each address got a message by has not bounced after all."""
+    rows = [{"row": row, "recipient": delivered[one]} for row, one in _troubles_of(transaction, delivered).items()]
+    if rows:
+        columns = AddressTrouble.__table__.c
+        statement = update(AddressTrouble.__table__).where(  # type: ignore[arg-type]
+            columns.id == bindparam("row"), columns.forgotten_by.is_(None)
+        )
+        transaction.connection().execute(statement.values(forgotten_by=bindparam("recipient")), rows)
+
+
+def _troubles_of(transaction: Transaction, delivered: Collection[Address]) -> dict[int, Address]:
     """Nearly always there is nothing to forget, so this looks first: a look takes no lock."""
     if not delivered:
-        return
+        return {}
     columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address, AddressTrouble.kind)
     among = columns.where(
         AddressTrouble.account_id.in_({one.account_id for one in delivered}),
         AddressTrouble.kind.in_({one.kind for one in delivered}),
         AddressTrouble.address.in_({one.address for one in delivered}),
     )
-    found = transaction.execute(among).all()
-    _delete(transaction, [row.id for row in found if Address(*row[1:]) in delivered])
+    found = {row.id: Address(*row[1:]) for row in transaction.execute(among.order_by(AddressTrouble.id))}
+    return {row: one for row, one in found.items() if one in delivered}
 
 
-def _count(transaction: Transaction, bounces: Counter[Address]) -> list[Address]:
+def _count(transaction: Transaction, bounces: Counter[Address], recipient_id: int | None = None) -> list[Address]:
     """Adds up temporary bounces; gives the addresses that have had enough, whose count starts anew."""
     if not bounces:
         return []
@@ -85,9 +101,11 @@ def _count(transaction: Transaction, bounces: Counter[Address]) -> list[Address]
     statement = insert(AddressTrouble).values(
         [{**one.columns(), "temporary_bounces": bounces[one]} for one in sorted(bounces)]
     )
-    added = AddressTrouble.temporary_bounces + statement.excluded.temporary_bounces
+    counts_still = or_(AddressTrouble.forgotten_by.is_(None), AddressTrouble.forgotten_by == (recipient_id or 0))
+    earlier = case((counts_still, AddressTrouble.temporary_bounces), else_=0)
+    added = earlier + statement.excluded.temporary_bounces
     counted = statement.on_conflict_do_update(
-        index_elements=["account_id", "kind", "address"], set_={"temporary_bounces": added}
+        index_elements=["account_id", "kind", "address"], set_={"temporary_bounces": added, "forgotten_by": None}
     ).returning(
         AddressTrouble.id,
         AddressTrouble.account_id,

@@ -105,7 +105,11 @@ class BlockedAddress(Base):
 
 
 class AddressTrouble(Base):
-    """Temporary bounces of an address since its last delivery; five of them block it (decisions: 5)."""
+    """Temporary bounces of an address since its last delivery; five of them block it (decisions: 5).
+
+    A mail that was accepted counts as delivered until a bounce says otherwise (decisions: 8). So they are not forgotten
+    at once, but by the recipient `forgotten_by`: when that one bounces after all, they count again.
+    """
 
     __tablename__ = "address_troubles"
     __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
@@ -115,3 +119,4 @@ class AddressTrouble(Base):
     kind: Mapped[str]
     address: Mapped[str]
     temporary_bounces: Mapped[int]
+    forgotten_by: Mapped[int | None] = mapped_column(BigId)

@@ -117,7 +117,7 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         update(Group).where(Group.id == mail.group_id).values(counted),
         execution_options={"synchronize_session": False},
     )
-    note_bounce(transaction, Address(mail.account_id, email_key(mail.email or "")), temporary=temporary)
+    note_bounce(transaction, Address(mail.account_id, email_key(mail.email or "")), mail.id, temporary=temporary)
     told = mail.event(
         "bounced",
         moment,

@@ -115,17 +115,48 @@ def test_a_report_that_comes_again_changes_nothing(sent: Sent) -> None:
     assert (sent.counts, len(events(sent.rows)), sent.steps) == ({"bounced": 1}, 1, ["sent", "bounced"])
 
 
+def fails_for_now(sent: Sent) -> None:
+    report = delivery_failure(sent.return_path, ANN, status="4.4.7", diagnostic="smtp; 451 try later")
+    assert sent.comes_back(report) == RECORDED
+
+
 def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 5: five temporary bounces with no delivery between block an address. A mail that a server took over
-    is a delivery, so all five were taken before the first came back."""
+    """Decisions 5: five temporary bounces with no delivery between block an address."""
     mails = [Sent(rows, worker, mail_server) for _ in range(5)]
-    for number, sent in enumerate(mails):
+    for sent in mails:
         assert sent.blocked == []
-        report = delivery_failure(sent.return_path, ANN, status="4.4.7", diagnostic="smtp; 451 try later")
-        assert sent.comes_back(report) == RECORDED
-        assert events(rows)[-1]["is_temporary_bounce"] is True, number
+        fails_for_now(sent)
+        assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
+        assert events(rows)[-1]["is_temporary_bounce"] is True
         assert events(rows)[-1]["bounce_string"] == "451 try later (4.4.7)"
     assert mails[0].blocked == [(email_key(ANN), "repeated temporary bounces")]
+
+
+def test_what_bounced_after_all_was_no_delivery_in_between(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Decisions 8: the relay takes each mail over, which counts as delivered only until the bounce comes."""
+    for _ in range(5):
+        sent = Sent(rows, worker, mail_server)
+        assert sent.blocked == []
+        fails_for_now(sent)
+    assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
+
+
+def test_a_delivery_in_between_makes_temporary_failures_forgotten(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Also where more than one mail is delivered, and where the failures go on."""
+    for _ in range(4):
+        fails_for_now(Sent(rows, worker, mail_server))
+    for _ in range(2):
+        Sent(rows, worker, mail_server)
+    for _ in range(4):
+        sent = Sent(rows, worker, mail_server)
+        fails_for_now(sent)
+        assert sent.blocked == []
+    fails_for_now(Sent(rows, worker, mail_server))
+    assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 
 def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:

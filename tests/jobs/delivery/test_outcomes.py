@@ -40,7 +40,7 @@ def troubles(rows: Rows) -> dict[str, int]:
     """Temporary bounces by address."""
     with rows.services.database.read() as session:
         found = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
-        return {trouble.address: trouble.temporary_bounces for trouble in found}
+        return {trouble.address: trouble.temporary_bounces for trouble in found if trouble.forgotten_by is None}
 
 
 def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server: MailServer) -> None:

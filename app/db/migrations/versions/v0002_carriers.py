@@ -84,6 +84,9 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("track_opens", sa.Boolean(), server_default=sa.true(), nullable=False))
         batch_op.add_column(sa.Column("track_clicks", sa.Boolean(), server_default=sa.true(), nullable=False))
 
+    with op.batch_alter_table("address_troubles", recreate="never") as batch_op:
+        batch_op.add_column(sa.Column("forgotten_by", BIG, nullable=True))
+
     with op.batch_alter_table("domains", recreate="never") as batch_op:
         batch_op.add_column(sa.Column("trusted", sa.Boolean(), server_default=sa.false(), nullable=False))
         batch_op.add_column(sa.Column("checked_time", MOMENT, nullable=True))
@@ -155,6 +158,9 @@ def downgrade() -> None:
         batch_op.drop_column("segments")
         batch_op.drop_column("complaint_time")
         batch_op.drop_column("first_click_time")
+
+    with op.batch_alter_table("address_troubles", recreate="never") as batch_op:
+        batch_op.drop_column("forgotten_by")
 
     with op.batch_alter_table("domains", recreate="never") as batch_op:
         batch_op.drop_column("findings")
