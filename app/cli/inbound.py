@@ -11,6 +11,7 @@ from app.cli import inbound_email
 from app.cli.base import Group, json_option, print_row
 from app.errors import ServiceError
 from app.http.context import services
+from app.inbound.kannel import reply_url
 from app.inbound.receipts import Effect, Receipt, Status, take_receipt
 from app.inbound.replies import plain_number, record_reply
 from app.sends.requeue import find_recipient
@@ -54,3 +55,9 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
     with parts.database.read() as session:
         state = find_recipient(session, uuid).state
     print_row({"uuid": uuid, "state": state, "effect": effect.value}, as_json)
+
+
+@group.command("kannel-url")
+def kannel_url() -> None:
+    """Print the URL that Kannel calls with replies; the secret in it proves that it is your gateway."""
+    click.echo(reply_url(services().settings))

@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 
 from app.clock import this_second
 from app.db.models import AddressTrouble, BlockedAddress, Contact, Group, List, Unsubscriber
+from app.inbound.kannel import reply_url
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_mobile, new_tenant
@@ -301,3 +302,7 @@ def test_replies_that_fit_nothing_are_refused(bare: Cli, rows: Rows) -> None:
     said = bare.refused("inbound", "sms", "--from", "ACME", "--to", unknown, "--text", "hello")
     assert said == "--from: 'ACME' is not a mobile number in international format"
     assert rows.payloads() == []
+
+
+def test_the_url_of_replies_is_printed(bare: Cli, tenant: Tenant) -> None:
+    assert bare.text("inbound", "kannel-url") == reply_url(tenant.services.settings) + "\n"
