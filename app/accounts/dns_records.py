@@ -33,7 +33,10 @@ class Record:
 
 
 def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey]) -> list[Record]:
-    """What the domain needs: SPF, a DKIM record for each key, and as an advice a DMARC policy to begin with."""
+    """SPF, a DKIM record for each key, as an advice a DMARC policy to begin with, and the way back for reports.
+
+    Mail is sent for the domain once SPF and one of the DKIM records are right; the others help it to arrive.
+    """
     signing = [
         Record("dkim", record_name(domain, key.selector), "TXT", record_value(key.algorithm, key.public_key))
         for key in keys
@@ -42,7 +45,20 @@ def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey])
         Record("spf", domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all"),
         *signing,
         Record("dmarc", f"_dmarc.{domain}", "TXT", "v=DMARC1; p=none"),
+        *_return_path_records(settings),
     ]
+
+
+def _return_path_records(settings: Settings) -> list[Record]:
+    """Those of BOUNCE_DOMAIN, which all sending domains share: reports come to this host, and it is the domain whose
+    SPF record receivers look at. Without it mail comes back to the sending domain, whose own MX stays as it is."""
+    if not settings.bounce_domain:
+        return []
+    records = [Record("return_path", settings.bounce_domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all")]
+    host = urlsplit(settings.public_url).hostname or ""
+    if not _is_address(host):
+        records.append(Record("return_path", settings.bounce_domain, "MX", f"10 {host}."))
+    return records
 
 
 def spf_mechanism(settings: Settings) -> str:
@@ -50,7 +66,12 @@ def spf_mechanism(settings: Settings) -> str:
     if settings.spf_include:
         return f"include:{settings.spf_include.lower()}"
     host = urlsplit(settings.public_url).hostname or ""
+    return f"ip{ipaddress.ip_address(host).version}:{host}" if _is_address(host) else f"include:{host}"
+
+
+def _is_address(host: str) -> bool:
     try:
-        return f"ip{ipaddress.ip_address(host).version}:{host}"
+        ipaddress.ip_address(host)
     except ValueError:
-        return f"include:{host}"
+        return False
+    return True

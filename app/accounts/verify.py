@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dns.exception import DNSException
-from dns.rdatatype import TXT
 from dns.rdtypes.txtbase import TXTBase
 from dns.resolver import NXDOMAIN, Answer, NoAnswer, Resolver
 
@@ -21,8 +20,8 @@ from app.settings import Settings
 SECONDS = 10.0
 """For the answer to one question, all tries together."""
 
-LookUp = Callable[[str], Sequence[str]]
-"""The texts of the TXT records of a name; raises `DNSException` when there is no answer."""
+LookUp = Callable[[str, str], Sequence[str]]
+"""The texts of the records of a name and a type (`TXT` or `MX`); raises `DNSException` when there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,19 @@ class Finding:
 
     purpose: str
     name: str
+    type: str
     state: str
     found: Sequence[str]
 
     def stored(self) -> dict[str, Any]:
         """As it is kept."""
-        return {"purpose": self.purpose, "name": self.name, "state": self.state, "found": list(self.found)}
+        return {
+            "purpose": self.purpose,
+            "name": self.name,
+            "type": self.type,
+            "state": self.state,
+            "found": list(self.found),
+        }
 
 
 def look_up_with(settings: Settings) -> LookUp:
@@ -46,9 +52,9 @@ def look_up_with(settings: Settings) -> LookUp:
         address, _, port = settings.dns_resolver.rpartition(":")
         resolver.nameservers, resolver.port = [address.strip("[]")], int(port)
 
-    def look_up(name: str) -> list[str]:
+    def look_up(name: str, type_: str) -> list[str]:
         try:
-            answer = resolver.resolve(name, TXT, lifetime=SECONDS, search=False)
+            answer = resolver.resolve(name, type_, lifetime=SECONDS, search=False)
         except (NXDOMAIN, NoAnswer):
             return []
         return _texts(answer)
@@ -58,36 +64,47 @@ def look_up_with(settings: Settings) -> LookUp:
 
 def _texts(answer: Answer) -> list[str]:
     """A text of several strings is their concatenation (RFC 7208, 3.3)."""
-    return [b"".join(one.strings).decode("utf-8", "replace") for one in answer if isinstance(one, TXTBase)]
+    return [
+        b"".join(one.strings).decode("utf-8", "replace") if isinstance(one, TXTBase) else str(one) for one in answer
+    ]
 
 
 def find(record: Record, look_up: LookUp) -> Finding:
     """What is published of one record."""
+    place = (record.purpose, record.name, record.type)
     try:
-        texts = [text for text in look_up(record.name) if _is_of_kind(record.purpose, text)]
+        texts = [text for text in look_up(record.name, record.type) if _is_of_kind(record, text)]
     except DNSException as error:
-        return Finding(record.purpose, record.name, "unknown", [str(error)])
+        return Finding(*place, "unknown", [str(error)])
     if not texts:
-        return Finding(record.purpose, record.name, "missing", [])
-    return Finding(record.purpose, record.name, "right" if _is_right(record, texts) else "wrong", texts)
+        return Finding(*place, "missing", [])
+    return Finding(*place, "right" if _is_right(record, texts) else "wrong", texts)
 
 
-def _is_of_kind(purpose: str, text: str) -> bool:
-    if purpose == "spf":
-        return text.lower().split(" ")[0] == "v=spf1"
-    return purpose != "dmarc" or text.lower().startswith("v=dmarc1")
+def _version(text: str) -> str:
+    return text.lower().partition(";")[0].partition(" ")[0]
+
+
+def _is_of_kind(record: Record, text: str) -> bool:
+    """A name may hold other texts beside SPF or DMARC; a selector holds nothing but the key."""
+    return record.type != "TXT" or record.purpose == "dkim" or _version(text) == _version(record.value)
 
 
 def _is_right(record: Record, texts: Sequence[str]) -> bool:
     """Two SPF records are an error for every receiver (RFC 7208, 4.5), and so are two under one DKIM selector."""
+    if record.type == "MX":
+        return _exchange(record.value) in map(_exchange, texts)
     if len(texts) != 1:
         return False
-    if record.purpose == "spf":
-        wanted = record.value.lower().split()[1]
-        return any(term.removeprefix("+") == wanted for term in texts[0].lower().split()[1:])
     if record.purpose == "dkim":
         return _public_key(texts[0]) == _public_key(record.value)
-    return True
+    wanted = record.value.lower().split()[1]
+    terms = texts[0].lower().split()[1:]
+    return record.purpose == "dmarc" or any(term.removeprefix("+") == wanted for term in terms)
+
+
+def _exchange(text: str) -> str:
+    return text.rsplit(maxsplit=1)[-1].rstrip(".").lower()
 
 
 def _public_key(text: str) -> str:

@@ -22,7 +22,7 @@ UNVERIFIED = (
     "Not verified: sends from it are refused. Publish the records, then run `domains verify`; or run `domains add` "
     "with --trust to send without them."
 )
-SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time")
+SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "creation_time", "return_path")
 
 
 def _rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
@@ -33,7 +33,7 @@ def _rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
 
 def _row(domain: Domain, records: Sequence[Record]) -> Row:
     findings = (domain.findings or {}).get("records", [])
-    states = {(one["purpose"], one["name"]): one for one in findings}
+    states = {(one["purpose"], one["name"], one["type"]): one for one in findings}
     return {
         "id": domain.id,
         "name": domain.name,
@@ -42,7 +42,8 @@ def _row(domain: Domain, records: Sequence[Record]) -> Row:
         "verified_time": domain.verified_time,
         "checked_time": domain.checked_time,
         "creation_time": domain.creation_time,
-        "records": [_record(one, states.get((one.purpose, one.name), {})) for one in records],
+        "return_path": f"bounces+…@{services().settings.bounce_domain or domain.name}",
+        "records": [_record(one, states.get((one.purpose, one.name, one.type), {})) for one in records],
     }
 
 

@@ -69,7 +69,7 @@ def test_adding_a_domain_tells_what_to_publish(asking: Cli, domain: str) -> None
 def test_people_see_lines_for_a_zone_file(asking: Cli, domain: str) -> None:
     text = asking.text("domains", "add", domain)
     assert f'{domain}. IN TXT "v=spf1 include:spf.service.example ~all"' in text
-    longest = max(text.split('"'), key=len)
+    longest = max(text.split('"')[1::2], key=len)
     assert len(longest) == 255, "a string of a TXT record holds no more"
 
 
@@ -169,3 +169,27 @@ def test_two_accounts_have_keys_of_their_own(bare: Cli, tenant: Tenant, other: T
         row = Cli(tenant.app, account.name).json("domains", "add", domain)
         names |= {record["name"] for record in row["records"] if record["purpose"] == "dkim"}
     assert len(names) == 4
+
+
+def test_the_return_path_has_records_of_its_own(
+    settings: Settings, names: NameServer, tenant: Tenant, domain: str
+) -> None:
+    changes = {
+        "dns_resolver": names.address,
+        "spf_include": "spf.service.example",
+        "bounce_domain": "back.service.example",
+        "public_url": "https://send.service.example",
+    }
+    with app_with(settings, **changes) as app:
+        asking = Cli(app, tenant.name)
+        row = asking.json("domains", "add", domain)
+        assert row["return_path"] == "bounces+…@back.service.example"
+        spf, mx = row["records"][-2:]
+        assert (spf["name"], spf["value"]) == ("back.service.example", "v=spf1 include:spf.service.example ~all")
+        assert (mx["name"], mx["type"], mx["value"]) == ("back.service.example", "MX", "10 send.service.example.")
+        names.texts["back.service.example"] = [spf["value"]]
+        names.exchanges["back.service.example"] = ["10 mail.elsewhere.example."]
+        assert states(asking.json("domains", "verify", domain))["return_path"] == ["right", "wrong"]
+        names.exchanges["back.service.example"] += ["20 Send.Service.example."]
+        assert states(asking.json("domains", "verify", domain))["return_path"] == ["right", "right"]
+        assert "back.service.example. IN MX 10 send.service.example." in asking.text("domains", "show", domain)

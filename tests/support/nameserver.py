@@ -1,4 +1,4 @@
-"""A name server on the loopback address that answers questions for TXT records from a table."""
+"""A name server on the loopback address that answers questions for TXT and MX records from tables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ FAILING = "SERVFAIL"
 
 
 class NameServer:
-    """`texts[name]` holds the TXT records of a name, or `FAILING`; a name that is not there does not exist."""
+    """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records; a name that is
+    not there does not exist."""
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str] | str] = {}
+        self.exchanges: dict[str, list[str]] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve)
@@ -54,8 +56,11 @@ class NameServer:
         answer = dns.message.make_response(question)
         answer.flags |= dns.flags.RA
         asked = question.question[0]
-        texts = self.texts.get(asked.name.to_text(omit_final_dot=True))
-        if texts is None:
+        name = asked.name.to_text(omit_final_dot=True)
+        texts = self.texts.get(name)
+        if asked.rdtype == dns.rdatatype.MX and name in self.exchanges:
+            answer.answer.append(dns.rrset.from_text_list(asked.name, 60, "IN", "MX", self.exchanges[name]))
+        elif texts is None:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         elif texts == FAILING:
             answer.set_rcode(dns.rcode.SERVFAIL)
