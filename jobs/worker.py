@@ -34,6 +34,7 @@ from rq.timeouts import TimerDeathPenalty
 from app.queueing import JOBS, SENDS
 from app.sends.station import close_station, station_of
 from app.services import Services, connect_redis
+from app.transports.base import TransportUrlError
 from jobs.runtime import services
 
 logger = logging.getLogger("jobs.worker")
@@ -141,6 +142,16 @@ def _pause(stop: Stop, seconds: float) -> None:
         pass
 
 
+def _open_station(parts: Services) -> None:
+    """Now, not at the first message: an sms gateway may have receipts and replies for us while there is nothing to
+    send. A transport that cannot be used is one line and exit status 2, like any wrong setting."""
+    try:
+        station_of(parts)
+    except TransportUrlError as error:
+        print(error)
+        raise SystemExit(2) from None
+
+
 def main(arguments: Sequence[str]) -> None:
     """The queues to serve are the arguments; without any it serves all."""
     unknown = [name for name in arguments if name not in JOBS]
@@ -148,12 +159,12 @@ def main(arguments: Sequence[str]) -> None:
         raise SystemExit(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}")
     parts = services()
     queues = list(arguments) or list(JOBS)
+    if SENDS in queues:
+        _open_station(parts)
     logger.info("worker started", extra={"queues": queues})
     for queue in queues:
         # A first look: no sweep sees what a killed predecessor held before its lease has run out.
         parts.wake_ups.wake(queue)
-    if SENDS in queues:
-        station_of(parts)  # an sms gateway may have receipts and replies for us while there is nothing to send
     run(parts, queues)
     close_station(parts)
     parts.database.close()
