@@ -190,7 +190,7 @@ class Settings:
     email_transport_url: str = _setting(
         "EMAIL_TRANSPORT_URL",
         "",
-        "mail relay: `smtp://user:pass@host:port`, `smtps://…`, `file:///folder`",
+        "mail relays, separated by commas: `smtp://user:pass@host:port`, `smtps://…`; or `file:///folder`",
         shown="`file://` folder `mail` in `DATA_DIR`",
     )
     sms_transport_url: str = _setting(
