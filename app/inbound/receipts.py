@@ -22,8 +22,9 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Group, Recipient
 from app.events.outbox import record
-from app.inbound.texts import Text, first_text, texts
+from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.sends.blocking import Address, note_bounce, note_delivery
+from app.sends.claim import SENDING
 from app.services import Services
 
 UNSETTLED = ("queued", "sending")
@@ -138,5 +139,5 @@ def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
 
 def has_unsettled_texts(session: Session) -> bool:
     """Whether a text message is on its way, so that a receipt may have been quicker than the note of its id."""
-    statement = select(Recipient.id).where(Recipient.state == "sending", Recipient.type == "sms").limit(1)
+    statement = select(Recipient.id).where(SENDING, IS_TEXT).limit(1)
     return session.scalars(statement).first() is not None
