@@ -78,7 +78,8 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     group = rows.group_of(recipient_id)
     assert (group.sent, group.bounced, group.failed_contacts) == (1, 0, 0)
     assert rows.steps(recipient_id) == [("requeued", f"was {state}: {reason}")]
-    assert bare.refused("sends", "retry", uuid) == "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
+    said = "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
+    assert bare.refused("sends", "retry", uuid) == said
 
 
 @pytest.mark.parametrize("state", ["queued", "sending", "sent", "delivered"])

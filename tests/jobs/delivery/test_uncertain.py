@@ -8,14 +8,18 @@ import pytest
 
 from app.clock import now
 from app.db.models import RecipientStep
+from app.inbound.email.receive import receive_email
+from app.inbound.email.record import Effect
 from app.sends.deliver import drain
 from app.sends.requeue import requeue
 from app.services import Services
 from app.sweeps import sends_waiting
+from app.tracking.return_path import return_path
 from app.transports.email.smtp_transaction import UNANSWERED
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.jobs.delivery.test_outcomes import counters
-from tests.support.rows import Rows
+from tests.support.mail_reports import delivery_failure
+from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import DROP, MailServer
 
 
@@ -70,6 +74,16 @@ def test_with_a_sign_of_arrival_it_counts_as_delivered(
     assert recipient.sent_time is not None
     assert rows.steps(ann)[-1] == ("sent", f"no answer, but it has arrived: {sign}")
     assert [event["event"] for event in events(rows)] == ["sent"]
+    assert mail_server.mails == []
+
+
+def test_a_report_that_it_failed_settles_it(rows: Rows, worker: Services, mail_server: MailServer, ann: int) -> None:
+    report = delivery_failure(return_path(worker.settings, ann, FROM), "ann@example.com")
+    assert receive_email(worker, report, (), patience=0).effect is Effect.RECORDED
+    ripen(rows, ann)
+    drain(worker)
+    assert (rows.states([ann]), counters(rows, ann)) == (["bounced"], (0, 1, 0))
+    assert [event["event"] for event in events(rows)] == ["bounced"]
     assert mail_server.mails == []
 
 
