@@ -318,6 +318,14 @@ CONTACT = r"lists[0].contacts[1]"
             {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "list": "L"}]},
             "sms_senders[0].list: the account has no list 'L'",
         ),
+        (
+            {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "messages_per_second": 0}]},
+            "sms_senders[0].messages_per_second: must be 0.01 to 10000",
+        ),
+        (
+            {"sms_senders": [{"address": "ACME", "kind": "alphanumeric", "messages_per_second": "fast"}]},
+            "sms_senders[0].messages_per_second: must be a number, not text",
+        ),
         ({"unsubscribers": [{"email": "a@b"}]}, "unsubscribers[0].email: 'a@b' is not an email address"),
         ({"unsubscribers": [{"mobile": "0400"}]}, "unsubscribers[0].mobile: '0400' is not a mobile number"),
         (
@@ -492,3 +500,10 @@ def test_the_demo_can_be_loaded_twice(services: Services, file: Path, name: str)
     report = load_seed(services, file, {"RECEIVER_PORT": "8001"})
     assert report.accounts[0].created["contact"] == 49
     assert load_seed(services, file, {"RECEIVER_PORT": "8001"}).changes == 0
+
+
+def test_a_sender_keeps_its_rate_until_the_file_names_another(services: Services, file: Path, name: str) -> None:
+    sender: dict[str, Any] = {"address": "ACME", "kind": "alphanumeric"}
+    for given, expected in (({"messages_per_second": 5}, 5.0), ({}, 5.0), ({"messages_per_second": None}, None)):
+        load(services, file, {"name": name, "sms_senders": [{**sender, **given}]})
+        assert rows(services, SmsSender, name, "messages_per_second") == [(expected,)]
