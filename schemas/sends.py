@@ -18,6 +18,8 @@ from schemas.links import LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
+STATES = ("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
+"""Of a recipient (docs/delivery.md)."""
 LONGEST_SUBJECT = 998
 LONGEST_NAME = 255
 LONGEST_BODY = 1024 * 1024
@@ -174,7 +176,7 @@ class TimelineSchema(Schema):
     uuid = fields.String()
     id = fields.Integer()
     type = fields.String(validate=validate.OneOf(["email", "sms"]))
-    state = fields.String(validate=validate.OneOf(["queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed"]))
+    state = fields.String(validate=validate.OneOf(STATES))
     reason = fields.String(allow_none=True)
     list_id = fields.Integer(allow_none=True)
     contact_id = fields.Integer(allow_none=True)
