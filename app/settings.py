@@ -251,8 +251,8 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
     public_url = settings.public_url or f"http://{_bracketed(settings.host)}:{settings.port}"
     changes: dict[str, Any] = {
         "data_dir": data_dir,
-        "database_url": settings.database_url or f"sqlite:///{data_dir / 'tms.sqlite3'}",
-        "redis_url": settings.redis_url or f"unix://{quote(str(own_redis_socket(data_dir)))}",
+        "database_url": settings.database_url or f"sqlite:///{quote(str(data_dir / 'tms.sqlite3'))}",
+        "redis_url": settings.redis_url or own_redis_url(data_dir),
         "email_transport_url": settings.email_transport_url or (data_dir / "mail").as_uri(),
         "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
         "public_url": public_url,
@@ -267,8 +267,6 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _make_folder(folder: Path) -> None:
-    if "?" in str(folder):
-        raise SettingsError(f"DATA_DIR={folder}: a question mark cannot stand in the URL of a database file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -287,6 +285,11 @@ def _is_loopback_http(url: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return parts.hostname == "localhost"
+
+
+def own_redis_url(data_dir: Path) -> str:
+    """The `REDIS_URL` that names the own Redis of a data folder."""
+    return f"unix://{quote(str(own_redis_socket(data_dir)))}"
 
 
 def own_redis_socket(data_dir: Path) -> Path:

@@ -40,6 +40,8 @@ logger = logging.getLogger("jobs.worker")
 WORKER_TTL = 45
 """RQ waits 15 seconds less than this for a job, and takes 10 seconds more than that of silence for a dead server."""
 LONGEST_PAUSE = 2.0
+SILENCE = 30.0
+"""Seconds between two lines about the same outage."""
 
 
 class Stop:
@@ -112,13 +114,15 @@ def run(parts: Services, queues: Sequence[str]) -> None:
     stop = Stop(parts.stopping)
     stop.catch_signals()
     connection = connect_redis(parts.settings.redis_url)
-    pause = 0.1
+    pause, told = 0.1, -SILENCE
     while not stop.requested:
         began = time.monotonic()
         try:
             _work(parts, queues, connection, stop)
         except RedisError as error:
-            logger.warning("Redis does not answer, trying again: %s", error)
+            if began - told >= SILENCE:
+                logger.warning("Redis does not answer, trying again until it does: %s", error)
+                told = began
         # RQ leaves its loop at many kinds of trouble; one that worked for a while starts over at once.
         pause = 0.1 if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
         _pause(stop, pause)

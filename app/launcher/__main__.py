@@ -20,7 +20,7 @@ from app.launcher.prepare import StartError
 from app.launcher.screen import screen
 from app.launcher.supervisor import Supervisor
 from app.services import Services, make_services
-from app.settings import Settings, SettingsError, from_environment, own_redis_socket
+from app.settings import Settings, SettingsError, from_environment, own_redis_url
 
 logger = logging.getLogger("app.launcher")
 
@@ -95,7 +95,7 @@ def _serve(start: Start) -> int:
 def _start_redis(start: Start) -> None:
     """Our own, unless REDIS_URL names another."""
     data_dir = start.settings.data_dir
-    if start.settings.redis_url != f"unix://{own_redis_socket(data_dir)}":
+    if start.settings.redis_url != own_redis_url(data_dir):
         return
     redis = Child("redis", embedded_redis.command(data_dir), start.environment)
     start.supervisor.start(redis, first=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shlex
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import select
 
@@ -50,7 +50,7 @@ def _place(url: str) -> str:
     """The folder of a `file://` URL; other URLs without their user and password."""
     parts = urlsplit(url)
     if parts.scheme == "file":
-        return parts.path
+        return unquote(parts.path)
     host = parts.hostname or ""
     return f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}"
 

@@ -112,6 +112,15 @@ def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
     assert two.stop() < 10
 
 
+def test_a_data_folder_with_odd_characters_is_as_good_as_any(launch: Launch) -> None:
+    """Its own Redis is found through a URL made of the path, and the screen shows the path as it is."""
+    service = launch("Ünï 100%41 #1? & 'co'", SEED="")
+    service.start()
+    wait_until(lambda: "curl " in service.said(), "the screen is printed")
+    assert f"Mail goes to  {service.data}/mail\n" in service.said()
+    assert service.stop() < 10
+
+
 def test_a_filter_of_1000_long_values_fits_into_a_request(launch: Launch) -> None:
     """Decisions 4: up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
     service = launch()
