@@ -23,6 +23,8 @@ SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off":
 RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 LONGEST_SOCKET_PATH = 100
+LONGEST_SQLITE_PATH = 500
+"""SQLite opens no file whose path is longer than 512 bytes, and adds suffixes to it."""
 
 
 class SettingsError(Exception):
@@ -251,7 +253,7 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
     public_url = settings.public_url or f"http://{_bracketed(settings.host)}:{settings.port}"
     changes: dict[str, Any] = {
         "data_dir": data_dir,
-        "database_url": settings.database_url or f"sqlite:///{quote(str(data_dir / 'tms.sqlite3'))}",
+        "database_url": settings.database_url or _own_database_url(data_dir),
         "redis_url": settings.redis_url or own_redis_url(data_dir),
         "email_transport_url": settings.email_transport_url or (data_dir / "mail").as_uri(),
         "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
@@ -285,6 +287,15 @@ def _is_loopback_http(url: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return parts.hostname == "localhost"
+
+
+def _own_database_url(data_dir: Path) -> str:
+    file = str(data_dir / "tms.sqlite3")
+    if len(os.fsencode(file)) > LONGEST_SQLITE_PATH:
+        raise SettingsError(
+            f"DATA_DIR={data_dir}: the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"
+        )
+    return f"sqlite:///{quote(file)}"
 
 
 def own_redis_url(data_dir: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from app.launcher import prepare
 from app.launcher.prepare import StartError
-from app.settings import Settings, from_environment
+from app.settings import Settings, SettingsError, from_environment
 
 
 @pytest.fixture
@@ -80,3 +80,10 @@ def test_migrating_creates_the_database(settings: Settings) -> None:
     prepare.migrate_database(settings)
     prepare.migrate_database(settings)
     assert (settings.data_dir / "tms.sqlite3").exists()
+
+
+def test_a_data_folder_too_deep_for_sqlite(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["x" * 100] * 5)
+    with pytest.raises(SettingsError, match="the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"):
+        from_environment({"DATA_DIR": str(deep)})
+    assert from_environment({"DATA_DIR": str(deep), "DATABASE_URL": "postgresql://host/name"}).data_dir == deep
