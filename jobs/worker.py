@@ -148,7 +148,8 @@ def main(arguments: Sequence[str]) -> None:
     """The queues to serve are the arguments; without any it serves all."""
     unknown = [name for name in arguments if name not in JOBS]
     if unknown:
-        raise SystemExit(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}")
+        print(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
+        raise SystemExit(2)
     parts = services()
     queues = list(arguments) or list(JOBS)
     logger.info("worker started", extra={"queues": queues})

@@ -86,7 +86,7 @@ def _serve(start: Start) -> int:
             _start_receiver(start, demo)
             _print_screen(start, demo)
         return start.supervisor.watch()
-    except (StartError, EmbeddedRedisError) as error:
+    except (SettingsError, StartError, EmbeddedRedisError) as error:
         return _refuse(error)
     finally:
         start.supervisor.stop()

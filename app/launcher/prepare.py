@@ -18,8 +18,7 @@ from app.seed.shape import SeedError
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import TransportUrlError
-from app.transports.email import email_transport
-from app.transports.sms import sms_transport
+from app.transports.check import check_urls
 
 
 class StartError(Exception):
@@ -33,8 +32,7 @@ class StartError(Exception):
 def check_settings(settings: Settings) -> None:
     """Finds wrong values that only show when they are used."""
     try:
-        email_transport(settings.email_transport_url)
-        sms_transport(settings.sms_transport_url)
+        check_urls(settings.email_transport_url, settings.sms_transport_url)
     except TransportUrlError as error:
         raise StartError(str(error), status=2) from None
     if settings.seed and not Path(settings.seed).is_file():
