@@ -25,25 +25,38 @@ from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.responses import JSON
 
+Work = Callable[[Transaction], Response]
+"""What a request asks for, once its body is known to be sound."""
+
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 ABANDONED_AFTER = timedelta(minutes=5)
 """A claim this old without an answer belongs to a process that died; gunicorn ends a request long before."""
 
 
-def idempotent(work: Callable[[Transaction], Response]) -> Response:
-    """Runs `work` in one writing transaction, or repeats the answer that it gave before.
+def idempotent(prepare: Callable[[], Work]) -> Response:
+    """Runs the work that `prepare` reads from the request, in one writing transaction, or repeats its first answer.
 
-    Raises `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose
-    first request is still in progress.
+    What was answered before is not looked at again: it stays so, whatever has become of the account since. Raises
+    `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose first
+    request is still in progress.
     """
     key = request.headers.get(HEADER)
     if key is None:
-        return services().database.transact(work)
+        return services().database.transact(prepare())
     if not KEY.fullmatch(key):
         raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
     fingerprint = _fingerprint()
-    claim = _claim_or_replay(key, fingerprint)
+    with services().database.read() as session:
+        known = _find(session, key)
+    if known is not None and known.status is not None and known.fingerprint == fingerprint and not _is_old(known):
+        return _replay(known)
+    return _first(key, fingerprint, known, prepare())
+
+
+def _first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
+    """Claims the key and runs the work, unless another request is found to have done so."""
+    claim = _claim_or_replay(key, fingerprint, known)
     if isinstance(claim, Response):
         return claim
 
@@ -66,10 +79,9 @@ def _fingerprint() -> str:
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _claim_or_replay(key: str, fingerprint: str) -> int | Response:
-    """The id of the record by which this request holds the key, or the answer that was given before."""
-    with services().database.read() as session:
-        row = _find(session, key)
+def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None) -> int | Response:
+    """The id of the record by which this request holds the key, or the answer that was given before. `row` is the
+    record that the key had a moment ago."""
     if row is None or (row.status is None and row.creation_time < now() - ABANDONED_AFTER) or _is_old(row):
         with services().database.write() as transaction:
             claim = _claim(transaction, key, fingerprint, row)
@@ -80,6 +92,10 @@ def _claim_or_replay(key: str, fingerprint: str) -> int | Response:
         raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.")
     if row is None or row.status is None:
         raise ServiceError("conflict", detail=f"The first request with this {HEADER} is still in progress.")
+    return _replay(row)
+
+
+def _replay(row: IdempotencyRecord) -> Response:
     return Response(row.body, row.status, {"Idempotent-Replayed": "true"}, content_type=JSON)
 
 
