@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select, update
+import pytest
+from sqlalchemy import select, text, update
 from werkzeug.test import TestResponse
 
+from app.contacts import suppress
+from app.contacts.create import create_contacts
+from app.contacts.ensure import ensure_contacts
+from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.models import Contact
+from app.lists.fields import ListSpec
+from app.lists.find import get_list
 from app.services import Services
 from tests.support.client import Client
 from tests.support.contacts import contact, contacts_path, count, entries
+from tests.support.servers import wait_until
 from tests.support.tenants import Tenant, new_email, new_mobile
 
 THREADS = 4
@@ -103,7 +112,7 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
             statement = update(Contact).where(Contact.id == contact_id).values(email=Contact.email.concat("x"))
             transaction.execute(statement, execution_options={"synchronize_session": False})
             if services.database.is_postgresql and len(runs) <= 2:
-                with suppress(threading.BrokenBarrierError):
+                with contextlib.suppress(threading.BrokenBarrierError):
                     barrier.wait(10)
 
     with services.database.write() as transaction:
@@ -115,3 +124,66 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
         emails = session.scalars(select(Contact.email).where(Contact.list_id == customers)).all()
     assert emails == ["xx", "xx"]
     assert len(runs) == (3 if services.database.is_postgresql else 2)
+
+
+@contextmanager
+def meanwhile(services: Services, work: Callable[[], object]) -> Iterator[None]:
+    """Starts the work in a thread and enters the block once it is done, or waits for a lock of PostgreSQL's."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        if services.database.is_postgresql:
+            wait_until(lambda: running.done() or _is_waiting(services), "the work is done or waits")
+        yield
+    running.result()
+
+
+def _is_waiting(services: Services) -> bool:
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    with services.database.read() as session:
+        return bool(session.scalar(waiting))
+
+
+def create(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    create_contacts(transaction, lst, [{"email": email}])
+
+
+def send_to(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    ensure_contacts(transaction, lst, "email", [email])
+
+
+def move(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == lst.id)).one()
+    update_contacts(transaction, lst, [(contact_id, {"email": email})])
+
+
+@pytest.mark.parametrize("write", [create, send_to, move])
+@pytest.mark.parametrize("unsubscribes_first", [True, False])
+def test_an_address_that_unsubscribes_while_a_contact_gets_it(
+    tenant: Tenant,
+    services: Services,
+    customers: int,
+    write: Callable[[Transaction, ListSpec, str], None],
+    unsubscribes_first: bool,
+) -> None:
+    """Whichever of the two comes first, the other one sees it."""
+    email = new_email()
+    if write is move:
+        tenant.new_contact(customers)
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def contact_gets_it(transaction: Transaction) -> None:
+        write(transaction, lst, email)
+
+    def unsubscribes(transaction: Transaction) -> None:
+        suppress.unsubscribe(transaction, tenant.id, "email", email, customers)
+
+    works = [contact_gets_it, unsubscribes]
+    first, second = works[::-1] if unsubscribes_first else works
+    with services.database.write() as transaction:
+        first(transaction)
+        with meanwhile(services, lambda: services.database.transact(second)):
+            transaction.commit()
+    assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
