@@ -6,7 +6,17 @@ import click
 
 from app.accounts.domains import add_domain, delete_domain, find_domain, list_domains
 from app.accounts.find import find_account
-from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Domain
 from app.http.context import services
 
@@ -29,12 +39,12 @@ def _row(domain: Domain) -> Row:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the domains of an account."""
+    """Show the domains of an account, or of all."""
     with services().database.read() as session:
-        rows = [_row(domain) for domain in list_domains(session, find_account(session, account).id)]
+        rows = rows_of_accounts(session, account, lambda one: map(_row, list_domains(session, one)))
     print_rows(rows, as_json)
 
 
@@ -68,8 +78,9 @@ def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
 @group.command("delete")
 @click.argument("name")
 @account_option
-def delete(name: str, account: str | None) -> None:
+@json_option
+def delete(name: str, account: str | None, as_json: bool) -> None:
     """Remove a domain; sends from it are refused from now on."""
     with services().database.write() as transaction:
         delete_domain(transaction, find_account(transaction, account).id, name)
-    click.echo(f"deleted domain {name}")
+    print_done(f"deleted domain {name}", {"name": name, "deleted": True}, as_json)
