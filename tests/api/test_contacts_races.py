@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import Connection, delete, event, select, update
 from werkzeug.test import TestResponse
 
 from app.contacts import suppress
@@ -25,7 +24,7 @@ from app.lists.find import get_list
 from app.services import Services
 from tests.support.client import Client
 from tests.support.contacts import contact, contacts_path, count, entries
-from tests.support.servers import wait_until
+from tests.support.races import meanwhile
 from tests.support.tenants import Tenant, new_email, new_mobile
 
 THREADS = 4
@@ -126,25 +125,6 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
     assert len(runs) == (3 if services.database.is_postgresql else 2)
 
 
-@contextmanager
-def meanwhile(services: Services, work: Callable[[], object]) -> Iterator[None]:
-    """Starts the work in a thread and enters the block once it is done, or waits for a lock of PostgreSQL's."""
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(work)
-        if services.database.is_postgresql:
-            wait_until(lambda: running.done() or _is_waiting(services), "the work is done or waits")
-        yield
-    running.result()
-
-
-def _is_waiting(services: Services) -> bool:
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    with services.database.read() as session:
-        return bool(session.scalar(waiting))
-
-
 def create(transaction: Transaction, lst: ListSpec, email: str) -> None:
     create_contacts(transaction, lst, [{"email": email}])
 
@@ -187,3 +167,27 @@ def test_an_address_that_unsubscribes_while_a_contact_gets_it(
         with meanwhile(services, lambda: services.database.transact(second)):
             transaction.commit()
     assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
+
+
+def test_an_email_whose_holder_goes_away_while_it_is_refused(
+    tenant: Tenant, services: Services, api: Client, customers: int
+) -> None:
+    """The index refuses it, and by the time of the look for the holder there is none: the request is made again."""
+    if not services.database.is_postgresql:
+        pytest.skip("SQLite has one writer: nothing changes between the refusal and the look")
+    email = new_email()
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def go_away(_connection: Connection) -> None:
+        with services.database.write() as transaction:
+            transaction.execute(delete(Contact).where(Contact.list_id == customers))
+
+    responses: list[TestResponse] = []
+    with services.database.write() as transaction:
+        create_contacts(transaction, lst, [{"email": email}])
+        with meanwhile(services, lambda: responses.append(api.post(contacts_path(customers), {"email": email}))):
+            event.listen(services.database.engine, "rollback", go_away, once=True)
+            transaction.commit()
+    assert statuses(responses) == [201]
+    assert count(tenant, customers, email=email) == 1
