@@ -214,6 +214,17 @@ def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
     service.start()
 
 
+def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    service.send(addresses(100))
+    os.kill(service.only_pid("app.launcher"), signal.SIGKILL)
+    assert service.process.wait(10) != 0
+    service.start()
+    wait_until(lambda: service.mails() == 100, "the mails are there", 60)
+    assert service.stop() < 10
+
+
 def test_the_service_ends_with_its_api_server(launch: Launch) -> None:
     service = launch()
     service.start()
