@@ -77,7 +77,8 @@ def _create(transaction: Transaction, lst: ListSpec, kind: Kind, missing: Mappin
     created = [(lst.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
     announce(transaction, lst.account_id, "created", created, moment)
     fire(transaction, lst.account_id, "created", created)
-    return present
+    # Who was there when we wrote, and is gone when we look, is created after all.
+    return present | _create(transaction, lst, kind, {key: missing[key] for key in missing.keys() - present.keys()})
 
 
 def _rows(lst: ListSpec, ids: Mapping[str, int], states: Mapping[str, State], moment: datetime) -> list[dict[str, Any]]:

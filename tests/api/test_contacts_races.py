@@ -23,7 +23,7 @@ from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.services import Services
 from tests.support.client import Client
-from tests.support.contacts import contact, contacts_path, count, entries
+from tests.support.contacts import contact, contacts_path, count, entries, find
 from tests.support.races import meanwhile
 from tests.support.tenants import Tenant, new_email, new_mobile
 
@@ -191,3 +191,26 @@ def test_an_email_whose_holder_goes_away_while_it_is_refused(
             transaction.commit()
     assert statuses(responses) == [201]
     assert count(tenant, customers, email=email) == 1
+
+
+def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, services: Services, customers: int) -> None:
+    """Somebody else creates the contact first, and it is deleted before the send can take it: the send creates one."""
+    if not services.database.is_postgresql:
+        pytest.skip("SQLite has one writer: nothing changes while a send looks")
+    email = new_email()
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def go_away(*_: object) -> None:
+        with services.database.write() as transaction:
+            transaction.execute(delete(Contact).where(Contact.list_id == customers))
+
+    found: list[dict[str, int]] = []
+    with services.database.write() as transaction:
+        create_contacts(transaction, lst, [{"email": email}])
+        send = partial(ensure_contacts, lst=lst, kind="email", addresses=[email])
+        with meanwhile(services, lambda: found.append(services.database.transact(send))):
+            event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
+            transaction.commit()
+    (made,) = find(tenant, customers)
+    assert found == [{email: made["id"]}]
