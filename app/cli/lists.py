@@ -22,6 +22,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.people import find_list
+from app.contacts.delete import delete_list
 from app.db.models import Contact, List
 from app.db.named import find_named
 from app.http.context import services
@@ -142,9 +144,10 @@ def update(list_: str, name: str | None, account: str | None, as_json: bool, **o
 def delete(list_: str, account: str | None, as_json: bool) -> None:
     """Delete a list with its contacts."""
     with services().database.write() as transaction:
-        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
-        transaction.delete(found)
-    print_done(f"deleted list {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)
+        found = find_list(transaction, account, list_)
+        contacts = delete_list(transaction, found)
+    facts = {"id": found.id, "name": found.name, "contacts": contacts, "deleted": True}
+    print_done(f"deleted list {found.name}", facts, as_json)
 
 
 @group.command("add-field")
