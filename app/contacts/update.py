@@ -82,12 +82,16 @@ def _locked_rows(transaction: Transaction, lst: ListSpec, ids: Collection[int]) 
 def _check_rules(
     lst: ListSpec, changes: Sequence[Change], rows: Mapping[int, State], bulk: bool, allow_system: bool
 ) -> None:
-    unknown = [index for index, (contact_id, _) in enumerate(changes) if contact_id not in rows]
+    unknown = {
+        index: f"There is no contact with the id {contact_id} in list {lst.id}."
+        for index, (contact_id, _) in enumerate(changes)
+        if contact_id not in rows
+    }
     if unknown and not bulk:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=unknown[0])
     raise_in_order(
         [
-            *(FieldError("invalid_id", "id", **place(index, bulk)) for index in unknown),
+            *(FieldError("invalid_id", "id", detail=text, **place(index, bulk)) for index, text in unknown.items()),
             *address_errors(lst, [given for _, given in changes], bulk),
             *system_errors(lst, allow_system),
             *(

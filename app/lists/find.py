@@ -19,7 +19,7 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
     """The account's list with that id. Raises `not_found` (decisions: 1.8)."""
     found = lists_by_id(session, account_id, [list_id])
     if list_id not in found:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
     return found[list_id]
 
 
