@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
@@ -14,7 +15,8 @@ from app.settings import SettingsError, from_environment
 try:
     settings = from_environment()
 except SettingsError as error:
-    raise SystemExit(str(error)) from None
+    print(f"cannot start: {error}", file=sys.stderr)
+    raise SystemExit(2) from None
 
 
 class ServiceLogger(Logger):

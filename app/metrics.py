@@ -7,12 +7,17 @@ that folder and a scrape adds them up; without it a process shows its own counts
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import REGISTRY
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+if _folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+    # The first metric opens a file in it.
+    Path(_folder).mkdir(parents=True, exist_ok=True)
 
 REQUESTS = Counter("tms_http_requests", "API requests answered.", ["method", "status"])
 REQUEST_SECONDS = Histogram(

@@ -17,12 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+LARGEST_PORT = 65535
 LONGEST_SOCKET_PATH = 100
+LONGEST_SQLITE_PATH = 500
+"""SQLite opens no file whose path is longer than 512 bytes, and adds suffixes to it."""
 
 
 class SettingsError(Exception):
@@ -74,13 +77,36 @@ def parse_seconds(text: str) -> float:
     return float(text)
 
 
+def parse_port(text: str) -> int:
+    """A number of a TCP port."""
+    port = int(text) if re.fullmatch(r"\d{1,5}", text.strip()) else 0
+    if not 1 <= port <= LARGEST_PORT:
+        raise ValueError(f"must be a whole number from 1 to {LARGEST_PORT}")
+    return port
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL. The texts of `urlsplit`'s own errors may quote a piece of a password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(
+            "has no valid host and port (special characters of user and password are written as %xx)"
+        ) from None
+    return parts
+
+
 def parse_database_url(text: str) -> str:
     """Any SQLAlchemy URL for SQLite or PostgreSQL; plain `postgresql://` is taken as psycopg's."""
     for plain in ("postgresql://", "postgres://"):
         if text.startswith(plain):
-            return "postgresql+psycopg://" + text[len(plain) :]
+            text = "postgresql+psycopg://" + text[len(plain) :]
     if not text.startswith(("postgresql+psycopg://", "sqlite:///")):
         raise ValueError("must begin with postgresql+psycopg://, postgresql:// or sqlite:///")
+    if text.removeprefix("sqlite:///") in ("", ":memory:"):
+        raise ValueError("must name a file, which all processes share, as in sqlite:////var/lib/tms.sqlite3")
+    _split(text)
     return text
 
 
@@ -88,12 +114,13 @@ def parse_redis_url(text: str) -> str:
     """`redis://`, `rediss://` or `unix://`."""
     if not text.startswith(("redis://", "rediss://", "unix://")):
         raise ValueError("must begin with redis://, rediss:// or unix://")
+    _split(text)
     return text
 
 
 def parse_public_url(text: str) -> str:
     """An absolute http or https URL, kept without a slash at its end."""
-    parts = urlsplit(text)
+    parts = _split(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http or https URL")
     return text.rstrip("/")
@@ -163,7 +190,7 @@ class Settings:
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
     host: str = _setting("HOST", "127.0.0.1", "address that the API listens on")
-    port: int = _setting("PORT", 8000, "port that the API listens on", parse_whole(1))
+    port: int = _setting("PORT", 8000, "port that the API listens on", parse_port)
     data_dir: Path = _setting(
         "DATA_DIR", Path("var"), "folder of the SQLite file, of the own Redis, of the outboxes and of the secret", Path
     )
@@ -340,7 +367,7 @@ def _given(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _masked(text: str) -> str:
     """A value without the password of a URL, for error lines."""
-    return re.sub(r"//[^@/]*@", "//***@", text)
+    return re.sub(r"//.*@", "//***@", text)
 
 
 def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
@@ -350,8 +377,8 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
     public_url = settings.public_url or f"http://{_bracketed(settings.host)}:{settings.port}"
     changes: dict[str, Any] = {
         "data_dir": data_dir,
-        "database_url": settings.database_url or f"sqlite:///{data_dir / 'tms.sqlite3'}",
-        "redis_url": settings.redis_url or f"unix://{quote(str(own_redis_socket(data_dir)))}",
+        "database_url": settings.database_url or _own_database_url(data_dir),
+        "redis_url": settings.redis_url or own_redis_url(data_dir),
         "email_transport_url": settings.email_transport_url or (data_dir / "mail").as_uri(),
         "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
         "public_url": public_url,
@@ -366,8 +393,6 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _make_folder(folder: Path) -> None:
-    if "?" in str(folder):
-        raise SettingsError(f"DATA_DIR={folder}: a question mark cannot stand in the URL of a database file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -386,6 +411,20 @@ def _is_loopback_http(url: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return parts.hostname == "localhost"
+
+
+def _own_database_url(data_dir: Path) -> str:
+    file = str(data_dir / "tms.sqlite3")
+    if len(os.fsencode(file)) > LONGEST_SQLITE_PATH:
+        raise SettingsError(
+            f"DATA_DIR={data_dir}: the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"
+        )
+    return f"sqlite:///{quote(file)}"
+
+
+def own_redis_url(data_dir: Path) -> str:
+    """The `REDIS_URL` that names the own Redis of a data folder."""
+    return f"unix://{quote(str(own_redis_socket(data_dir)))}"
 
 
 def own_redis_socket(data_dir: Path) -> Path:

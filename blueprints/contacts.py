@@ -21,7 +21,7 @@ from app.http.bodies import json_object
 from app.http.collections import collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.docs import collection_parameters, instance_parameters
-from app.http.idempotency import idempotent
+from app.http.idempotency import Work, idempotent
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
 from app.lists.fields import ListSpec
@@ -106,12 +106,7 @@ class Contacts(MethodView):
         resource = contact_shape(lst.value_fields).resource
         parameters = parse_write(query_pairs(), {"remove_unsubscribers"}, resource)
         mode = parse_remove_unsubscribers(parameters.get("remove_unsubscribers", "none"))
-        body = json_object()
-        if "contacts" in body:
-            drafts = load(contacts_schema(lst, with_id=False), body)["contacts"]
-            return idempotent(lambda transaction: create_many(transaction, lst, drafts, mode))
-        draft = load(contact_schema(lst), body)
-        return idempotent(lambda transaction: create_one(transaction, lst, draft, mode))
+        return idempotent(lambda: read_creation(lst, mode))
 
     @blp.scope("contact.update")
     @blp.describe(status=204, body=ContactsUpdateSchema, errors=(409, 422))
@@ -166,6 +161,16 @@ class Contact(MethodView):
         parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
         services().database.transact(lambda transaction: delete_contacts(transaction, lst, [wanted]))
         return no_content()
+
+
+def read_creation(lst: ListSpec, mode: RemoveUnsubscribers) -> Work:
+    """What the body asks for: the multiple form where it has `contacts` (specification: Contacts, rule 1)."""
+    body = json_object()
+    if "contacts" in body:
+        drafts = load(contacts_schema(lst, with_id=False), body)["contacts"]
+        return lambda transaction: create_many(transaction, lst, drafts, mode)
+    draft = load(contact_schema(lst), body)
+    return lambda transaction: create_one(transaction, lst, draft, mode)
 
 
 def create_one(

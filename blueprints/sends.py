@@ -15,7 +15,7 @@ from app.http.bodies import json_object
 from app.http.collections import query_pairs
 from app.http.context import principal, request_id, services
 from app.http.docs import instance_parameters
-from app.http.idempotency import idempotent
+from app.http.idempotency import Work, idempotent
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_instance, parse_write
@@ -41,24 +41,29 @@ class Sends(MethodView):
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the answer."""
         parse_write(query_pairs(), (), RESOURCE)
-        body = json_object()
-        saved = _saved_message(body)
-        final_type = saved.type if saved else _type(body)
-        _check_scope(final_type)
-        draft = load_send(body, final_type, _limits())
+        return idempotent(_read_send)
 
-        def work(transaction: Transaction) -> Response:
-            accepted = accept(
-                transaction,
-                services(),
-                draft,
-                account_id=principal().account_id,
-                saved=saved,
-                request_id=request_id(),
-            )
-            return _answer(accepted)
 
-        return idempotent(work)
+def _read_send() -> Work:
+    """What the body asks for. Raises `ServiceError` with all that the body shows to be wrong."""
+    body = json_object()
+    saved = _saved_message(body)
+    final_type = saved.type if saved else _type(body)
+    _check_scope(final_type)
+    draft = load_send(body, final_type, _limits())
+
+    def work(transaction: Transaction) -> Response:
+        accepted = accept(
+            transaction,
+            services(),
+            draft,
+            account_id=principal().account_id,
+            saved=saved,
+            request_id=request_id(),
+        )
+        return _answer(accepted)
+
+    return work
 
 
 @blp.route("/<uuid>")

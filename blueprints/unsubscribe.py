@@ -8,6 +8,7 @@ from __future__ import annotations
 from flask import Response, make_response, render_template
 from flask.views import MethodView
 
+from app.db.database import Transaction
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
 from app.tracking.unsubscribe import Wish, find_wish, fulfil
@@ -29,11 +30,15 @@ class Unsubscribe(MethodView):
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:
         """Unsubscribes; doing it again changes nothing."""
-        with services().database.write() as transaction:
-            wish = find_wish(transaction, services().settings.secret_key, token)
-            if wish is not None:
-                fulfil(transaction, wish)
+        wish = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
         return _page(wish, done=True)
+
+
+def _unsubscribe(transaction: Transaction, token: str) -> Wish | None:
+    wish = find_wish(transaction, services().settings.secret_key, token)
+    if wish is not None:
+        fulfil(transaction, wish)
+    return wish
 
 
 def _page(wish: Wish | None, *, done: bool) -> Response:

@@ -42,6 +42,8 @@ logger = logging.getLogger("jobs.worker")
 WORKER_TTL = 45
 """RQ waits 15 seconds less than this for a job, and takes 10 seconds more than that of silence for a dead server."""
 LONGEST_PAUSE = 2.0
+SILENCE = 30.0
+"""Seconds between two lines about the same outage."""
 
 
 class Stop:
@@ -114,13 +116,15 @@ def run(parts: Services, queues: Sequence[str]) -> None:
     stop = Stop(parts.stopping)
     stop.catch_signals()
     connection = connect_redis(parts.settings.redis_url)
-    pause = 0.1
+    pause, told = 0.1, -SILENCE
     while not stop.requested:
         began = time.monotonic()
         try:
             _work(parts, queues, connection, stop)
         except RedisError as error:
-            logger.warning("Redis does not answer, trying again: %s", error)
+            if began - told >= SILENCE:
+                logger.warning("Redis does not answer, trying again until it does: %s", error)
+                told = began
         # RQ leaves its loop at many kinds of trouble; one that worked for a while starts over at once.
         pause = 0.1 if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
         _pause(stop, pause)
@@ -156,7 +160,8 @@ def main(arguments: Sequence[str]) -> None:
     """The queues to serve are the arguments; without any it serves all."""
     unknown = [name for name in arguments if name not in JOBS]
     if unknown:
-        raise SystemExit(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}")
+        print(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
+        raise SystemExit(2)
     parts = services()
     queues = list(arguments) or list(JOBS)
     if SENDS in queues:

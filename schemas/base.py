@@ -22,11 +22,14 @@ class Problem(str):
     """What is wrong with one value: a code, and where it helps the exact text for the integrator."""
 
     detail: str | None
+    accepted: tuple[str, ...]
+    """The attributes that an object takes, where one that it does not take is the problem."""
 
-    def __new__(cls, code: str, detail: str | None = None) -> Problem:
+    def __new__(cls, code: str, detail: str | None = None, accepted: tuple[str, ...] = ()) -> Problem:
         """A string, because that is what marshmallow carries about."""
         made = super().__new__(cls, code)
         made.detail = detail
+        made.accepted = accepted
         return made
 
 
@@ -47,6 +50,12 @@ class CodeSchema(Schema):
         "type": Problem("invalid_object"),
         "unknown": Problem("unexpected_field"),
     }
+
+    def __init__(self, **options: Any) -> None:
+        """As a schema of marshmallow; it tells what it takes to who gives something else."""
+        super().__init__(**options)
+        accepted = tuple(field.data_key or name for name, field in self.load_fields.items())
+        self.error_messages["unknown"] = Problem("unexpected_field", accepted=accepted)
 
 
 def load(schema: Schema, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,4 +108,5 @@ def _field_error(path: Sequence[str | int], one: Problem) -> FieldError:
     else:
         collection, index, rest = None, None, path
     field = ".".join(map(str, rest)) or None
-    return FieldError(str(one), field, collection, index, one.detail)
+    detail = f"{field} is not accepted here; what is: {', '.join(one.accepted)}." if one.accepted else one.detail
+    return FieldError(str(one), field, collection, index, detail)

@@ -8,7 +8,7 @@ import click
 
 from app.accounts.accounts import create_account, update_account
 from app.accounts.find import all_accounts, find_account
-from app.cli.base import Group, Row, given, json_option, print_row, print_rows
+from app.cli.base import Group, Row, given, json_option, print_done, print_row, print_rows
 from app.db.models import Account
 from app.http.context import services
 
@@ -104,9 +104,10 @@ def update(account: str, name: str | None, as_json: bool, **options: Any) -> Non
 @group.command("delete")
 @click.argument("account")
 @click.confirmation_option(prompt="Delete the account with all its contacts, messages and reports?")
-def delete(account: str) -> None:
+@json_option
+def delete(account: str, as_json: bool) -> None:
     """Delete an account with everything in it."""
     with services().database.write() as transaction:
         found = find_account(transaction, account)
         transaction.delete(found)
-    click.echo(f"deleted account {found.name}")
+    print_done(f"deleted account {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from app.accounts.find import find_account
 from app.automations.triggers import names
-from app.cli.base import Group, Row, account_option, json_option, limit_option, print_rows
+from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_rows, rows_of_accounts
 from app.db.models import TriggerFiring
 from app.http.context import services
 
@@ -26,13 +25,13 @@ def _row(firing: TriggerFiring) -> Row:
 
 @group.command("firings")
 @limit_option
-@account_option
+@accounts_option
 @json_option
 def firings(limit: int, account: str | None, as_json: bool) -> None:
     """Show the latest firings of triggers, under the name that each kind of automation knows."""
+    latest = select(TriggerFiring).order_by(TriggerFiring.id.desc()).limit(limit)
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        statement = select(TriggerFiring).where(TriggerFiring.account_id == account_id)
-        found = session.scalars(statement.order_by(TriggerFiring.id.desc()).limit(limit))
-        rows = [_row(firing) for firing in found]
+        rows = rows_of_accounts(
+            session, account, lambda one: map(_row, session.scalars(latest.where(TriggerFiring.account_id == one)))
+        )
     print_rows(rows, as_json)

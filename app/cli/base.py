@@ -6,7 +6,7 @@ error and exit code 2 (contract: Command line).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,7 +15,9 @@ import click
 import orjson
 from flask.cli import AppGroup
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
+from app.accounts.find import all_accounts, find_account
 from app.clock import timestamp
 from app.errors import ServiceError
 
@@ -77,11 +79,19 @@ class Group(AppGroup):
 
 
 account_option = click.option("--account", metavar="NAME|ID", help="The account; not needed when there is only one.")
+accounts_option = click.option("--account", metavar="NAME|ID", help="Only this account; all of them by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", required=True, help="The list.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show, the newest first."
 )
+
+
+def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[int], Iterable[Row]]) -> list[Row]:
+    """What `rows_of` gives for the account that is wanted; without one, for all, each row led by its account's name."""
+    if wanted is not None:
+        return list(rows_of(find_account(session, wanted).id))
+    return [{"account": one.name, **row} for one in all_accounts(session) for row in rows_of(one.id)]
 
 
 def given(**attributes: Any) -> dict[str, Any]:
@@ -113,6 +123,14 @@ def print_row(row: Row, as_json: bool) -> None:
         shown = _plain(value)
         gap = "\n" if "\n" in shown else ""
         click.echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
+
+
+def print_done(said: str, facts: Row, as_json: bool) -> None:
+    """What a command has done that has nothing to show: a line for people, the facts as JSON."""
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(said)
 
 
 def print_json(value: Any) -> None:

@@ -14,11 +14,14 @@ from app.cli.base import (
     Row,
     WrongValue,
     account_option,
+    accounts_option,
     json_option,
     limit_option,
     list_option,
+    print_done,
     print_row,
     print_rows,
+    rows_of_accounts,
 )
 from app.cli.cells import column_key, draft_of, flat
 from app.cli.people import find_contact, find_list, shown, without_links
@@ -26,10 +29,12 @@ from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
 from app.contacts.update import update_contacts
+from app.db.models import Contact
 from app.errors import ServiceError
 from app.http.context import services
 from app.lists.fields import ListSpec
 from app.query.grammar import parse_collection
+from app.query.reader import read_page
 
 group = Group("contacts", help="Contacts of a list.")
 group.add_command(contact_files.import_)
@@ -37,7 +42,11 @@ group.add_command(contact_files.export)
 
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 
+Pairs = Sequence[tuple[str, str]]
+"""Parameters of a query."""
+
 IN_TABLE = (
+    "account",
     "id",
     "email",
     "mobile",
@@ -71,19 +80,30 @@ def _print(session: Session, lst: ListSpec, contact_id: int, as_json: bool) -> N
 
 @group.command("list")
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
-@list_option
+@click.option("--list", "list_", metavar="NAME|ID", help="The list; without it what the contacts of all have.")
 @limit_option
-@account_option
+@accounts_option
 @json_option
-def list_command(filters: tuple[str, ...], list_: str, limit: int, account: str | None, as_json: bool) -> None:
-    """Show the contacts of a list, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
+def list_command(filters: tuple[str, ...], list_: str | None, limit: int, account: str | None, as_json: bool) -> None:
+    """Show contacts, the newest first; filters are those of the API, as in plan=gold score:in=5.."""
     pairs = [("limit", str(limit)), *((name, value) for name, _, value in (one.partition("=") for one in filters))]
     with services().database.read() as session:
-        lst = find_list(session, account, list_)
-        shape = contact_shape(lst.value_fields)
-        page = page_contacts(session, lst, parse_collection(pairs, shape.resource))
-    rows = [without_links(item) for item in page.items]
+        if list_ is None:
+            rows = rows_of_accounts(session, account, lambda one: _of_account(session, one, pairs))
+        else:
+            rows = _of_list(session, find_list(session, account, list_), pairs)
     print_rows(rows if as_json else [_in_table(flat(row)) for row in rows], as_json)
+
+
+def _of_list(session: Session, lst: ListSpec, pairs: Pairs) -> list[Row]:
+    query = parse_collection(pairs, contact_shape(lst.value_fields).resource)
+    return [without_links(item) for item in page_contacts(session, lst, query).items]
+
+
+def _of_account(session: Session, account_id: int, pairs: Pairs) -> list[Row]:
+    shape = contact_shape()
+    page = read_page(session, shape, parse_collection(pairs, shape.resource), Contact.account_id == account_id)
+    return [without_links(item) for item in page.items]
 
 
 def _in_table(row: Row) -> Row:
@@ -134,10 +154,12 @@ def update(contact: str, values: tuple[str, ...], list_: str, account: str | Non
 @click.argument("contact")
 @list_option
 @account_option
-def delete(contact: str, list_: str, account: str | None) -> None:
+@json_option
+def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None:
     """Delete a contact, named by its id, email or mobile."""
     with services().database.write() as transaction:
         lst = find_list(transaction, account, list_)
         contact_id = find_contact(transaction, lst, contact).id
         delete_contacts(transaction, lst, [contact_id], allow_system=True)
-    click.echo(f"deleted contact {contact_id}")
+    facts = {"id": contact_id, "list_id": lst.id, "deleted": True}
+    print_done(f"deleted contact {contact_id}", facts, as_json)

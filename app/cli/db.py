@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.cli.base import Group, OutOfOrder, WrongValue, json_option, print_row
+from app.cli.base import Group, OutOfOrder, Row, WrongValue, json_option, print_done, print_row
 from app.db import migrate
 from app.http.context import services
 
@@ -28,28 +28,30 @@ def _one_line() -> Iterator[None]:
 
 @group.command()
 @click.argument("revision", default="head")
-def upgrade(revision: str) -> None:
+@json_option
+def upgrade(revision: str, as_json: bool) -> None:
     """Bring the database to REVISION, by default the newest."""
     with _one_line():
         migrate.upgrade(_url(), revision)
-    click.echo(f"the database is at revision {migrate.current(_url()) or 'base'}")
+    _tell(as_json)
 
 
 @group.command()
 @click.argument("revision")
 @click.confirmation_option("--yes", prompt="This drops tables or columns with all they hold. Go on?")
-def downgrade(revision: str) -> None:
+@json_option
+def downgrade(revision: str, as_json: bool) -> None:
     """Take the database back to REVISION; `base` empties it."""
     with _one_line():
         migrate.downgrade(_url(), revision)
-    click.echo(f"the database is at revision {migrate.current(_url()) or 'base'}")
+    _tell(as_json)
 
 
 @group.command()
 @json_option
 def current(as_json: bool) -> None:
     """Show the database's revision and the newest one."""
-    print_row({"current": migrate.current(_url()), "newest": migrate.newest()}, as_json)
+    print_row(_revisions(), as_json)
 
 
 @group.command()
@@ -60,6 +62,15 @@ def generate(message: str) -> None:
         scratch = f"sqlite:///{folder}/scratch.sqlite3"
         migrate.upgrade(scratch)
         migrate.generate(scratch, message)
+
+
+def _revisions() -> Row:
+    return {"current": migrate.current(_url()), "newest": migrate.newest()}
+
+
+def _tell(as_json: bool) -> None:
+    revisions = _revisions()
+    print_done(f"the database is at revision {revisions['current'] or 'base'}", revisions, as_json)
 
 
 def _url() -> str:

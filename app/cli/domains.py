@@ -12,7 +12,17 @@ from app.accounts.domains import add_domain, delete_domain, find_domain, list_do
 from app.accounts.find import find_account
 from app.accounts.signing_keys import keys_of_domains
 from app.accounts.verify import find, look_up_with
-from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Domain
 from app.http.context import services
 
@@ -73,13 +83,15 @@ def _print(row: Row, as_json: bool) -> None:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the domains of an account."""
+    """Show the domains of an account, or of all."""
     with services().database.read() as session:
-        rows = _rows(session, list_domains(session, find_account(session, account).id))
-    print_rows(rows if as_json else [{name: row[name] for name in SHOWN} for row in rows], as_json)
+        rows = rows_of_accounts(session, account, lambda one: _rows(session, list_domains(session, one)))
+    print_rows(
+        rows if as_json else [{name: row[name] for name in ("account", *SHOWN) if name in row} for row in rows], as_json
+    )
 
 
 @group.command("show")
@@ -135,8 +147,9 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
 @group.command("delete")
 @click.argument("name")
 @account_option
-def delete(name: str, account: str | None) -> None:
+@json_option
+def delete(name: str, account: str | None, as_json: bool) -> None:
     """Remove a domain; sends from it are refused from now on."""
     with services().database.write() as transaction:
         delete_domain(transaction, find_account(transaction, account).id, name)
-    click.echo(f"deleted domain {name}")
+    print_done(f"deleted domain {name}", {"name": name, "deleted": True}, as_json)

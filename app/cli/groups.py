@@ -7,7 +7,16 @@ from sqlalchemy import select
 
 from app.accounts.find import find_account
 from app.cli.base import Group as Commands
-from app.cli.base import Row, account_option, json_option, limit_option, print_row, print_rows
+from app.cli.base import (
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    limit_option,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Group
 from app.db.named import find_named
 from app.http.context import services
@@ -24,14 +33,15 @@ def _row(row: Group) -> Row:
 
 @group.command("list")
 @limit_option
-@account_option
+@accounts_option
 @json_option
 def list_(limit: int, account: str | None, as_json: bool) -> None:
-    """Show the groups of an account, the newest first."""
+    """Show the groups of an account, or of each, the newest first."""
+    newest = select(Group).order_by(Group.creation_time.desc(), Group.id.desc()).limit(limit)
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        statement = select(Group).where(Group.account_id == account_id).order_by(Group.creation_time.desc())
-        rows = [_row(row) for row in session.scalars(statement.order_by(Group.id.desc()).limit(limit))]
+        rows = rows_of_accounts(
+            session, account, lambda one: map(_row, session.scalars(newest.where(Group.account_id == one)))
+        )
     print_rows(rows, as_json)
 
 

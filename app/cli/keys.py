@@ -7,7 +7,17 @@ import click
 from app.accounts.find import find_account
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key
 from app.auth import SCOPES
-from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import ApiKey
 from app.http.context import services
 
@@ -27,12 +37,12 @@ def _row(key: ApiKey) -> Row:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the keys of an account."""
+    """Show the keys of an account, or of all."""
     with services().database.read() as session:
-        rows = [_row(key) for key in list_keys(session, find_account(session, account).id)]
+        rows = rows_of_accounts(session, account, lambda one: map(_row, list_keys(session, one)))
     print_rows(rows, as_json)
 
 
@@ -63,9 +73,10 @@ def create(name: str, access_level: str, account: str | None, as_json: bool) -> 
 @group.command("revoke")
 @click.argument("name")
 @account_option
-def revoke(name: str, account: str | None) -> None:
+@json_option
+def revoke(name: str, account: str | None, as_json: bool) -> None:
     """End a key; it stops working at once."""
     with services().database.write() as transaction:
         key = find_key(transaction, find_account(transaction, account).id, name)
         ended = revoke_key(key)
-    click.echo(f"revoked key {name}" if ended else f"key {name} was revoked already")
+    print_done(f"revoked key {name}" if ended else f"key {name} was revoked already", _row(key), as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -9,7 +10,20 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Group, Row, account_option, given, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    given,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
+from app.cli.people import find_list
+from app.contacts.delete import delete_list
 from app.db.models import Contact, List
 from app.db.named import find_named
 from app.http.context import services
@@ -64,15 +78,17 @@ def _print_full(row: Row, as_json: bool) -> None:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the lists of an account."""
+    """Show the lists of an account, or of all."""
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        found = session.scalars(select(List).where(List.account_id == account_id).order_by(List.name, List.id))
-        rows = [_row(row) for row in found]
+        rows = rows_of_accounts(session, account, lambda one: map(_row, _lists(session, one)))
     print_rows(rows, as_json)
+
+
+def _lists(session: Session, account_id: int) -> Iterable[List]:
+    return session.scalars(select(List).where(List.account_id == account_id).order_by(List.name, List.id))
 
 
 @group.command("show")
@@ -124,12 +140,14 @@ def update(list_: str, name: str | None, account: str | None, as_json: bool, **o
 @click.argument("list_", metavar="LIST")
 @click.confirmation_option(prompt="Delete the list with all its contacts?")
 @account_option
-def delete(list_: str, account: str | None) -> None:
+@json_option
+def delete(list_: str, account: str | None, as_json: bool) -> None:
     """Delete a list with its contacts."""
     with services().database.write() as transaction:
-        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
-        transaction.delete(found)
-    click.echo(f"deleted list {found.name}")
+        found = find_list(transaction, account, list_)
+        contacts = delete_list(transaction, found)
+    facts = {"id": found.id, "name": found.name, "contacts": contacts, "deleted": True}
+    print_done(f"deleted list {found.name}", facts, as_json)
 
 
 @group.command("add-field")

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Group, Row, WrongValue, account_option, given, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    WrongValue,
+    account_option,
+    accounts_option,
+    given,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Message
 from app.db.named import find_named
 from app.http.context import services
@@ -59,16 +73,20 @@ def _row(message: Message, *names: str) -> Row:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the messages of an account, without their bodies."""
+    """Show the messages of an account, or of all, without their bodies."""
+    names = (*SHOWN, *TIMES) if as_json else SHOWN[:6]
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        found = session.scalars(select(Message).where(Message.account_id == account_id).order_by(Message.name))
-        names = (*SHOWN, *TIMES) if as_json else SHOWN[:6]
-        rows = [_row(message, *names) for message in found]
+        rows = rows_of_accounts(
+            session, account, lambda one: [_row(message, *names) for message in _messages(session, one)]
+        )
     print_rows(rows, as_json)
+
+
+def _messages(session: Session, account_id: int) -> Iterable[Message]:
+    return session.scalars(select(Message).where(Message.account_id == account_id).order_by(Message.name))
 
 
 @group.command("show")
@@ -117,9 +135,10 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
 @group.command("delete")
 @click.argument("message")
 @account_option
-def delete(message: str, account: str | None) -> None:
+@json_option
+def delete(message: str, account: str | None, as_json: bool) -> None:
     """Delete a message. Reports of its sends stay."""
     with services().database.write() as transaction:
         found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
         transaction.delete(found)
-    click.echo(f"deleted message {found.name}")
+    print_done(f"deleted message {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)

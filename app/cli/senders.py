@@ -7,7 +7,17 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.accounts.senders import KINDS, create_sender, find_sender, list_senders, update_sender
-from app.cli.base import Group, Row, account_option, json_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import List, SmsSender
 from app.db.named import find_named
 from app.http.context import services
@@ -38,12 +48,14 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the senders of an account."""
+    """Show the senders of an account, or of all."""
     with services().database.read() as session:
-        rows = [_row(session, sender) for sender in list_senders(session, find_account(session, account).id)]
+        rows = rows_of_accounts(
+            session, account, lambda one: [_row(session, sender) for sender in list_senders(session, one)]
+        )
     print_rows(rows, as_json)
 
 
@@ -102,8 +114,9 @@ def update(
 @group.command("delete")
 @click.argument("address")
 @account_option
-def delete(address: str, account: str | None) -> None:
+@json_option
+def delete(address: str, account: str | None, as_json: bool) -> None:
     """Take back the approval of a sender."""
     with services().database.write() as transaction:
         transaction.delete(find_sender(transaction, find_account(transaction, account).id, address))
-    click.echo(f"deleted sender {address}")
+    print_done(f"deleted sender {address}", {"address": address, "deleted": True}, as_json)

@@ -6,7 +6,16 @@ import click
 from sqlalchemy import select
 
 from app.accounts.find import find_account
-from app.cli.base import Group, Row, account_option, json_option, limit_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    accounts_option,
+    json_option,
+    limit_option,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
 from app.db.named import find_named
@@ -29,19 +38,22 @@ def _row(recipient: Recipient) -> Row:
 @click.option("--state", type=click.Choice(STATES), help="Only recipients in this state.")
 @click.option("--group", "group_", metavar="NAME|ID", help="Only recipients of this group.")
 @limit_option
-@account_option
+@accounts_option
 @json_option
 def list_(state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool) -> None:
-    """Show the recipients of an account's sends, the newest first."""
+    """Show the recipients of an account's sends, or of each account's, the newest first."""
+    newest = select(Recipient).order_by(Recipient.id.desc()).limit(limit)
+    if state:
+        newest = newest.where(Recipient.state == state)
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        statement = select(Recipient).where(Recipient.account_id == account_id)
-        if state:
-            statement = statement.where(Recipient.state == state)
         if group_:
-            found = find_named(session, TransactionalGroup, account_id, group_, "group")
-            statement = statement.where(Recipient.group_id == found.id)
-        rows = [_row(one) for one in session.scalars(statement.order_by(Recipient.id.desc()).limit(limit))]
+            chosen = find_account(session, account)
+            account = chosen.name
+            found = find_named(session, TransactionalGroup, chosen.id, group_, "group")
+            newest = newest.where(Recipient.group_id == found.id)
+        rows = rows_of_accounts(
+            session, account, lambda one: map(_row, session.scalars(newest.where(Recipient.account_id == one)))
+        )
     print_rows(rows, as_json)
 
 

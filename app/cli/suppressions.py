@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import is_valid_email, is_valid_mobile
-from app.cli.base import Group, Row, WrongValue, account_option, json_option, limit_option, print_rows
+from app.addresses import email_key, is_valid_email, is_valid_mobile
+from app.cli.base import (
+    Group,
+    Row,
+    WrongValue,
+    account_option,
+    accounts_option,
+    json_option,
+    limit_option,
+    print_done,
+    print_rows,
+    rows_of_accounts,
+)
 from app.contacts.subscriptions import Kind
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.models import BlockedAddress, List, Unsubscriber
@@ -33,21 +46,29 @@ def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
     return None if name is None else find_named(session, List, account_id, name, "list").id
 
 
-def _unsubscribed(session: Session, account_id: int, limit: int) -> list[Row]:
+def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
     statement = (
         select(Unsubscriber, List.name)
         .outerjoin(List, List.id == Unsubscriber.list_id)
-        .where(Unsubscriber.account_id == account_id)
+        .where(*_on(Unsubscriber, account_id, address))
         .order_by(Unsubscriber.id.desc())
         .limit(limit)
     )
     return [_row("unsubscribed", entry, name) for entry, name in session.execute(statement)]
 
 
-def _blocked(session: Session, account_id: int, limit: int) -> list[Row]:
-    statement = select(BlockedAddress).where(BlockedAddress.account_id == account_id)
+def _blocked(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:
+    statement = select(BlockedAddress).where(*_on(BlockedAddress, account_id, address))
     found = session.scalars(statement.order_by(BlockedAddress.id.desc()).limit(limit))
     return [_row("blocked", entry, None) for entry in found]
+
+
+def _on(
+    model: type[Unsubscriber | BlockedAddress], account_id: int, address: str | None
+) -> Iterator[ColumnElement[bool]]:
+    yield model.account_id == account_id
+    if address is not None:
+        yield model.address == (email_key(address) if _kind(address) == "email" else address)
 
 
 def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:
@@ -65,14 +86,32 @@ def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None
 @group.command("list")
 @click.option("--state", type=click.Choice(("unsubscribed", "blocked")), help="Only these.")
 @limit_option
-@account_option
+@accounts_option
 @json_option
 def list_command(state: str | None, limit: int, account: str | None, as_json: bool) -> None:
     """Show suppressed addresses, the newest first; unsubscribed ones without a list are so account-wide."""
+
+    def entries(account_id: int) -> list[Row]:
+        unsubscribed = [] if state == "blocked" else _unsubscribed(session, account_id, limit)
+        return unsubscribed + ([] if state == "unsubscribed" else _blocked(session, account_id, limit))
+
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        rows = [] if state == "blocked" else _unsubscribed(session, account_id, limit)
-        rows += [] if state == "unsubscribed" else _blocked(session, account_id, limit)
+        rows = rows_of_accounts(session, account, entries)
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("address")
+@accounts_option
+@json_option
+def show_command(address: str, account: str | None, as_json: bool) -> None:
+    """Show what keeps an email or a mobile from getting messages."""
+
+    def entries(account_id: int) -> list[Row]:
+        return _unsubscribed(session, account_id, None, address) + _blocked(session, account_id, None, address)
+
+    with services().database.read() as session:
+        rows = rows_of_accounts(session, account, entries)
     print_rows(rows, as_json)
 
 
@@ -80,28 +119,34 @@ def list_command(state: str | None, limit: int, account: str | None, as_json: bo
 @click.argument("address")
 @list_option
 @account_option
-def unsubscribe_command(address: str, list_: str | None, account: str | None) -> None:
+@json_option
+def unsubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Unsubscribe an email or a mobile."""
     kind = _kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
         changed = unsubscribe(transaction, account_id, kind, address, list_id)
-    click.echo(f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}")
+    said = f"{address} is unsubscribed{_where(list_)}; contacts changed: {changed}"
+    facts = {"address": address, "list_id": list_id, "unsubscribed": True, "contacts_changed": changed}
+    print_done(said, facts, as_json)
 
 
 @group.command("resubscribe")
 @click.argument("address")
 @list_option
 @account_option
-def resubscribe_command(address: str, list_: str | None, account: str | None) -> None:
+@json_option
+def resubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Take an email or a mobile off the unsubscribers: of a list with its account-wide entry, or of the latter only."""
     kind = _kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
         changed = resubscribe(transaction, account_id, kind, address, list_id)
-    click.echo(f"{address} is subscribed{_where(list_)}; contacts changed: {changed}")
+    said = f"{address} is subscribed{_where(list_)}; contacts changed: {changed}"
+    facts = {"address": address, "list_id": list_id, "unsubscribed": False, "contacts_changed": changed}
+    print_done(said, facts, as_json)
 
 
 def _where(list_: str | None) -> str:
@@ -112,20 +157,23 @@ def _where(list_: str | None) -> str:
 @click.argument("address")
 @click.option("--reason", default="blocked by hand", show_default=True)
 @account_option
-def block_command(address: str, reason: str, account: str | None) -> None:
+@json_option
+def block_command(address: str, reason: str, account: str | None, as_json: bool) -> None:
     """Block an email or a mobile: nothing is sent to it from any list."""
     kind = _kind(address)
     with services().database.write() as transaction:
         block(transaction, find_account(transaction, account).id, kind, address, reason)
-    click.echo(f"{address} is blocked")
+    print_done(f"{address} is blocked", {"address": address, "blocked": True}, as_json)
 
 
 @group.command("unblock")
 @click.argument("address")
 @account_option
-def unblock_command(address: str, account: str | None) -> None:
+@json_option
+def unblock_command(address: str, account: str | None, as_json: bool) -> None:
     """Let an email or a mobile get messages again."""
     kind = _kind(address)
     with services().database.write() as transaction:
         was_blocked = unblock(transaction, find_account(transaction, account).id, kind, address)
-    click.echo(f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked")
+    said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"
+    print_done(said, {"address": address, "blocked": False, "was_blocked": was_blocked}, as_json)

@@ -6,7 +6,18 @@ import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.cli.base import Group, Row, account_option, json_option, limit_option, print_row, print_rows
+from app.cli.base import (
+    Group,
+    Row,
+    account_option,
+    accounts_option,
+    json_option,
+    limit_option,
+    print_done,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
 from app.db.models import Webhook
 from app.events.webhooks import (
     create_webhook,
@@ -40,15 +51,18 @@ def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
 
 
 @group.command("list")
-@account_option
+@accounts_option
 @json_option
 def list_(account: str | None, as_json: bool) -> None:
-    """Show the webhooks of an account."""
+    """Show the webhooks of an account, or of all."""
     with services().database.read() as session:
-        account_id = find_account(session, account).id
-        pending = pending_events(session, account_id)
-        rows = [_row(session, webhook, pending) for webhook in list_webhooks(session, account_id)]
+        rows = rows_of_accounts(session, account, lambda one: _rows(session, one))
     print_rows(rows, as_json)
+
+
+def _rows(session: Session, account_id: int) -> list[Row]:
+    pending = pending_events(session, account_id)
+    return [_row(session, webhook, pending) for webhook in list_webhooks(session, account_id)]
 
 
 @group.command("show")
@@ -96,22 +110,26 @@ def rotate(webhook: str, secret_id: str | None, secret: str | None, account: str
 @click.argument("webhook")
 @click.argument("secret_id")
 @account_option
-def remove_secret_(webhook: str, secret_id: str, account: str | None) -> None:
+@json_option
+def remove_secret_(webhook: str, secret_id: str, account: str | None, as_json: bool) -> None:
     """End a signing secret, once the receiver knows another."""
     with services().database.write() as transaction:
-        remove_secret(transaction, find_webhook(transaction, find_account(transaction, account).id, webhook), secret_id)
-    click.echo(f"removed secret {secret_id}")
+        found = find_webhook(transaction, find_account(transaction, account).id, webhook)
+        remove_secret(transaction, found, secret_id)
+    facts = {"id": found.id, "url": found.url, "secret_id": secret_id, "removed": True}
+    print_done(f"removed secret {secret_id}", facts, as_json)
 
 
 @group.command("delete")
 @click.argument("webhook")
 @account_option
-def delete(webhook: str, account: str | None) -> None:
+@json_option
+def delete(webhook: str, account: str | None, as_json: bool) -> None:
     """Delete a webhook with the events that wait for it."""
     with services().database.write() as transaction:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         delete_webhook(transaction, found)
-    click.echo(f"deleted webhook {found.url}")
+    print_done(f"deleted webhook {found.url}", {"id": found.id, "url": found.url, "deleted": True}, as_json)
 
 
 @group.command("deliveries")

@@ -60,10 +60,12 @@ def bring_contacts(
         present = [(index, contact_id) for index, contact_id in found if contact_id is not None]
         with _renumbered([start + index for index in missing]):
             new = [chunk[index] for index in missing]
-            given.update(create_contacts(transaction, lst, new, bulk=True, allow_system=allow_system))
+            given.update(create_contacts(transaction, lst, new, bulk=True, allow_system=allow_system, lasting=True))
         with _renumbered([start + index for index, _ in present]):
             changes = [(contact_id, chunk[index]) for index, contact_id in present]
-            brought.updated += update_contacts(transaction, lst, changes, bulk=True, allow_system=allow_system)
+            brought.updated += update_contacts(
+                transaction, lst, changes, bulk=True, allow_system=allow_system, lasting=True
+            )
         brought.created += len(missing)
         on_progress(len(chunk))
     return brought

@@ -13,7 +13,7 @@ from app.contacts.announce import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
-from app.contacts.subscriptions import KINDS, Entries, entries_of, follow_wishes, lock_subscriptions
+from app.contacts.subscriptions import KINDS, Entries, entries_of, follow_wishes, lock_for_writes
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -30,15 +30,16 @@ def create_contacts(
     remove_unsubscribers: RemoveUnsubscribers = "none",
     bulk: bool = False,
     allow_system: bool = False,
+    lasting: bool = False,
 ) -> list[int]:
     """Creates contacts and returns their ids, in the order of the drafts that were not skipped.
 
     A draft holds attributes by name, checked by type: `email`, `mobile`, `subscribed` (`{"email": bool, "mobile":
-    bool}`), `is_active`, `double_opt_in` and list field keys. At most some thousands at once. Raises `ServiceError`
-    with every broken rule, for `bulk` located by collection and index; then nothing may be kept of the transaction.
+    bool}`), `is_active`, `double_opt_in` and list field keys. At most some thousands at once; `lasting` is for one of
+    many calls in a long transaction. Raises `ServiceError` with every broken rule, for `bulk` located by collection
+    and index; then nothing may be kept of the transaction.
     """
-    if any("subscribed" in draft for draft in drafts):
-        lock_subscriptions(transaction, lst.account_id)
+    lock_for_writes(transaction, lst.account_id, drafts, lasting=lasting)
     edits = [Edit(index, BLANK, draft) for index, draft in enumerate(drafts)]
     entries = entries_of(transaction, lst.account_id, lst.id, looked_up(edits))
     kept = [edit for edit in edits if not _is_skipped(edit, entries, remove_unsubscribers)]

@@ -17,7 +17,7 @@ from app.automations.triggers import fire
 from app.clock import this_second
 from app.contacts.announce import announce
 from app.contacts.state import BLANK, Edit, State, after
-from app.contacts.subscriptions import KEYS, Address, Kind, address_of, entries_of
+from app.contacts.subscriptions import KEYS, Address, Kind, address_of, entries_of, lock_addresses
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Contact, List
@@ -67,6 +67,7 @@ def _hold_list(transaction: Transaction, lst: ListSpec) -> None:
 def _create(transaction: Transaction, lst: ListSpec, kind: Kind, missing: Mapping[str, str]) -> dict[str, int]:
     if not missing:
         return {}
+    lock_addresses(transaction, lst.account_id)
     moment = this_second()
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     entries = entries_of(transaction, lst.account_id, lst.id, [Address(kind, key) for key in missing])
@@ -76,7 +77,8 @@ def _create(transaction: Transaction, lst: ListSpec, kind: Kind, missing: Mappin
     created = [(lst.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
     announce(transaction, lst.account_id, "created", created, moment)
     fire(transaction, lst.account_id, "created", created)
-    return present
+    # Who was there when we wrote, and is gone when we look, is created after all.
+    return present | _create(transaction, lst, kind, {key: missing[key] for key in missing.keys() - present.keys()})
 
 
 def _rows(lst: ListSpec, ids: Mapping[str, int], states: Mapping[str, State], moment: datetime) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def check_free(
 def guarded(transaction: Transaction, check: Callable[[], None]) -> Iterator[None]:
     """Turns the unique index's refusal into the conflict that `check` raises, once the failed write is undone.
 
-    Where `check` finds nothing any more, the refusal itself goes on: the request may be tried again.
+    Where `check` finds nothing any more, the refusal itself goes on, and the transaction is run again.
     """
     try:
         yield

@@ -115,7 +115,7 @@ def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
     """Raises `not_found` unless the list has the contact."""
     found = session.execute(select(Contact.id).where(Contact.list_id == lst.id, Contact.id == contact_id))
     if found.one_or_none() is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no contact with the id {contact_id} in list {lst.id}.")
 
 
 def get_contact(session: Session, lst: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def get_contact(session: Session, lst: ListSpec, contact_id: int, query: Query) 
     shape = contact_shape(lst.value_fields)
     found = read_one(session, shape, query, Contact.list_id == lst.id, Contact.id == contact_id)
     if found is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no contact with the id {contact_id} in list {lst.id}.")
     return found
 
 

@@ -19,7 +19,8 @@ from app.addresses import email_key
 from app.contacts.announce import ContactKey
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.models import Account, Contact, Unsubscriber
+from app.db.locks import hold
+from app.db.models import Contact, Unsubscriber
 
 Kind = Literal["email", "mobile"]
 KINDS: tuple[Kind, ...] = ("email", "mobile")
@@ -63,13 +64,37 @@ class Entries:
         return self.list_id in lists or None in lists
 
 
-def lock_subscriptions(transaction: Transaction, account_id: int) -> None:
+def lock_subscriptions(transaction: Transaction, account_id: int, *, lasting: bool = False) -> None:
     """Lets one transaction at a time change what the account's addresses want; it comes before any other lock.
 
-    Such a change reaches contacts that the request does not name: two of them would wait for each other's. On
-    PostgreSQL the lock is that of an update of the account's row, so that all else goes on; SQLite has one writer.
+    Such a change reaches contacts that the request does not name: two of them would wait for each other's. See
+    `lock_for_writes` for `lasting`.
     """
-    transaction.execute(select(Account.id).where(Account.id == account_id).with_for_update(key_share=True))
+    hold(transaction, "subscriptions", account_id)
+    if not lasting:
+        hold(transaction, "addresses", account_id)
+
+
+def lock_addresses(transaction: Transaction, account_id: int) -> None:
+    """Keeps what the account's addresses want as it is, while contacts get addresses. Many may hold it at once.
+
+    Without it, a change of an address would miss the contact that is not committed yet, and the contact the change.
+    """
+    hold(transaction, "addresses", account_id, shared=True)
+
+
+def lock_for_writes(
+    transaction: Transaction, account_id: int, drafts: Collection[Mapping[str, Any]], *, lasting: bool
+) -> None:
+    """The one of the two locks that writing these attributes to contacts needs, if any.
+
+    A `lasting` transaction, such as an import, would keep everybody waiting who gives a contact an address. It leaves
+    the lock out: of who unsubscribes while it runs, the flag may stay, but nothing is sent to them all the same.
+    """
+    if any("subscribed" in draft for draft in drafts):
+        lock_subscriptions(transaction, account_id, lasting=lasting)
+    elif not lasting and any(kind in draft for draft in drafts for kind in KINDS):
+        lock_addresses(transaction, account_id)
 
 
 def entries_of(session: Session, account_id: int, list_id: int, addresses: Collection[Address]) -> Entries:

@@ -15,7 +15,7 @@ from app.contacts.announce import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, place, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
-from app.contacts.subscriptions import entries_of, follow_wishes, lock_subscriptions
+from app.contacts.subscriptions import entries_of, follow_wishes, lock_for_writes
 from app.db.database import Transaction
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
@@ -34,15 +34,16 @@ def update_contacts(
     *,
     bulk: bool = False,
     allow_system: bool = False,
+    lasting: bool = False,
 ) -> int:
     """Updates contacts and returns how many of them differ now; for the others nothing happens at all.
+    `lasting` is for one of many calls in a long transaction.
 
     Raises `ServiceError` with every broken rule, for `bulk` located by collection and index; a contact that the list
     does not have is `invalid_id` there and `not_found` in the single form. Then nothing may be kept of the
     transaction.
     """
-    if any("subscribed" in given for _, given in changes):
-        lock_subscriptions(transaction, lst.account_id)
+    lock_for_writes(transaction, lst.account_id, [given for _, given in changes], lasting=lasting)
     rows = _locked_rows(transaction, lst, {contact_id for contact_id, _ in changes})
     _check_rules(lst, changes, rows, bulk, allow_system)
     _check_named_once(changes, bulk)
@@ -81,12 +82,16 @@ def _locked_rows(transaction: Transaction, lst: ListSpec, ids: Collection[int]) 
 def _check_rules(
     lst: ListSpec, changes: Sequence[Change], rows: Mapping[int, State], bulk: bool, allow_system: bool
 ) -> None:
-    unknown = [index for index, (contact_id, _) in enumerate(changes) if contact_id not in rows]
+    unknown = {
+        index: f"There is no contact with the id {contact_id} in list {lst.id}."
+        for index, (contact_id, _) in enumerate(changes)
+        if contact_id not in rows
+    }
     if unknown and not bulk:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=unknown[0])
     raise_in_order(
         [
-            *(FieldError("invalid_id", "id", **place(index, bulk)) for index in unknown),
+            *(FieldError("invalid_id", "id", detail=text, **place(index, bulk)) for index, text in unknown.items()),
             *address_errors(lst, [given for _, given in changes], bulk),
             *system_errors(lst, allow_system),
             *(

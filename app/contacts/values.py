@@ -89,21 +89,20 @@ def _is_url(text: str) -> bool:
 
 def _option(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
-    _check_options(field, [text])
+    if field.options and text not in field.options:
+        detail = f"{field.key} must be one of the field's options: {', '.join(field.options)}."
+        raise InvalidValue("invalid_string", detail)
     return text
 
 
 def _options(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
     # The empty string is a selection of nothing.
-    _check_options(field, text.split(",") if text else [])
-    return text
-
-
-def _check_options(field: FieldSpec, selected: list[str]) -> None:
-    if field.options and not set(selected) <= set(field.options):
-        detail = f"{field.key} must be one of the field's options: {', '.join(field.options)}."
+    if text and field.options and not set(text.split(",")) <= set(field.options):
+        options = ", ".join(field.options)
+        detail = f"{field.key} must be some of the field's options, joined by commas without spaces: {options}."
         raise InvalidValue("invalid_string", detail)
+    return text
 
 
 def _date(field: FieldSpec, value: Any) -> str:

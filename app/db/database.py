@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.db.engine import WRITE, make_engine
 
-DEADLOCK_DETECTED = "40P01"
-DEADLOCK_RETRIES = 3
+LOST_TO_ANOTHER = ("40P01", "23505")
+"""PostgreSQL's codes for a deadlock, and for a row that a unique index refused. Who meant to write a row that is taken
+has said so in its own words by then (app/contacts/identifiers.py)."""
+RETRIES = 3
+PAUSE = (0.02, 0.1)
+"""Seconds before the next try: the other one wakes up and goes first, or both would meet again at once."""
+
+_chance = secrets.SystemRandom()
 
 Result = TypeVar("Result")
 
@@ -67,18 +75,20 @@ class Database:
         transaction.release()
 
     def transact(self, work: Callable[[Transaction], Result]) -> Result:
-        """Runs the work in a writing transaction, again where PostgreSQL ended it to let another one through.
+        """Runs the work in a writing transaction, again where PostgreSQL ended it in favour of another one.
 
-        Two transactions that write the same rows in another order can wait for each other. One of them is then undone
-        completely, so the work must do nothing that its transaction does not undo.
+        Two transactions that write the same rows in another order can wait for each other, and one can be refused a
+        row because of another that is gone when it looks. It is then undone completely, so the work must do nothing
+        that its transaction does not undo.
         """
-        for _ in range(DEADLOCK_RETRIES):
+        for _ in range(RETRIES):
             try:
                 with self.write() as transaction:
                     return work(transaction)
-            except OperationalError as error:
-                if getattr(error.orig, "sqlstate", None) != DEADLOCK_DETECTED:
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in LOST_TO_ANOTHER:
                     raise
+            time.sleep(_chance.uniform(*PAUSE))
         with self.write() as transaction:
             return work(transaction)
 

@@ -61,24 +61,29 @@ class Dispatcher:
         end = time.monotonic() + SLICE
         while not services.stopping.is_set() and time.monotonic() < end:
             self._landed.clear()
-            self._start_due(services)
-            if not self._in_flight:
+            # Asked before the look: what lands during it may have made its webhook due again.
+            idle = not self._in_flight
+            if not self._start_due(services) and idle:
                 return
             self._landed.wait(LOOK_EVERY)
         if services.stopping.is_set():
             self._stop()
 
-    def _start_due(self, services: Services) -> None:
+    def _start_due(self, services: Services) -> bool:
+        """Whether there was something to start."""
+        started = False
         while len(self._in_flight) < AT_ONCE:
             # Looking costs no write lock; most of the time there is nothing to claim.
             with services.database.read() as session:
                 due = has_due(session)
             batch = batches.claim(services) if due else None
             if batch is None:
-                return
+                break
+            started = True
             self._in_flight.add(batch.claim)
             thread = threading.Thread(target=self._deliver, args=(services, batch), daemon=True, name="webhook")
             thread.start()
+        return started
 
     def _deliver(self, services: Services, batch: Batch) -> None:
         try:

@@ -59,7 +59,7 @@ def require_group(session: Session, account_id: int, group_id: int) -> None:
     """Raises `not_found` unless the account has the group."""
     found = session.execute(select(Group.id).where(Group.account_id == account_id, Group.id == group_id))
     if found.one_or_none() is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no transactional group {group_id}.")
 
 
 def page_groups(session: Session, account_id: int, query: Query) -> Page:
@@ -71,5 +71,5 @@ def get_group(session: Session, account_id: int, group_id: int, query: Query) ->
     """One group. Raises `not_found`."""
     found = read_one(session, GROUPS, query, Group.account_id == account_id, Group.id == group_id)
     if found is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no transactional group {group_id}.")
     return found

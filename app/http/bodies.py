@@ -22,8 +22,9 @@ def json_object() -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        # The reader's message names the position, never the content.
-        raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {error.msg}.") from None
+        # The reader's message never holds the content.
+        where = f"{error.msg} (line {error.lineno}, column {error.colno})"
+        raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {where}.") from None
     if not isinstance(value, dict):
         raise ServiceError("invalid_object", detail="The body must be a JSON object.")
     return value

@@ -82,7 +82,8 @@ def _check_scope(principal: Principal) -> None:
     """Step 7. A route that takes one of several scopes checks the exact one itself."""
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
-        raise ServiceError("permission_denied")
+        detail = f"This needs the scope {' or '.join(needed)}, which keys of the level {principal.access_level} lack."
+        raise ServiceError("permission_denied", detail=detail)
 
 
 def _finish(response: Response) -> Response:

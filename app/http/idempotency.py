@@ -25,37 +25,50 @@ from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.responses import JSON
 
+Work = Callable[[Transaction], Response]
+"""What a request asks for, once its body is known to be sound."""
+
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 ABANDONED_AFTER = timedelta(minutes=5)
 """A claim this old without an answer belongs to a process that died; gunicorn ends a request long before."""
 
 
-def idempotent(work: Callable[[Transaction], Response]) -> Response:
-    """Runs `work` in one writing transaction, or repeats the answer that it gave before.
+def idempotent(prepare: Callable[[], Work]) -> Response:
+    """Runs the work that `prepare` reads from the request, in one writing transaction, or repeats its first answer.
 
-    Raises `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose
-    first request is still in progress.
+    What was answered before is not looked at again: it stays so, whatever has become of the account since. Raises
+    `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose first
+    request is still in progress.
     """
     key = request.headers.get(HEADER)
     if key is None:
-        return services().database.transact(work)
+        return services().database.transact(prepare())
     if not KEY.fullmatch(key):
         raise ServiceError("invalid_request", detail=f"{HEADER} must be 1 to 255 visible ASCII characters.")
     fingerprint = _fingerprint()
-    replay = _claim_or_replay(key, fingerprint)
-    if replay is not None:
-        return replay
+    with services().database.read() as session:
+        known = _find(session, key)
+    if known is not None and known.status is not None and known.fingerprint == fingerprint and not _is_old(known):
+        return _replay(known)
+    return _first(key, fingerprint, known, prepare())
+
+
+def _first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
+    """Claims the key and runs the work, unless another request is found to have done so."""
+    claim = _claim_or_replay(key, fingerprint, known)
+    if isinstance(claim, Response):
+        return claim
 
     def remembered(transaction: Transaction) -> Response:
         response = work(transaction)
-        _remember(transaction, key, response)
+        _remember(transaction, claim, response)
         return response
 
     try:
         return services().database.transact(remembered)
     except BaseException:
-        _forget(key)
+        _forget(claim)
         raise
 
 
@@ -66,18 +79,23 @@ def _fingerprint() -> str:
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _claim_or_replay(key: str, fingerprint: str) -> Response | None:
-    with services().database.read() as session:
-        row = _find(session, key)
+def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None) -> int | Response:
+    """The id of the record by which this request holds the key, or the answer that was given before. `row` is the
+    record that the key had a moment ago."""
     if row is None or (row.status is None and row.creation_time < now() - ABANDONED_AFTER) or _is_old(row):
         with services().database.write() as transaction:
-            if _claim(transaction, key, fingerprint, row):
-                return None
+            claim = _claim(transaction, key, fingerprint, row)
+            if claim is not None:
+                return claim
             row = _find(transaction, key)
-    if row is None or row.fingerprint != fingerprint:
+    if row is not None and row.fingerprint != fingerprint:
         raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.")
-    if row.status is None:
+    if row is None or row.status is None:
         raise ServiceError("conflict", detail=f"The first request with this {HEADER} is still in progress.")
+    return _replay(row)
+
+
+def _replay(row: IdempotencyRecord) -> Response:
     return Response(row.body, row.status, {"Idempotent-Replayed": "true"}, content_type=JSON)
 
 
@@ -92,12 +110,13 @@ def _find(session: Session, key: str) -> IdempotencyRecord | None:
     return session.execute(statement).scalar_one_or_none()
 
 
-def _claim(transaction: Transaction, key: str, fingerprint: str, abandoned: IdempotencyRecord | None) -> bool:
-    """True when this request now holds the key. An abandoned or expired record gives way, and only that very one."""
-    if abandoned is not None:
+def _claim(transaction: Transaction, key: str, fingerprint: str, stale: IdempotencyRecord | None) -> int | None:
+    """The id of a new record, None where somebody else holds the key. An abandoned or expired record gives way, unless
+    its request has answered after all since it was looked at."""
+    if stale is not None:
         transaction.execute(
             delete(IdempotencyRecord).where(
-                IdempotencyRecord.id == abandoned.id, IdempotencyRecord.creation_time == abandoned.creation_time
+                IdempotencyRecord.id == stale.id, IdempotencyRecord.status.is_not_distinct_from(stale.status)
             )
         )
     insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
@@ -107,23 +126,23 @@ def _claim(transaction: Transaction, key: str, fingerprint: str, abandoned: Idem
         .on_conflict_do_nothing(index_elements=["account_id", "key"])
         .returning(IdempotencyRecord.id)
     )
-    return transaction.execute(statement).scalar_one_or_none() is not None
+    return transaction.execute(statement).scalar_one_or_none()
 
 
-def _remember(transaction: Transaction, key: str, response: Response) -> None:
-    transaction.execute(
+def _remember(transaction: Transaction, claim: int, response: Response) -> None:
+    """Raises `conflict`, which undoes the work, where another request has taken the key over meanwhile."""
+    kept = transaction.execute(
         update(IdempotencyRecord)
-        .where(IdempotencyRecord.account_id == principal().account_id, IdempotencyRecord.key == key)
+        .where(IdempotencyRecord.id == claim)
         .values(status=response.status_code, body=response.get_data(as_text=True))
+        .returning(IdempotencyRecord.id)
     )
+    if kept.first() is None:
+        raise ServiceError("conflict", detail=f"This request took so long that its {HEADER} was given to a later one.")
 
 
-def _forget(key: str) -> None:
+def _forget(claim: int) -> None:
     with services().database.write() as transaction:
         transaction.execute(
-            delete(IdempotencyRecord).where(
-                IdempotencyRecord.account_id == principal().account_id,
-                IdempotencyRecord.key == key,
-                IdempotencyRecord.status.is_(None),
-            )
+            delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
         )

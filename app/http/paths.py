@@ -26,5 +26,5 @@ def path_id(text: str) -> int:
     Routes take the segment as text, because an id is looked at after the permission.
     """
     if not ID.fullmatch(text) or int(text) > BIGGEST:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail="An id in the path is not an integer of 1 or more, so nothing has it.")
     return int(text)

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,11 +21,13 @@ from app.launcher.prepare import StartError
 from app.launcher.screen import screen
 from app.launcher.supervisor import Supervisor
 from app.services import Services, make_services
-from app.settings import Settings, SettingsError, from_environment, own_redis_socket
+from app.settings import Settings, SettingsError, from_environment, own_redis_url
 
 logger = logging.getLogger("app.launcher")
 
 POLL_SECONDS = 0.05
+ORPHANS_END = 8.0
+"""Seconds in which the processes of a killed launcher have ended: the API's 5, and some to spare."""
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 """Where an address that means all of this machine's can be reached."""
 
@@ -50,16 +53,12 @@ def main() -> int:
         settings = from_environment()
         prepare.check_settings(settings)
         lock = prepare.lock_data_dir(settings.data_dir)
-        prepare.check_port(settings.host, settings.port)
-        if settings.inbound_listen:
-            prepare.check_port(*settings.inbound_listen, "INBOUND_LISTEN")
     except (SettingsError, StartError) as error:
         return _refuse(error)
-    logs.configure(settings)
-    environment = {"PROMETHEUS_MULTIPROC_DIR": _new_folder(settings.data_dir / "metrics"), **os.environ}
-    status = _serve(Start(settings, supervisor, environment))
-    os.close(lock)
-    return status
+    with closing(lock):
+        logs.configure(settings)
+        environment = {"PROMETHEUS_MULTIPROC_DIR": _new_folder(settings.data_dir / "metrics"), **os.environ}
+        return _serve(Start(settings, supervisor, environment), ORPHANS_END if lock.predecessor_died else 0)
 
 
 def _new_folder(folder: Path) -> str:
@@ -74,9 +73,12 @@ def _refuse(error: Exception) -> int:
     return error.status if isinstance(error, StartError) else 2 if isinstance(error, SettingsError) else 1
 
 
-def _serve(start: Start) -> int:
-    """From the first process to the last."""
+def _serve(start: Start, patience: float) -> int:
+    """From the first process to the last; `patience` is for a port that is still taken, in seconds."""
     try:
+        prepare.await_port(start.settings.host, start.settings.port, patience)
+        if start.settings.inbound_listen:
+            prepare.await_port(*start.settings.inbound_listen, patience, "INBOUND_LISTEN")
         _start_redis(start)
         demo = _prepare_database(start)
         if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):
@@ -88,7 +90,7 @@ def _serve(start: Start) -> int:
             _start_receiver(start, demo)
             _print_screen(start, demo)
         return start.supervisor.watch()
-    except (StartError, EmbeddedRedisError) as error:
+    except (SettingsError, StartError, EmbeddedRedisError) as error:
         return _refuse(error)
     finally:
         start.supervisor.stop()
@@ -97,7 +99,7 @@ def _serve(start: Start) -> int:
 def _start_redis(start: Start) -> None:
     """Our own, unless REDIS_URL names another."""
     data_dir = start.settings.data_dir
-    if start.settings.redis_url != f"unix://{own_redis_socket(data_dir)}":
+    if start.settings.redis_url != own_redis_url(data_dir):
         return
     redis = Child("redis", embedded_redis.command(data_dir), start.environment)
     start.supervisor.start(redis, first=True)

@@ -16,7 +16,7 @@ from app.auth import hash_token
 from app.db.models import ApiKey
 from app.seed.read import read_file
 from app.services import Services
-from app.settings import Settings
+from app.settings import Settings, SettingsError, parse_port
 
 SEED = Path(__file__).parent.parent / "demo" / "seed.yaml"
 
@@ -36,7 +36,7 @@ class Demo:
 
 
 def read(settings: Settings) -> Demo:
-    """The demo of this data folder."""
+    """The demo of this data folder. Raises `SettingsError` for a wrong `RECEIVER_PORT`."""
     account = read_file(SEED, {})["accounts"][0]
     key = next(key for key in account["keys"] if key["access_level"] == "standard")
     return Demo(
@@ -56,11 +56,18 @@ def is_loaded(services: Services, demo: Demo) -> bool:
 def _receiver_port(settings: Settings) -> int:
     """The port kept in the data folder; at first `RECEIVER_PORT`, or the one after the API's, or any that is free."""
     kept = settings.data_dir / "receiver_port"
+    wanted = _wanted_port()
     if not kept.exists():
-        wanted = os.environ.get("RECEIVER_PORT", "")
-        port = int(wanted) if wanted.isdecimal() else _free_port(settings.port + 1)
-        kept.write_text(f"{port}\n")
+        kept.write_text(f"{wanted or _free_port(settings.port + 1)}\n")
     return int(kept.read_text())
+
+
+def _wanted_port() -> int | None:
+    text = os.environ.get("RECEIVER_PORT", "").strip()
+    try:
+        return parse_port(text) if text else None
+    except ValueError as error:
+        raise SettingsError(f"RECEIVER_PORT={text}: {error}") from None
 
 
 def _free_port(preferred: int) -> int:

@@ -6,6 +6,8 @@ import errno
 import fcntl
 import os
 import socket
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import select
@@ -18,8 +20,7 @@ from app.seed.shape import SeedError
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import TransportUrlError
-from app.transports.email import email_transport
-from app.transports.sms import sms_transport
+from app.transports.check import check_urls
 
 
 class StartError(Exception):
@@ -33,30 +34,61 @@ class StartError(Exception):
 def check_settings(settings: Settings) -> None:
     """Finds wrong values that only show when they are used."""
     try:
-        email_transport(settings.email_transport_url)
-        sms_transport(settings.sms_transport_url)
+        check_urls(settings.email_transport_url, settings.sms_transport_url)
     except TransportUrlError as error:
         raise StartError(str(error), status=2) from None
     if settings.seed and not Path(settings.seed).is_file():
         raise StartError(f"SEED={settings.seed}: no such file", status=2)
 
 
-def lock_data_dir(data_dir: Path) -> int:
-    """Makes sure that one launcher works in the folder, until the returned file is closed or the process ends."""
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One launcher works in a data folder at a time: until this is closed or the process ends."""
+
+    file: int
+    predecessor_died: bool
+    """The last launcher was killed, so that processes of it may still be about to end."""
+
+    def close(self) -> None:
+        """An orderly end leaves an empty file."""
+        os.ftruncate(self.file, 0)
+        os.close(self.file)
+
+
+def lock_data_dir(data_dir: Path) -> Lock:
+    """Takes the folder. Raises `StartError` when another launcher has it."""
     file = os.open(data_dir / "launcher.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        owner = os.read(file, 20).decode("ascii", "replace").strip() or "unknown"
+        owner = _owner(file) or "unknown"
         os.close(file)
         raise StartError(f"the service already runs in DATA_DIR={data_dir} (process {owner})") from None
+    lock = Lock(file, predecessor_died=bool(_owner(file)))
     os.ftruncate(file, 0)
-    os.write(file, f"{os.getpid()}\n".encode())
-    return file
+    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _owner(file: int) -> str:
+    """The process id in the file; nothing after an orderly end."""
+    return os.pread(file, 20, 0).decode("ascii", "replace").strip()
+
+
+def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
+    """Gives who listens there some time to end. Raises `StartError` when nobody can listen there even then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            check_port(host, port, setting)
+            return
+        except StartError:
+            time.sleep(0.1)
+    check_port(host, port, setting)
 
 
 def check_port(host: str, port: int, setting: str = "PORT") -> None:
-    """Says so when nobody can listen there."""
+    """Raises `StartError` when nobody can listen there."""
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shlex
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import select
 
@@ -33,6 +33,9 @@ def screen(services: Services, demo: Demo | None) -> str:
     lines += [f"  {name:<14}{value}" for name, value in rows]
     if demo and (example := _example(services, demo)):
         lines += ["", "  Send a message:", "", _curl(settings, demo.token, example)]
+    if settings.require_https and settings.public_url.startswith("http://"):
+        lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
+        lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off for a try."]
     if demo and not is_loopback(settings.host):
         lines += ["", "  Others can reach this address, and the demo's keys are public: see docs/operations.md."]
     return "\n".join([*lines, ""])
@@ -50,7 +53,7 @@ def _place(url: str) -> str:
     """The folder of a `file://` URL; other URLs without their user and password."""
     parts = urlsplit(url)
     if parts.scheme == "file":
-        return parts.path
+        return unquote(parts.path)
     host = parts.hostname or ""
     return f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.db.models import List, ListField
@@ -19,24 +19,17 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
     """The account's list with that id. Raises `not_found` (decisions: 1.8)."""
     found = lists_by_id(session, account_id, [list_id])
     if list_id not in found:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
     return found[list_id]
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
     """The account's lists with these ids; what is not there is left out."""
     wanted = [list_id for list_id in list_ids if list_id <= LARGEST_ID]
-    return _load(session, account_id, List.id.in_(wanted)) if wanted else {}
-
-
-def lists_by_name(session: Session, account_id: int, names: Iterable[str]) -> dict[str, ListSpec]:
-    """The account's lists with exactly these names, the oldest where there are several."""
-    found = _load(session, account_id, List.name.in_(list(names)))
-    return {spec.name: spec for _, spec in sorted(found.items(), reverse=True) if spec.name is not None}
-
-
-def _load(session: Session, account_id: int, which: ColumnElement[bool]) -> dict[int, ListSpec]:
-    lists = session.execute(select(List.__table__).where(List.account_id == account_id, which)).all()
+    if not wanted:
+        return {}
+    statement = select(List.__table__).where(List.account_id == account_id, List.id.in_(wanted))
+    lists = session.execute(statement).all()
     by_list: defaultdict[int, list[FieldSpec]] = defaultdict(list)
     for field in _fields(session, [row.id for row in lists]):
         key = ADDRESS_KEYS.get(field.type, field.key)

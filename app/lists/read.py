@@ -64,14 +64,14 @@ def require_list(session: Session, account_id: int, list_id: int) -> None:
     """Raises `not_found` unless the account has the list."""
     found = session.execute(select(List.id).where(List.account_id == account_id, List.id == list_id))
     if found.one_or_none() is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
     """One list, with its contacts where `expand` asks. Raises `not_found`."""
     found = read_one(session, LISTS, query, List.account_id == account_id, List.id == list_id)
     if found is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
     if "contacts" in query.expand:
         lst = get_list(session, account_id, list_id)
         found["_embedded"] = {"contacts": contacts_of_lists(session, [lst], query.zone)[list_id]}

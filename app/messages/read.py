@@ -89,7 +89,7 @@ def require_message(session: Session, account_id: int, message_id: int) -> None:
     """Raises `not_found` unless the account has the message."""
     found = session.execute(select(Message.id).where(Message.account_id == account_id, Message.id == message_id))
     if found.one_or_none() is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no message {message_id}.")
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:
@@ -130,5 +130,5 @@ def get_content(session: Session, account_id: int, message_id: int, query: Query
 def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     found = read_one(session, shape, query, Message.account_id == account_id, Message.id == message_id)
     if found is None:
-        raise ServiceError("not_found")
+        raise ServiceError("not_found", detail=f"There is no message {message_id}.")
     return found

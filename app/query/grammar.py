@@ -169,7 +169,9 @@ def _names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in known:
-            detail = f"{parameter}: {shown(name)!r} is not one of: {', '.join(known) or 'none here'}."
+            detail = f"{parameter}: {shown(name)!r} is not one of: {', '.join(known)}."
+            if not known:
+                detail = f"{parameter} is not possible here: {shown(name)!r} is no resource that can be embedded."
             raise refusal("invalid_query_syntax", parameter, detail)
     return names
 

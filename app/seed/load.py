@@ -28,7 +28,8 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
     `substitutions` replace `${NAME}` in the file. Raises `SeedError`, which names the offending path; nothing has
     changed then.
     """
-    described = FILE(read_file(path, substitutions or {}) or {}, "").get("accounts", [])
+    data = read_file(path, substitutions or {})
+    described = FILE({} if data is None else data, "").get("accounts", [])
     report = SeedReport()
     try:
         with services.database.write() as transaction:

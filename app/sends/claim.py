@@ -98,6 +98,12 @@ def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, date
     transaction.connection().execute(statement, rows)
 
 
+def give_back_others(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
+    """Puts the rows back that are the worker's without its knowing: their claim was committed, and the answer lost."""
+    held = select(Recipient.id).where(SENDING, Recipient.worker == worker)
+    give_back(transaction, worker, set(transaction.scalars(held)) - set(in_hand))
+
+
 def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
     """Moves the end of the leases of rows that this worker still has in hand."""
     statement = update(Recipient).where(*_held_by(worker, ids)).values(lease_time=seconds_from_now(LEASE))

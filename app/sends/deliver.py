@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from app.clock import now
 from app.metrics import OUTCOMES
 from app.queueing import SENDS
-from app.sends.claim import LEASE, Claimed, claim, give_back, has_due, postpone, renew
+from app.sends.claim import LEASE, Claimed, claim, give_back, give_back_others, has_due, postpone, renew
 from app.sends.destinations import hold_back
 from app.sends.flight import Flight
 from app.sends.load import Parcel, load, within_budget
@@ -84,6 +84,8 @@ class Drain:
         self._end = time.monotonic() + SLICE
         self._next_look = self._paused_until = self._first_verdict_at = 0.0
         self._renewed_at = time.monotonic()
+        self._claim_in_doubt = False
+        """A claim failed, and may have been committed all the same."""
 
     def run(self) -> None:
         """Goes on until everything is sent and written down.
@@ -91,7 +93,7 @@ class Drain:
         It ends early, and leaves verdicts to the journal, only when the process stops while the database fails.
         """
         while self._round():
-            if self._flight and time.monotonic() > self._end + LONGEST_WAIT:
+            if (self._flight or self._claim_in_doubt) and time.monotonic() > self._end + LONGEST_WAIT:
                 self._end = time.monotonic() + SLICE  # one slow message must not hold up all others
         if not self._verdicts:
             self._station.journal.clear()
@@ -104,9 +106,11 @@ class Drain:
             self._write()
         if self._is_open() and time.monotonic() >= self._next_look:
             self._take_on()
-        if self._services.stopping.is_set() and self._is_paused() and not self._flight:
+        stopping = self._services.stopping.is_set()
+        if stopping and self._is_paused() and not self._flight:
             return False
-        return bool(self._flight or self._verdicts or self._returned or self._postponed)
+        to_write = self._verdicts or self._returned or self._postponed
+        return bool(self._flight or to_write or (self._claim_in_doubt and not stopping))
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and handed over."""
@@ -181,16 +185,28 @@ class Drain:
         last = self._station.last_account
         try:
             with self._services.database.write() as transaction:
+                if self._claim_in_doubt:
+                    give_back_others(transaction, self._station.worker, self._in_hand())
                 claimed = claim(transaction, self._station.worker, size=size, after=last)
                 kept = hold_back(transaction, self._station.worker, claimed)
         except DBAPIError as error:
+            self._claim_in_doubt = True
             self._pause(error)
             return []
+        self._claim_in_doubt = False
         if claimed:
             self._station.last_account = max(
                 (one.account_id for one in claimed), key=lambda account: (account <= last, account)
             )
         return kept
+
+    def _in_hand(self) -> list[int]:
+        return [
+            *self._flight.ids,
+            *self._returned,
+            *self._postponed,
+            *(verdict.recipient_id for verdict in self._verdicts),
+        ]
 
     def _load(self, claimed: list[Claimed]) -> None:
         """Hands over what is to be sent; the rest is skipped, or too large to be held in memory now."""

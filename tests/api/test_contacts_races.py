@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select, update
+import pytest
+from sqlalchemy import Connection, delete, event, select, update
 from werkzeug.test import TestResponse
 
+from app.contacts import suppress
+from app.contacts.create import create_contacts
+from app.contacts.ensure import ensure_contacts
+from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.models import Contact
+from app.lists.fields import ListSpec
+from app.lists.find import get_list
 from app.services import Services
 from tests.support.client import Client
-from tests.support.contacts import contact, contacts_path, count, entries
+from tests.support.contacts import contact, contacts_path, count, entries, find
+from tests.support.races import meanwhile
 from tests.support.tenants import Tenant, new_email, new_mobile
 
 THREADS = 4
@@ -103,7 +111,7 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
             statement = update(Contact).where(Contact.id == contact_id).values(email=Contact.email.concat("x"))
             transaction.execute(statement, execution_options={"synchronize_session": False})
             if services.database.is_postgresql and len(runs) <= 2:
-                with suppress(threading.BrokenBarrierError):
+                with contextlib.suppress(threading.BrokenBarrierError):
                     barrier.wait(10)
 
     with services.database.write() as transaction:
@@ -115,3 +123,94 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
         emails = session.scalars(select(Contact.email).where(Contact.list_id == customers)).all()
     assert emails == ["xx", "xx"]
     assert len(runs) == (3 if services.database.is_postgresql else 2)
+
+
+def create(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    create_contacts(transaction, lst, [{"email": email}])
+
+
+def send_to(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    ensure_contacts(transaction, lst, "email", [email])
+
+
+def move(transaction: Transaction, lst: ListSpec, email: str) -> None:
+    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == lst.id)).one()
+    update_contacts(transaction, lst, [(contact_id, {"email": email})])
+
+
+@pytest.mark.parametrize("write", [create, send_to, move])
+@pytest.mark.parametrize("unsubscribes_first", [True, False])
+def test_an_address_that_unsubscribes_while_a_contact_gets_it(
+    tenant: Tenant,
+    services: Services,
+    customers: int,
+    write: Callable[[Transaction, ListSpec, str], None],
+    unsubscribes_first: bool,
+) -> None:
+    """Whichever of the two comes first, the other one sees it."""
+    email = new_email()
+    if write is move:
+        tenant.new_contact(customers)
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def contact_gets_it(transaction: Transaction) -> None:
+        write(transaction, lst, email)
+
+    def unsubscribes(transaction: Transaction) -> None:
+        suppress.unsubscribe(transaction, tenant.id, "email", email, customers)
+
+    works = [contact_gets_it, unsubscribes]
+    first, second = works[::-1] if unsubscribes_first else works
+    with services.database.write() as transaction:
+        first(transaction)
+        with meanwhile(services, lambda: services.database.transact(second)):
+            transaction.commit()
+    assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
+
+
+def test_an_email_whose_holder_goes_away_while_it_is_refused(
+    tenant: Tenant, services: Services, api: Client, customers: int
+) -> None:
+    """The index refuses it, and by the time of the look for the holder there is none: the request is made again."""
+    if not services.database.is_postgresql:
+        pytest.skip("SQLite has one writer: nothing changes between the refusal and the look")
+    email = new_email()
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def go_away(_connection: Connection) -> None:
+        with services.database.write() as transaction:
+            transaction.execute(delete(Contact).where(Contact.list_id == customers))
+
+    responses: list[TestResponse] = []
+    with services.database.write() as transaction:
+        create_contacts(transaction, lst, [{"email": email}])
+        with meanwhile(services, lambda: responses.append(api.post(contacts_path(customers), {"email": email}))):
+            event.listen(services.database.engine, "rollback", go_away, once=True)
+            transaction.commit()
+    assert statuses(responses) == [201]
+    assert count(tenant, customers, email=email) == 1
+
+
+def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, services: Services, customers: int) -> None:
+    """Somebody else creates the contact first, and it is deleted before the send can take it: the send creates one."""
+    if not services.database.is_postgresql:
+        pytest.skip("SQLite has one writer: nothing changes while a send looks")
+    email = new_email()
+    with services.database.read() as session:
+        lst = get_list(session, tenant.id, customers)
+
+    def go_away(*_: object) -> None:
+        with services.database.write() as transaction:
+            transaction.execute(delete(Contact).where(Contact.list_id == customers))
+
+    found: list[dict[str, int]] = []
+    with services.database.write() as transaction:
+        create_contacts(transaction, lst, [{"email": email}])
+        send = partial(ensure_contacts, lst=lst, kind="email", addresses=[email])
+        with meanwhile(services, lambda: found.append(services.database.transact(send))):
+            event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
+            transaction.commit()
+    (made,) = find(tenant, customers)
+    assert found == [{email: made["id"]}]

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 from flask import Flask
+from werkzeug.test import TestResponse
 
 from app.clock import this_second
 from app.db.models import Message
@@ -40,7 +41,7 @@ def test_a_type_level_error_has_every_part_and_no_other(api: Client) -> None:
         "type": "not_found",
         "code": "not_found",
         "message": code.message,
-        "developer_message": code.developer_message,
+        "developer_message": "There is no message 999999999.",
         "_links": {
             "self": {"href": "/v1/messages/999999999"},
             "error": {"href": "/docs/errors/not_found#not_found"},
@@ -238,3 +239,37 @@ def test_redis_that_is_gone_takes_nothing_but_the_rate_limit_away(settings: Sett
     with app_with(changed, rate_limit=None) as without_limit, app_with(changed) as with_limit:
         for one in (without_limit, with_limit):
             assert Client(one, tenant.tokens["standard"]).get("/v1/messages").status_code == 200
+
+
+# ---------------------------------------------------------------------------------------------- the integrator's text
+
+
+def test_the_text_says_what_would_be_accepted(api: Client, customers: int) -> None:
+    """Decisions 2: `developer_message` names the field, the value's problem and what would be accepted."""
+
+    def said(answer: TestResponse) -> str:
+        return str(answer.get_json()["developer_message"])
+
+    assert said(api.get(f"/v1/lists/{customers}?expand=nix")) == "expand: 'nix' is not one of: contacts."
+    assert said(api.get("/v1/transactional-groups?expand=nix")) == (
+        "expand is not possible here: 'nix' is no resource that can be embedded."
+    )
+    assert said(api.get(f"/v1/lists/{customers}/contacts/999999")) == (
+        f"There is no contact with the id 999999 in list {customers}."
+    )
+    send = said(api.post("/v1/transactional-sends", {"type": "email", "recipient": [], "list_id": customers}))
+    assert send.startswith("recipient is not accepted here; what is: type, list_id, ")
+    assert "recipients" in send
+
+
+def test_a_key_that_may_not_is_told_the_scope_it_lacks(tenant: Tenant, customers: int) -> None:
+    answer = tenant.client("report").get(f"/v1/lists/{customers}")
+    assert answer.get_json()["developer_message"] == (
+        "This needs the scope list.view, which keys of the level report lack."
+    )
+
+
+def test_a_syntax_error_is_told_with_its_place(api: Client, customers: int) -> None:
+    answer = api.raw("POST", f"/v1/lists/{customers}/contacts", b'{"email": "a@b.cc",}')
+    text = answer.get_json()["developer_message"]
+    assert text == "The body is not valid JSON in UTF-8: trailing comma is not allowed (line 1, column 19)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from sqlalchemy import func, select, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
+from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.tenants import Tenant, new_email, unique
@@ -131,6 +133,55 @@ def test_a_request_that_died_gives_its_key_back(tenant: Tenant, path: str) -> No
         )
     assert not is_replay(post(tenant.api, path, body, key))
     assert is_replay(post(tenant.api, path, body, key))
+
+
+def abandon(tenant: Tenant, key: str) -> None:
+    """Makes the claim of the request in progress old."""
+    with tenant.services.database.write() as transaction:
+        moment = now() - timedelta(minutes=6)
+        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(creation_time=moment))
+
+
+def test_a_request_that_was_taken_for_dead_does_nothing(
+    tenant: Tenant, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes to life between its claim and its work, after a later request has done the same."""
+    key, body, later = unique("key"), {"first_name": "Ann"}, list[TestResponse]()
+    transact = Database.transact
+
+    def late(database: Database, work: Callable[[Transaction], Any]) -> Any:
+        monkeypatch.setattr(Database, "transact", transact)
+        abandon(tenant, key)
+        later.append(post(tenant.api, path, body, key))
+        return database.transact(work)
+
+    monkeypatch.setattr(Database, "transact", late)
+    conflict(post(tenant.api, path, body, key))
+    assert [answer.status_code for answer in later] == [201]
+    assert is_replay(post(tenant.api, path, body, key))
+    assert count(tenant.api, path) == 1
+
+
+def test_a_request_that_answers_while_it_is_taken_for_dead_keeps_its_key(
+    tenant: Tenant, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    first = post(tenant.api, path, body, key)
+    with tenant.services.database.write() as transaction:
+        of_key = update(IdempotencyRecord).where(IdempotencyRecord.key == key)
+        transaction.execute(of_key.values(status=None))
+    abandon(tenant, key)
+    write = Database.write
+
+    def answered(database: Database) -> Any:
+        monkeypatch.setattr(Database, "write", write)
+        with database.write() as transaction:
+            transaction.execute(of_key.values(status=first.status_code))
+        return database.write()
+
+    monkeypatch.setattr(Database, "write", answered)
+    assert is_replay(post(tenant.api, path, body, key))
+    assert count(tenant.api, path) == 1
 
 
 @pytest.mark.parametrize(("hours", "replayed"), [(23, True), (25, False)])

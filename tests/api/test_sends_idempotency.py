@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from app.db.models import Account, Recipient, Send
+from app.db.models import Account, Message, Recipient, Send
 from tests.support.client import check_error, invalid
 from tests.support.races import at_once
 from tests.support.sends import Desk
@@ -68,6 +68,23 @@ def test_a_replay_does_not_look_at_the_account_again(desk: Desk) -> None:
     first = desk.send(body, headers=headers)
     with desk.tenant.services.database.write() as transaction:
         transaction.get_one(Account, desk.tenant.id).owner_confirmed = False
+    assert desk.send(body, headers=headers).uuids == first.uuids
+
+
+def test_a_replay_does_not_look_at_the_request_again(desk: Desk) -> None:
+    """Without the message that gave it its type, this very body would be a malformed email."""
+    message_id = desk.tenant.add_message(type="sms", body_text="Reply STOP", from_address=desk.number, body_html=None)
+    headers = key()
+    body = {
+        "type": "email",
+        "message_id": message_id,
+        "group_name": unique("group"),
+        "recipients": [{"mobile": "61411111111"}],
+    }
+    first = desk.send(body, headers=headers)
+    with desk.tenant.services.database.write() as transaction:
+        transaction.delete(transaction.get_one(Message, message_id))
+    invalid(desk.post(body), "email_address_missing")
     assert desk.send(body, headers=headers).uuids == first.uuids
 
 

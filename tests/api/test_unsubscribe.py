@@ -7,10 +7,12 @@ import json
 import pytest
 from flask import Flask
 from sqlalchemy import select
+from werkzeug.test import TestResponse
 
-from app.db.models import Unsubscriber
+from app.db.models import Contact, Unsubscriber
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.support.client import Client
+from tests.support.races import meanwhile
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_mobile, unique
 
@@ -126,3 +128,20 @@ def test_one_click_unsubscribes_an_email(tenant: Tenant, rows: Rows, anon: Clien
     assert rows.group_of(recipient_id).unsubscribed == 1
     assert [json.loads(payload)["event"] for payload in rows.payloads()] == ["updated"]
     assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed"]
+
+
+def test_a_click_and_an_update_that_wait_for_each_other_both_succeed(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The database ends the click to let the update through, and it is made again. On SQLite it just waits."""
+    mobile, list_id = new_mobile(), rows.add_list(unique("Customers"))
+    first, second = (rows.add_contact(list_id, None, mobile) for _ in range(2))
+    (recipient_id,) = rows.add_send([{"mobile": mobile, "contact_id": first}], type="sms", list_id=list_id)
+    clicks: list[TestResponse] = []
+    with tenant.services.database.write() as transaction:
+        hold = select(Contact.id).with_for_update()
+        transaction.execute(hold.where(Contact.id == second))
+        with meanwhile(tenant.services, lambda: clicks.append(anon.request("POST", path_of(tenant, recipient_id)))):
+            transaction.execute(hold.where(Contact.id == first))
+            transaction.commit()
+    assert [click.status_code for click in clicks] == [200]
+    assert entries(tenant) == [("mobile", mobile, list_id)]
+    assert rows.group_of(recipient_id).unsubscribed == 1

@@ -12,8 +12,9 @@ from app.cli import NOUNS
 from app.cli.base import given, print_row, print_rows
 from app.settings import from_environment
 from tests.cli.conftest import Cli
+from tests.support.rows import Rows
 from tests.support.servers import short_folder
-from tests.support.tenants import Tenant
+from tests.support.tenants import Tenant, new_email, new_mobile
 
 
 def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> None:
@@ -24,7 +25,32 @@ def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> Non
 
 def test_a_missing_account_is_told(bare: Cli, tenant: Tenant, other: Tenant) -> None:
     assert bare.refused("keys", "list", "--account", "nobody") == "there is no account 'nobody'"
-    assert bare.refused("keys", "list").startswith("there are several accounts, name one of them: ")
+    assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
+
+
+@pytest.mark.parametrize(
+    "noun",
+    ["keys", "domains", "senders", "lists", "contacts", "messages", "webhooks", "groups", "suppressions", "sends"],
+)
+def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, other: Tenant, noun: str) -> None:
+    for one in (tenant, other):
+        row_of_each_noun(one)
+    shown = bare.json(noun, "list")
+    for one in (tenant, other):
+        own = bare.json(noun, "list", "--account", one.name)
+        assert own
+        assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
+    assert tenant.name in bare.text(noun, "list")
+
+
+def row_of_each_noun(tenant: Tenant) -> None:
+    """Gives the account something to show; keys and domains it has already."""
+    rows = Rows(tenant.services, tenant.id)
+    tenant.add_sender(new_mobile())
+    tenant.add_message()
+    tenant.new_contact(tenant.add_list(), email=new_email(), subscribed={"email": False})
+    rows.add_webhook()
+    rows.add_send([new_email()])
 
 
 def test_the_only_account_need_not_be_named() -> None:
@@ -32,7 +58,8 @@ def test_the_only_account_need_not_be_named() -> None:
         app = create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))
         lonely = Cli(app)
         lonely.text("db", "upgrade")
-        assert lonely.refused("keys", "list") == "there is no account yet"
+        assert lonely.refused("keys", "revoke", "k") == "there is no account yet"
+        assert lonely.text("keys", "list") == "none\n"
         lonely.text("accounts", "create", "Acme")
         assert lonely.json("keys", "create", "backend", "--level", "report")["name"] == "backend"
 
@@ -52,7 +79,7 @@ def test_a_database_that_cannot_be_used_is_one_line_and_exit_1() -> None:
         (["keys", "list", "--frob"], "No such option '--frob'."),
         (["groups", "list", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1."),
         (["seed", "/no/such/file"], "Invalid value for 'FILE': File '/no/such/file' does not exist."),
-        (["contacts", "list"], "Missing option '--list'."),
+        (["contacts", "show", "1"], "Missing option '--list'."),
     ],
 )
 def test_a_wrong_argument_is_one_line(bare: Cli, arguments: list[str], said: str) -> None:
@@ -65,6 +92,24 @@ def test_every_command_explains_itself(app: Flask) -> None:
             text = Cli(app).text(noun.group.name or "", name, "--help")
             assert command.help, name
             assert command.help.partition("\n")[0][:30] in text
+
+
+def test_every_command_prints_json(app: Flask) -> None:
+    """`--json` everywhere (contract: Command line); `db generate` is for the developers of this project."""
+    commands = [(noun.group.name, name, command) for noun in NOUNS for name, command in noun.group.commands.items()]
+    without = [
+        (group, name)
+        for group, name, command in commands
+        if not any("--json" in parameter.opts for parameter in command.params)
+    ]
+    assert without == [("db", "generate")]
+
+
+def test_every_noun_has_list_and_show() -> None:
+    """Contract: Command line."""
+    for noun in NOUNS:
+        if noun.group.name not in ("automations", "db"):
+            assert {"list", "show"} <= noun.group.commands.keys(), noun.group.name
 
 
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

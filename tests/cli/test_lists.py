@@ -6,6 +6,7 @@ import pytest
 
 from app.lists.fields import FIELD_TYPES
 from tests.cli.conftest import Cli
+from tests.support.contacts import add_webhook, events
 from tests.support.tenants import Tenant
 
 
@@ -34,6 +35,22 @@ def test_lists_come_and_go(cli: Cli, tenant: Tenant) -> None:
     ]
     assert cli.text("lists", "delete", "Fans", "--yes") == "deleted list Fans\n"
     assert cli.refused("lists", "show", "Fans") == "the account has no list 'Fans'"
+
+
+def test_webhooks_hear_of_the_contacts_of_a_deleted_list(
+    cli: Cli, tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events tell of contacts whatever deleted them (decisions: 9)."""
+    monkeypatch.setattr("app.contacts.delete.AT_ONCE", 2)
+    ids = [tenant.new_contact(customers)["id"] for _ in range(5)]
+    other = tenant.new_contact(tenant.add_list("Others"))["id"]
+    tenant.add_list("Empty")
+    add_webhook(tenant)
+    shown = cli.json("lists", "delete", "Customers", "--yes")
+    assert shown == {"id": customers, "name": "Customers", "contacts": 5, "deleted": True}
+    cli.text("lists", "delete", "Empty", "--yes")
+    assert events(tenant) == [("deleted", customers, contact_id) for contact_id in ids]
+    assert [one["id"] for one in cli.json("contacts", "list")] == [other]
 
 
 @pytest.mark.parametrize("type_", FIELD_TYPES)

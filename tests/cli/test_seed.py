@@ -31,6 +31,9 @@ def test_a_seed_tells_people_what_it_did(bare: Cli, tmp_path: Path) -> None:
     assert bare.text("seed", file).endswith("): nothing to change\n")
     (tmp_path / "empty.yaml").write_text("")
     assert bare.text("seed", str(tmp_path / "empty.yaml")) == "nothing described\n"
+    for text, kind in (("[]", "a list"), ("false", "a truth value"), ("0", "the value 0")):
+        (tmp_path / "empty.yaml").write_text(text)
+        assert bare.refused("seed", str(tmp_path / "empty.yaml")) == f"must be a mapping, not {kind}"
 
 
 def test_a_wrong_seed_is_one_line_with_its_path(bare: Cli, tmp_path: Path) -> None:

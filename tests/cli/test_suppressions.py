@@ -64,7 +64,41 @@ def test_suppressed_addresses_are_listed(cli: Cli, customers: int) -> None:
     assert "b@example.com" in cli.text("suppressions", "list")
 
 
-@pytest.mark.parametrize("command", ["unsubscribe", "resubscribe", "block", "unblock"])
+def test_what_suppresses_one_address_is_shown(cli: Cli, customers: int) -> None:
+    cli.text("suppressions", "unsubscribe", "Ann@example.com", "--list", str(customers))
+    cli.text("suppressions", "unsubscribe", "ann@example.com")
+    cli.text("suppressions", "block", "ann@example.com")
+    cli.text("suppressions", "block", "bob@example.com")
+    shown = cli.json("suppressions", "show", "ANN@example.com")
+    assert [(one["state"], one["address"], one["list"]) for one in shown] == [
+        ("unsubscribed", "ann@example.com", None),
+        ("unsubscribed", "ann@example.com", "Customers"),
+        ("blocked", "ann@example.com", None),
+    ]
+    assert cli.text("suppressions", "show", "61411111111") == "none\n"
+
+
+def test_what_was_done_can_be_read_by_programs(cli: Cli, tenant: Tenant, customers: int) -> None:
+    tenant.new_contact(customers, email="ann@example.com")
+    assert cli.json("suppressions", "unsubscribe", "ann@example.com", "--list", "Customers") == {
+        "address": "ann@example.com",
+        "list_id": customers,
+        "unsubscribed": True,
+        "contacts_changed": 1,
+    }
+    assert cli.json("suppressions", "resubscribe", "ann@example.com") == {
+        "address": "ann@example.com",
+        "list_id": None,
+        "unsubscribed": False,
+        "contacts_changed": 0,
+    }
+    assert cli.json("suppressions", "block", "61411111111") == {"address": "61411111111", "blocked": True}
+    lifted = {"address": "61411111111", "blocked": False}
+    assert cli.json("suppressions", "unblock", "61411111111") == {**lifted, "was_blocked": True}
+    assert cli.json("suppressions", "unblock", "61411111111") == {**lifted, "was_blocked": False}
+
+
+@pytest.mark.parametrize("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
 @pytest.mark.parametrize("address", ["nobody", "a@b", "0400111222", "61411"])
 def test_wrong_addresses_are_told(cli: Cli, command: str, address: str) -> None:
     said = f"'{address}' is neither an email address nor a mobile number such as 61411111111"

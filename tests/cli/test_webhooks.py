@@ -28,7 +28,7 @@ def test_webhooks_come_and_go(cli: Cli, tenant: Tenant, customers: int) -> None:
     }
     assert cli.json("webhooks", "list") == [{**shown, "creation_time": creation_time}]
     assert made["secret"] not in cli.text("webhooks", "show", str(made["id"]))
-    assert cli.text("webhooks", "delete", str(made["id"])) == f"deleted webhook {URL}\n"
+    assert cli.json("webhooks", "delete", str(made["id"])) == {"id": made["id"], "url": URL, "deleted": True}
     assert cli.refused("webhooks", "show", URL) == f"the account has no webhook '{URL}'"
 
 

@@ -112,6 +112,15 @@ def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
     assert two.stop() < 10
 
 
+def test_a_data_folder_with_odd_characters_is_as_good_as_any(launch: Launch) -> None:
+    """Its own Redis is found through a URL made of the path, and the screen shows the path as it is."""
+    service = launch("Ünï 100%41 #1? & 'co'", SEED="")
+    service.start()
+    wait_until(lambda: "curl " in service.said(), "the screen is printed")
+    assert f"Mail goes to  {service.data}/mail\n" in service.said()
+    assert service.stop() < 10
+
+
 def test_a_filter_of_1000_long_values_fits_into_a_request(launch: Launch) -> None:
     """Decisions 4: up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
     service = launch()
@@ -203,6 +212,17 @@ def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
     assert service.process.wait(10) != 0
     wait_until(lambda: not service.pids(), "nothing is left", 15)
     service.start()
+
+
+def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(launch: Launch) -> None:
+    service = launch()
+    service.start()
+    service.send(addresses(100))
+    os.kill(service.only_pid("app.launcher"), signal.SIGKILL)
+    assert service.process.wait(10) != 0
+    service.start()
+    wait_until(lambda: service.mails() == 100, "the mails are there", 60)
+    assert service.stop() < 10
 
 
 def test_the_service_ends_with_its_api_server(launch: Launch) -> None:

@@ -41,9 +41,9 @@ class Reply:
             return DeliveryResult.refused(str(self), self._status(5))
         return self.deferral()
 
-    def deferral(self, status: str | None = None) -> DeliveryResult:
+    def deferral(self) -> DeliveryResult:
         """A deferral with these words, whatever the code: for what happens before there is a recipient."""
-        return DeliveryResult.deferred(str(self), status or self._status(4))
+        return DeliveryResult.deferred(str(self), self._status(4))
 
     def _status(self, severity: int) -> str:
         """The code in the text, else `X.0.0`; the class is that of the outcome, as RFC 2034 asks of the server."""

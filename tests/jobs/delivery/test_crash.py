@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from app.clock import now
+from app.db.database import Transaction
 from app.db.models import Recipient
 from app.sends import deliver
 from app.sends.deliver import drain
@@ -240,6 +241,27 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
     ids = rows.add_send(addresses(10))
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 10
+    assert times_received(mail_server) == Counter(addresses(10))
+
+
+def test_a_claim_whose_commit_goes_unanswered_is_made_again(
+    rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else may take the rows, and this worker does not know of them: it looks, instead of waiting for its lease
+    to run out."""
+    commit = Transaction.commit
+
+    def unanswered(transaction: Transaction) -> None:
+        commit(transaction)
+        monkeypatch.setattr(Transaction, "commit", commit)
+        raise OperationalError("COMMIT", {}, Exception("the connection is lost"))
+
+    monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)
+    ids = rows.add_send(addresses(10))
+    monkeypatch.setattr(Transaction, "commit", unanswered)
+    drain(worker)
+    assert rows.states(ids) == ["delivered"] * 10
+    assert [rows.recipient(one).attempts for one in ids] == [1] * 10
     assert times_received(mail_server) == Counter(addresses(10))
 
 

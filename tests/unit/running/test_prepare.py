@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from app.launcher import prepare
 from app.launcher.prepare import StartError
-from app.settings import Settings, from_environment
+from app.settings import Settings, SettingsError, from_environment
 
 
 @pytest.fixture
@@ -46,8 +47,18 @@ def test_a_data_folder_serves_one_launcher(tmp_path: Path) -> None:
     first = prepare.lock_data_dir(tmp_path)
     error = refused(prepare.lock_data_dir, tmp_path)
     assert str(error) == f"the service already runs in DATA_DIR={tmp_path} (process {os.getpid()})"
-    os.close(first)
-    os.close(prepare.lock_data_dir(tmp_path))
+    first.close()
+    prepare.lock_data_dir(tmp_path).close()
+
+
+def test_a_lock_knows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -> None:
+    first = prepare.lock_data_dir(tmp_path)
+    os.close(first.file)  # as the system does for a killed process
+    second = prepare.lock_data_dir(tmp_path)
+    second.close()
+    third = prepare.lock_data_dir(tmp_path)
+    third.close()
+    assert [lock.predecessor_died for lock in (first, second, third)] == [False, True, False]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
@@ -60,6 +71,16 @@ def test_a_taken_port(host: str) -> None:
         error = refused(prepare.check_port, host, port)
     assert str(error) == f"port {port} on {host} is taken: stop what listens there, or set PORT"
     prepare.check_port(host, port)
+
+
+def test_a_port_that_becomes_free() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        threading.Timer(0.3, listener.close).start()
+        assert "is taken" in str(refused(prepare.await_port, "127.0.0.1", port, 0.0))
+        prepare.await_port("127.0.0.1", port, 30.0)
 
 
 def test_a_host_that_is_not_this_machine() -> None:
@@ -80,3 +101,10 @@ def test_migrating_creates_the_database(settings: Settings) -> None:
     prepare.migrate_database(settings)
     prepare.migrate_database(settings)
     assert (settings.data_dir / "tms.sqlite3").exists()
+
+
+def test_a_data_folder_too_deep_for_sqlite(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["x" * 100] * 5)
+    with pytest.raises(SettingsError, match="the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"):
+        from_environment({"DATA_DIR": str(deep)})
+    assert from_environment({"DATA_DIR": str(deep), "DATABASE_URL": "postgresql://host/name"}).data_dir == deep

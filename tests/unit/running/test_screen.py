@@ -80,3 +80,12 @@ def test_the_receivers_port_is_kept_in_the_data_folder(settings: Settings) -> No
 def test_a_demo_whose_key_is_not_there_is_none(services: Services, demo: Demo) -> None:
     assert demos.is_loaded(services, demo)
     assert not demos.is_loaded(services, replace(demo, token="another"))
+
+
+def test_it_says_when_the_printed_line_would_be_refused(services: Services, demo: Demo) -> None:
+    """An address that others can reach wants https, unless somebody says otherwise (contract: REQUIRE_HTTPS)."""
+    everywhere = replace(services, settings=replace(services.settings, host="0.0.0.0", require_https=True))
+    assert "REQUIRE_HTTPS=off" in screen(everywhere, demo)
+    assert "REQUIRE_HTTPS" not in screen(services, demo)
+    proxied = replace(everywhere, settings=replace(everywhere.settings, public_url="https://api.example.com"))
+    assert "REQUIRE_HTTPS" not in screen(proxied, demo)

@@ -1,0 +1,53 @@
+"""Settings: a value that cannot be used is one line that names the variable, and no password (contract: Settings)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.launcher import demo
+from app.settings import Settings, SettingsError, from_environment
+
+HOST_AND_PORT = "has no valid host and port (special characters of user and password are written as %xx)"
+
+
+def refused(folder: Path, variable: str, value: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        from_environment({"DATA_DIR": str(folder), variable: value})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["0", "65536", "99999", "80x", "-1"])
+def test_a_port_that_is_none(tmp_path: Path, value: str) -> None:
+    assert refused(tmp_path, "PORT", value) == f"PORT={value}: must be a whole number from 1 to 65535"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DATABASE_URL", "postgresql://***@host:port/name"),
+        ("DATABASE_URL", "postgresql://[host/name"),
+        ("REDIS_URL", "redis://***@host:port/0"),
+        ("REDIS_URL", "redis://host:99999/0"),
+        ("PUBLIC_URL", "http://host:99999"),
+        ("PUBLIC_URL", "http://[host"),
+    ],
+)
+def test_a_url_without_a_host_or_port_that_could_be(tmp_path: Path, variable: str, value: str) -> None:
+    """A password is not repeated, whatever stands in it."""
+    secret = value.replace("***@", "user:pa/ss@word@")
+    assert refused(tmp_path, variable, secret) == f"{variable}={value}: {HOST_AND_PORT}"
+
+
+@pytest.mark.parametrize("value", ["sqlite:///", "sqlite:///:memory:"])
+def test_a_database_that_the_processes_could_not_share(tmp_path: Path, value: str) -> None:
+    assert refused(tmp_path, "DATABASE_URL", value).startswith(f"DATABASE_URL={value}: must name a file")
+
+
+@pytest.mark.parametrize("value", ["abc", "0", "70000"])
+def test_a_receiver_port_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    settings: Settings = from_environment({"DATA_DIR": str(tmp_path)})
+    monkeypatch.setenv("RECEIVER_PORT", value)
+    with pytest.raises(SettingsError, match=f"^RECEIVER_PORT={value}: must be a whole number from 1 to 65535$"):
+        demo.read(settings)
