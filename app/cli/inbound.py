@@ -58,6 +58,11 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
 
 
 @group.command("kannel-url")
-def kannel_url() -> None:
+@json_option
+def kannel_url(as_json: bool) -> None:
     """Print the URL that Kannel calls with replies; the secret in it proves that it is your gateway."""
-    click.echo(reply_url(services().settings))
+    url = reply_url(services().settings)
+    if as_json:
+        print_row({"url": url}, as_json)
+    else:
+        click.echo(url)
