@@ -1,0 +1,82 @@
+"""The process that takes in mail that comes back: `python -m jobs.inbound`."""
+
+from __future__ import annotations
+
+import signal
+import smtplib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.tracking.return_path import return_path
+from tests.jobs.running import Alone, alone
+from tests.support.mail_reports import delivery_failure
+from tests.support.rows import FROM, Rows
+
+COMMAND = [sys.executable, "-m", "jobs.inbound"]
+
+
+@contextmanager
+def started(parts: Alone, **given: str) -> Iterator[subprocess.Popen[str]]:
+    """The process with the settings of `parts`; killed should the test not end it."""
+    settings = parts.services.settings
+    own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
+    environment = {**own, "SECRET_KEY": settings.secret_key, **given}
+    with subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_takes_a_report_in_and_ends_when_asked(number: signal.Signals) -> None:
+    """At once, also with a connection open."""
+    port = free_port()
+    with alone(None) as parts, started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
+        rows = Rows(parts.services, parts.tenant.id)
+        (recipient_id,) = rows.add_send(["ann@example.com"])
+        rows.change([recipient_id], state="delivered", attempts=1)
+        to = return_path(parts.services.settings, recipient_id, FROM)
+        assert "listening" in first_line(process)
+        with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+            assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
+            assert rows.recipient(recipient_id).state == "bounced"
+            began = time.monotonic()
+            process.send_signal(number)
+            assert process.wait(10) == 0
+            assert time.monotonic() - began < 3
+
+
+def test_without_the_setting_it_waits_for_its_end() -> None:
+    """So a process manager may start it always."""
+    with alone(None) as parts, started(parts) as process:
+        assert "INBOUND_LISTEN is not set" in first_line(process)
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+    with alone(None) as parts, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with started(parts, INBOUND_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}") as process:
+            assert process.wait(20) == 1
+            assert first_line(process).startswith("INBOUND_LISTEN: cannot listen there: ")
+            assert not first_line(process)
