@@ -21,7 +21,7 @@ from app.tracking.tokens import recipient_of, recipient_token
 RECEIPT = "sms receipt"
 ENDS: Mapping[str, Status] = {"1": "delivered", "2": "failed", "16": "failed"}
 """Kannel's kinds of receipts that are an end; the others are of messages on their way."""
-PATIENCE = 2.0
+PATIENCE = 5.0
 """Seconds that a receipt waits for its message to be noted as sent, before Kannel is asked to come again."""
 
 

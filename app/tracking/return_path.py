@@ -58,7 +58,10 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
     except ValueError:
         return None
     recipient_id = recipient_of(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
-    return None if recipient_id is None else (purpose, recipient_id)
+    # The last character has bits to spare: with others there it is no address of ours.
+    if recipient_id is None or token.lower() != _token(secret_key, purpose, recipient_id):
+        return None
+    return purpose, recipient_id
 
 
 def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
