@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 
 from app import create_app
-from app.cli import NOUNS
+from app.cli import NOUNS, group_of
 from app.cli.base import given, print_row, print_rows
 from app.settings import from_environment
 from tests.cli.conftest import Cli
@@ -88,15 +88,15 @@ def test_a_wrong_argument_is_one_line(bare: Cli, arguments: list[str], said: str
 
 def test_every_command_explains_itself(app: Flask) -> None:
     for noun in NOUNS:
-        for name, command in noun.group.commands.items():
-            text = Cli(app).text(noun.group.name or "", name, "--help")
+        for name, command in group_of(noun).commands.items():
+            text = Cli(app).text(noun, name, "--help")
             assert command.help, name
             assert command.help.partition("\n")[0][:30] in text
 
 
 def test_every_command_prints_json(app: Flask) -> None:
     """`--json` everywhere (contract: Command line); `db generate` is for the developers of this project."""
-    commands = [(noun.group.name, name, command) for noun in NOUNS for name, command in noun.group.commands.items()]
+    commands = [(noun, name, command) for noun in NOUNS for name, command in group_of(noun).commands.items()]
     without = [
         (group, name)
         for group, name, command in commands
@@ -108,8 +108,8 @@ def test_every_command_prints_json(app: Flask) -> None:
 def test_every_noun_has_list_and_show() -> None:
     """Contract: Command line."""
     for noun in NOUNS:
-        if noun.group.name not in ("automations", "db", "inbound"):
-            assert {"list", "show"} <= noun.group.commands.keys(), noun.group.name
+        if noun not in ("automations", "db", "inbound"):
+            assert {"list", "show"} <= group_of(noun).commands.keys(), noun
 
 
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
