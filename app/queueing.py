@@ -8,12 +8,13 @@ thousand accepted sends need one job. Inside `app` only this module knows RQ.
 from __future__ import annotations
 
 import logging
-import time
 
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue
 from rq.serializers import JSONSerializer
+
+from app.silence import Silence
 
 SENDS = "sends"
 WEBHOOKS = "webhooks"
@@ -29,15 +30,14 @@ JOBS = {
 NO_TIME_LIMIT = -1
 """A job ends its time slice by itself; a limit from outside could cut a send between the wire and its record."""
 KEEP_FAILURES = 3600
-SILENCE = 1.0
 
 
 class WakeUps:
     """Wakes the workers of a queue."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, silence: Silence | None = None) -> None:
         self._queues = {name: Queue(name, connection=redis, serializer=JSONSerializer) for name in JOBS}
-        self._silent_until = 0.0
+        self._silence = silence or Silence()
 
     def wake(self, queue: str) -> None:
         """Makes a worker look at its tables; call it after the commit of what it shall find.
@@ -47,12 +47,12 @@ class WakeUps:
         Never raises: without Redis the sweeps find the work, and for a second nobody tries again, so that a request
         does not wait for a server that is gone.
         """
-        if time.monotonic() < self._silent_until:
+        if self._silence.lasts:
             return
         try:
             self._add_unless_waiting(self._queues[queue], JOBS[queue])
         except RedisError as error:
-            self._silent_until = time.monotonic() + SILENCE
+            self._silence.begin()
             logging.getLogger(__name__).warning("no wake-up for %s, a sweep will find the work: %s", queue, error)
 
     @staticmethod

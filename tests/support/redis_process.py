@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from app import embedded_redis
@@ -28,6 +31,16 @@ class RedisProcess:
         assert self._process is not None
         self._process.terminate()
         self._process.wait(10)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Connections are accepted inside the block, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL: the socket stays behind."""

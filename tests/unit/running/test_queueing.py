@@ -96,6 +96,6 @@ def test_it_wakes_again_once_redis_is_back(
     server.stop()
     wake_ups.wake(SENDS)
     server.start()
-    wake_ups._silent_until = 0.0
+    wake_ups._silence.end()
     wake_ups.wake(SENDS)
     assert redis.llen("rq:queue:sends") == 1
