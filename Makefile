@@ -4,7 +4,7 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-CODE := app blueprints schemas jobs tests wsgi.py gunicorn.conf.py
+CODE := app bench blueprints schemas jobs tests wsgi.py gunicorn.conf.py
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
@@ -55,6 +55,10 @@ interop-packages:
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras >/dev/null
 
+.PHONY: bench
+bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)
+	@$(PYTHON) -m bench $(ARGS)
+
 .PHONY: lint
 lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)
@@ -82,6 +86,7 @@ migration: setup-dev ## write a migration for changed models: make migration m="
 upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) -o requirements.lock
 	@$(COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --extra dev --extra bench -c requirements-dev.lock -o requirements-bench.lock
 
 .PHONY: setup
 setup:
@@ -90,3 +95,7 @@ setup:
 .PHONY: setup-dev
 setup-dev: setup
 	$(call install,requirements-dev.lock)
+
+.PHONY: setup-bench
+setup-bench: setup-dev
+	$(call install,requirements-bench.lock)

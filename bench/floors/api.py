@@ -1,0 +1,102 @@
+"""The floor of the API cases: bare Flask routes, psycopg and orjson, under the service's own gunicorn.
+
+No key, no scope, no rate limit, no validation by a schema: only the rows, in the form that the service answers with.
+One connection per thread stands for a pool without its price.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import datetime
+from typing import Any
+
+import orjson
+import psycopg
+from flask import Flask, Response
+
+from bench.stack import plain_url
+
+application = Flask(__name__)
+_local = threading.local()
+
+CONTACTS = """
+SELECT id, list_id, creation_time, last_modified_time, email, mobile, subscribed_email, subscribed_mobile,
+    EXISTS (SELECT 1 FROM blocked_addresses b
+        WHERE b.account_id = c.account_id AND b.kind = 'email' AND b.address = c.email_key),
+    EXISTS (SELECT 1 FROM blocked_addresses b
+        WHERE b.account_id = c.account_id AND b.kind = 'mobile' AND b.address = c.mobile),
+    is_active, double_opt_in, double_opt_in_time, "values"
+FROM contacts c
+"""
+VALUES = ("first_name", "last_name", "city", "plan", "born", "points")
+
+
+def connection() -> psycopg.Connection[Any]:
+    """The connection of this thread; every statement is a transaction, and prepared once."""
+    if not hasattr(_local, "connection"):
+        url = plain_url(os.environ["DATABASE_URL"])
+        _local.connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, options="-c timezone=UTC")
+        _local.connection.adapters.register_loader("jsonb", _Json)
+    found: psycopg.Connection[Any] = _local.connection
+    return found
+
+
+class _Json(psycopg.adapt.Loader):
+    def load(self, data: Any) -> Any:
+        return orjson.loads(bytes(data))
+
+
+def json(body: Any, status: int = 200) -> Response:
+    """A JSON answer."""
+    return Response(orjson.dumps(body), status, content_type="application/json")
+
+
+@application.get("/v1/lists/<int:list_id>/contacts/<int:contact_id>")
+def one_contact(list_id: int, contact_id: int) -> Response:
+    """Case A: one select by the primary key."""
+    row = connection().execute(f"{CONTACTS} WHERE list_id = %s AND id = %s", (list_id, contact_id)).fetchone()
+    return json(_full(row)) if row else Response(status=404)
+
+
+@application.get("/v1/lists/<int:list_id>/contacts")
+def a_page(list_id: int) -> Response:
+    """Case B: a page of 1,000 contacts."""
+    rows = (
+        connection()
+        .execute(f"{CONTACTS} WHERE list_id = %s ORDER BY creation_time DESC, id DESC LIMIT 1001", (list_id,))
+        .fetchall()
+    )
+    path = f"/v1/lists/{list_id}/contacts"
+    links = {"self": {"href": path}, "next": {"href": f"{path}?limit=1000&offset=1000"}}
+    contacts = [_full(row) for row in rows[:1000]]
+    return json(
+        {"offset": 0, "limit": 1000, "size": len(contacts), "_links": links, "_embedded": {"contacts": contacts}}
+    )
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _full(row: Any) -> dict[str, Any]:
+    list_id, contact_id = row[1], row[0]
+    values = row[13]
+    return {
+        "id": contact_id,
+        "list_id": list_id,
+        "creation_time": _time(row[2]),
+        "last_modified_time": _time(row[3]),
+        "email": row[4],
+        "mobile": row[5],
+        "subscribed": {"email": row[6], "mobile": row[7]},
+        "blocked": {"email": row[8], "mobile": row[9]},
+        "is_active": row[10],
+        "double_opt_in": row[11],
+        "double_opt_in_time": _time(row[12]),
+        **{name: values.get(name) for name in VALUES},
+        "_links": {
+            "self": {"href": f"/v1/lists/{list_id}/contacts/{contact_id}"},
+            "list": {"href": f"/v1/lists/{list_id}"},
+        },
+    }

@@ -1,0 +1,119 @@
+"""A closed loop of HTTP requests over kept connections, light enough to share the machine with what it measures.
+
+Each connection has one request in the air. A server that closes after its answer gets a new connection, as a client's
+pool would give it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from bench.processes import Failed
+
+END_OF_HEAD = b"\r\n\r\n"
+LENGTH = b"\ncontent-length:"
+PATIENCE = 60.0
+"""Seconds without any answer after which the server counts as broken."""
+
+Check = Callable[[int, bytes], bool]
+"""Takes the status and the body of an answer; tells whether it is right."""
+
+
+def request(method: str, path: str, token: str, body: bytes | None = None) -> bytes:
+    """The bytes of a request as a pooling client sends it."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nAccept: */*\r\n"
+    if body is not None:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"\r\n" + (body or b"")
+
+
+@dataclass(slots=True)
+class _Connection:
+    link: socket.socket
+    received: bytearray
+
+
+def fetch(port: int, one: bytes) -> tuple[int, bytes]:
+    """The status and the body of one answer."""
+    found: list[tuple[int, bytes]] = []
+
+    def keep(status: int, body: bytes) -> bool:
+        found.append((status, body))
+        return True
+
+    rate(port, [one], keep, clients=1)
+    return found[0]
+
+
+def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8) -> float:
+    """Sends all requests and returns how many were answered per second. Raises `Failed` at a wrong answer."""
+    waiting = iter(requests)
+    selector = selectors.DefaultSelector()
+    answered = 0
+    began = time.perf_counter()
+    for first in itertools.islice(waiting, clients):
+        _open(selector, port, first)
+    while selector.get_map():
+        ready = selector.select(PATIENCE)
+        if not ready:
+            raise Failed(f"no answer within {PATIENCE:g} seconds")
+        for key, _ in ready:
+            answered += _receive(selector, port, key.data, waiting, check)
+    return answered / (time.perf_counter() - began)
+
+
+def _open(selector: selectors.BaseSelector, port: int, first: bytes) -> None:
+    link = socket.create_connection(("127.0.0.1", port))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.sendall(first)
+    selector.register(link, selectors.EVENT_READ, _Connection(link, bytearray()))
+
+
+def _receive(
+    selector: selectors.BaseSelector, port: int, connection: _Connection, waiting: Iterator[bytes], check: Check
+) -> int:
+    """Takes in what has come; 1 when that completes an answer, upon which the next request goes out."""
+    part = connection.link.recv(1 << 20)
+    connection.received += part
+    answer = _complete(connection.received)
+    if answer is None:
+        if not part:
+            raise Failed(f"the server closed the connection after {bytes(connection.received[:500])!r}")
+        return 0
+    status, body, closes = answer
+    if not check(status, body):
+        raise Failed(f"wrong answer: {status} {body[:500]!r}")
+    connection.received.clear()
+    _next(selector, port, connection, next(waiting, None), closes)
+    return 1
+
+
+def _next(
+    selector: selectors.BaseSelector, port: int, connection: _Connection, one: bytes | None, closes: bool
+) -> None:
+    if one is not None and not closes:
+        connection.link.sendall(one)
+        return
+    selector.unregister(connection.link)
+    connection.link.close()
+    if one is not None:
+        _open(selector, port, one)
+
+
+def _complete(received: bytearray) -> tuple[int, bytes, bool] | None:
+    """Status, body and whether the server closes now, once all of an answer is there."""
+    end = received.find(END_OF_HEAD)
+    if end < 0:
+        return None
+    head = bytes(received[:end]).lower()
+    place = head.find(LENGTH)
+    length = int(head[place + len(LENGTH) :].partition(b"\r\n")[0]) if place >= 0 else 0
+    start = end + len(END_OF_HEAD)
+    if len(received) < start + length:
+        return None
+    return int(head[9:12]), bytes(received[start : start + length]), b"\nconnection: close" in head

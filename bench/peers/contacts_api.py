@@ -1,0 +1,173 @@
+"""The peer of the API cases: FastAPI, SQLAlchemy's ORM and pydantic, written as their guides do it, under uvicorn.
+
+It reads the service's own tables and gives the same objects. It checks the key by its hash; it has no rate limit, no
+scopes and no list fields of its own, so it does less.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, HTTPException
+from pydantic import BaseModel, Field
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.db.models import ApiKey, BlockedAddress
+from app.db.models import Contact as ContactRow
+
+application = FastAPI()
+engine = create_engine(os.environ["DATABASE_URL"], pool_size=10)
+make_session = sessionmaker(engine)
+
+
+class ByKind(BaseModel):
+    """A truth per address."""
+
+    email: bool
+    mobile: bool
+
+
+class Link(BaseModel):
+    """A link."""
+
+    href: str
+
+
+class ContactLinks(BaseModel):
+    """The links of a contact."""
+
+    self: Link
+    list: Link
+
+
+class Contact(BaseModel):
+    """A contact, as clients see it."""
+
+    id: int
+    list_id: int
+    creation_time: datetime
+    last_modified_time: datetime
+    email: str | None
+    mobile: str | None
+    subscribed: ByKind
+    blocked: ByKind
+    is_active: bool
+    double_opt_in: bool
+    double_opt_in_time: datetime | None
+    first_name: str | None
+    last_name: str | None
+    city: str | None
+    plan: str | None
+    born: str | None
+    points: float | None
+    links: ContactLinks = Field(serialization_alias="_links")
+
+
+class Contacts(BaseModel):
+    """The contacts of a page."""
+
+    contacts: list[Contact]
+
+
+class PageLinks(BaseModel):
+    """The links of a page."""
+
+    self: Link
+    next: Link | None = None
+
+
+class ContactPage(BaseModel):
+    """A page of contacts."""
+
+    offset: int
+    limit: int
+    size: int
+    links: PageLinks = Field(serialization_alias="_links")
+    embedded: Contacts = Field(serialization_alias="_embedded")
+
+
+def session() -> Iterator[Session]:
+    """A session for one request."""
+    with make_session() as made:
+        yield made
+
+
+Database = Annotated[Session, Depends(session)]
+
+
+def account(database: Database, authorization: Annotated[str, Header()]) -> int:
+    """The account of the key."""
+    token_hash = hashlib.sha256(authorization.removeprefix("Bearer ").encode()).hexdigest()
+    key = database.scalar(select(ApiKey).where(ApiKey.token_hash == token_hash))
+    if key is None:
+        raise HTTPException(401)
+    return key.account_id
+
+
+Account = Annotated[int, Depends(account)]
+
+
+@application.get("/v1/lists/{list_id}/contacts/{contact_id}")
+def one_contact(list_id: int, contact_id: int, database: Database, account_id: Account) -> Contact:
+    """Case A."""
+    row = database.get(ContactRow, contact_id)
+    if row is None or row.account_id != account_id or row.list_id != list_id:
+        raise HTTPException(404)
+    return _contact(row, _blocked(database, account_id, [row]))
+
+
+@application.get("/v1/lists/{list_id}/contacts")
+def a_page(list_id: int, database: Database, account_id: Account, limit: int = 1000, offset: int = 0) -> ContactPage:
+    """Case B."""
+    chosen = select(ContactRow).where(ContactRow.account_id == account_id, ContactRow.list_id == list_id)
+    newest_first = chosen.order_by(ContactRow.creation_time.desc(), ContactRow.id.desc())
+    rows = list(database.scalars(newest_first.limit(limit + 1).offset(offset)))
+    shown = rows[:limit]
+    blocked = _blocked(database, account_id, shown)
+    path = f"/v1/lists/{list_id}/contacts"
+    more = Link(href=f"{path}?limit={limit}&offset={offset + limit}") if len(rows) > limit else None
+    return ContactPage(
+        offset=offset,
+        limit=limit,
+        size=len(shown),
+        links=PageLinks(self=Link(href=path), next=more),
+        embedded=Contacts(contacts=[_contact(row, blocked) for row in shown]),
+    )
+
+
+def _blocked(database: Session, account_id: int, rows: list[ContactRow]) -> set[tuple[str, str]]:
+    """Those of the contacts' addresses that are blocked."""
+    addresses = [address for row in rows for address in (row.email_key, row.mobile) if address]
+    found = select(BlockedAddress).where(BlockedAddress.account_id == account_id, BlockedAddress.address.in_(addresses))
+    return {(one.kind, one.address) for one in database.scalars(found)}
+
+
+def _contact(row: ContactRow, blocked: set[tuple[str, str]]) -> Contact:
+    values: dict[str, Any] = row.values
+    return Contact(
+        id=row.id,
+        list_id=row.list_id,
+        creation_time=row.creation_time,
+        last_modified_time=row.last_modified_time,
+        email=row.email,
+        mobile=row.mobile,
+        subscribed=ByKind(email=row.subscribed_email, mobile=row.subscribed_mobile),
+        blocked=ByKind(email=("email", row.email_key) in blocked, mobile=("mobile", row.mobile) in blocked),
+        is_active=row.is_active,
+        double_opt_in=row.double_opt_in,
+        double_opt_in_time=row.double_opt_in_time,
+        first_name=values.get("first_name"),
+        last_name=values.get("last_name"),
+        city=values.get("city"),
+        plan=values.get("plan"),
+        born=values.get("born"),
+        points=values.get("points"),
+        links=ContactLinks(
+            self=Link(href=f"/v1/lists/{row.list_id}/contacts/{row.id}"), list=Link(href=f"/v1/lists/{row.list_id}")
+        ),
+    )

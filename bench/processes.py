@@ -1,0 +1,85 @@
+"""Processes under measurement: started with a log file, ended in order, and how much processor time they took."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+GRACE = 15.0
+
+
+class Failed(Exception):
+    """The case is void: something answered wrongly, did not start or did not do its part."""
+
+
+@contextlib.contextmanager
+def running(name: str, arguments: Sequence[str], environment: Mapping[str, str], logs: Path) -> Iterator[int]:
+    """Runs `python arguments` in the project's folder until the end of the block; gives its process id."""
+    log_file = logs / f"{name}.log"
+    with log_file.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process.pid
+        if process.poll() is not None:
+            raise Failed(f"{name} ended by itself; its log: {log_file.read_text()[-2000:]}")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0, pause: float = 0.01) -> None:
+    """Waits until the condition holds. Raises `Failed` after that many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(f"waited {seconds:g} s in vain until {what}")
+        time.sleep(pause)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that live."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has taken, its own and the kernel's for it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is its own or shared, in bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise Failed(f"process {pid} has ended")
+
+
+@contextlib.contextmanager
+def all_busy(pids: Sequence[int], what: str) -> Iterator[None]:
+    """Raises `Failed` when one of the processes has idled through the block while others worked."""
+    before = {pid: cpu_seconds(pid) for pid in pids}
+    yield
+    spent = [cpu_seconds(pid) - before[pid] for pid in pids]
+    if min(spent) < 0.1 * max(spent):
+        raise Failed(f"{what}: the load did not reach all processes (seconds of work: {spent})")
