@@ -8,12 +8,11 @@ keeps a second request from starting meanwhile; whoever has lost it leaves the w
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, CursorResult, Executable, Select, and_, delete, or_, select, update
@@ -25,7 +24,9 @@ from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.events.http_client import Answer
 from app.metrics import WEBHOOK_TRIES
+from app.presence import departed, present
 from app.services import Services
+from app.settings import Settings
 
 MOST_EVENTS = 1000
 """Of one request (specification: Events, Delivery, 1)."""
@@ -51,6 +52,23 @@ class Batch:
     stored_secrets: list[tuple[str, str]]
 
 
+def presence_folder(settings: Settings) -> Path:
+    """Where the processes of this machine that dispatch are present."""
+    return settings.data_dir / "dispatchers"
+
+
+def take_over(services: Services) -> None:
+    """Ends the leases of processes of this machine that have died; those of other machines run out."""
+    with departed(presence_folder(services.settings)) as names:
+        if not names:
+            return
+        theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
+        with services.database.write() as transaction:
+            freed = _run(transaction, update(Webhook).where(theirs).values(lease_time=None, worker=None))
+    if freed:
+        logger.warning("took over what a dead process was sending", extra={"webhooks": freed})
+
+
 def has_due(session: Session) -> bool:
     """Whether any webhook may be sent events now."""
     return session.scalars(select(Webhook.id).where(_is_due(now())).limit(1)).first() is not None
@@ -65,7 +83,7 @@ def claim(services: Services) -> Batch | None:
         began = now()
         dropped = _drop_expired(transaction, webhook, began - timedelta(seconds=services.settings.webhook_expiry))
         payloads = _fix_batch(transaction, webhook)
-        batch = _lease(transaction, webhook, payloads, began, services.settings.webhook_spacing) if payloads else None
+        batch = _lease(transaction, webhook, payloads, began, services.settings) if payloads else None
     if dropped:
         logger.warning("webhook %s: dropped %s events that failed for too long", webhook.id, dropped)
     return batch
@@ -176,11 +194,13 @@ def _payloads(transaction: Transaction, batch_id: str) -> list[str]:
     return list(transaction.scalars(select(Event.payload).where(Event.batch_id == batch_id).order_by(Event.id)))
 
 
-def _lease(transaction: Transaction, webhook: Webhook, payloads: list[str], began: datetime, spacing: float) -> Batch:
+def _lease(
+    transaction: Transaction, webhook: Webhook, payloads: list[str], began: datetime, settings: Settings
+) -> Batch:
     """Takes the lease. The due time moves at once, so that the spacing holds even if this worker dies."""
-    webhook.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"
+    webhook.worker = f"{present(presence_folder(settings))}:{uuid.uuid4().hex}"
     webhook.lease_time = began + timedelta(seconds=LEASE)
-    webhook.due_time = began + timedelta(seconds=spacing)
+    webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
     signers = select(WebhookSecret.key_id, WebhookSecret.secret).where(WebhookSecret.webhook_id == webhook.id)
     return Batch(
         webhook_id=webhook.id,

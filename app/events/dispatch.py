@@ -1,6 +1,7 @@
 """Dispatch: takes the batches that are due, signs and posts them, several webhooks at once.
 
-The work is in the database (`batches`); a process may die at any line and another takes over when the lease ends.
+The work is in the database (`batches`); a process may die at any line and another takes over: the next one of this
+machine at once, one of another machine when the lease ends.
 Each request has a thread, so that a slow receiver holds up nobody but itself. The threads are daemons: a process that
 is told to end does not wait for somebody else's server.
 """
@@ -58,6 +59,7 @@ class Dispatcher:
 
     def run(self, services: Services) -> None:
         """See `dispatch_due`."""
+        batches.take_over(services)
         end = time.monotonic() + SLICE
         while not services.stopping.is_set() and time.monotonic() < end:
             self._landed.clear()

@@ -5,19 +5,18 @@ send a message twice. The journal closes it: one append to a local file, which s
 soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
 accepted in the last fraction of a second). What is left is the one message in flight per connection.
 
-A living worker holds a lock on its journal, which the system takes away when it dies. So a journal that can be locked
-tells for certain that its worker is gone, and what that worker held can be taken over at once.
+A living worker holds a lock on its journal (app/presence.py), so what a dead one held is taken over at once.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.presence import lock_abandoned, make_locked
 from app.sends.verdicts import Verdict, parse_line
 from app.settings import Settings
 
@@ -33,12 +32,7 @@ class Journal:
     """The journal that this process writes, from several threads."""
 
     def __init__(self, folder: Path, worker: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        # It gets its name only once it is locked: nobody may take it for a dead worker's in between.
-        draft = folder / f".{worker}"
-        self._descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        draft.rename(folder / f"{worker}{SUFFIX}")
+        self._descriptor = make_locked(folder / f"{worker}{SUFFIX}")
 
     def note(self, verdict: Verdict) -> None:
         """Appends one verdict. Appends of threads do not mix: each is a single write at the end of the file."""
@@ -81,21 +75,8 @@ def found_journals(folder: Path) -> Iterator[list[FoundJournal]]:
     """The journals of this machine. Those of dead workers are locked inside the block and gone after it, unless the
     block raises: nobody else recovers them meanwhile."""
     with contextlib.ExitStack() as locks:
-        found = [FoundJournal(path, _lock_dead(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        found = [FoundJournal(path, lock_abandoned(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
         yield found
         for journal in found:
             if journal.dead:
                 journal.path.unlink(missing_ok=True)
-
-
-def _lock_dead(path: Path, locks: contextlib.ExitStack) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    locks.callback(os.close, descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
-import secrets
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +18,7 @@ from app import logs
 from app.clock import now
 from app.inbound.kannel import receipt_url
 from app.inbound.smpp import taker
+from app.presence import own_name
 from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
 from app.sends.pace import Pace
@@ -62,7 +60,7 @@ class Station:
             self._lanes.put(Lane(emails.connect(), texts.connect()))
         self.connections = settings.send_connections
         self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.worker = own_name()
         self.journal = Journal(journal_folder(settings), self.worker)
         self.pace = Pace()
         self.last_account = 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import jwt
 import pytest
@@ -21,6 +24,7 @@ from app.events.dispatch import AT_ONCE, Dispatcher, dispatch_due, has_due
 from app.events.http_client import Answer, WebhookClient
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
+from app.presence import present
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
 from tests.support.servers import wait_until
@@ -455,6 +459,44 @@ def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
     assert numbers(receiver) == [[1, 2], [3]]
     assert batch_id(receiver, 0) == lost.batch_id
     assert hook.waiting == 0
+
+
+def test_what_a_killed_process_was_sending_is_taken_over_at_once(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+) -> None:
+    folder = batches.presence_folder(services.settings)
+    with Receiver() as receiver, another_process_in(folder) as (name, kill):
+        hook = add_hook(receiver.url)
+        hook.happen(1)
+        batch = batches.claim(services)
+        assert batch is not None
+        hook.set(worker=f"{name}:theirs", due_time=now())
+        dispatcher.run(services)
+        assert receiver.hits == []
+        kill()
+        dispatcher.run(services)
+    assert numbers(receiver) == [[1]]
+    assert batch_id(receiver, 0) == batch.batch_id
+    assert [path.stem for path in folder.glob("*.alive")] == [present(folder)]
+
+
+@contextmanager
+def another_process_in(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The name under which another process is present, and a way to kill it."""
+    program = "import sys, pathlib; from app.presence import present; "
+    program += "print(present(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+
+        def kill() -> None:
+            process.kill()
+            process.wait()
+
+        try:
+            yield process.stdout.readline().strip(), kill
+        finally:
+            kill()
 
 
 def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services, add_hook: AddHook) -> None:

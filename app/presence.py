@@ -1,0 +1,65 @@
+"""Which processes of this machine live: each keeps a lock on a file of its name, which the system takes away when it
+dies. So a file that can be locked tells for certain that its process is gone, and what it held can be taken over at
+once, without waiting for a lease to run out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+SUFFIX = ".alive"
+
+
+def own_name() -> str:
+    """A name for this process that no other one has or had."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def make_locked(path: Path) -> int:
+    """Makes the file and locks it until the process ends or the descriptor, opened to append, is closed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # It gets its name only once it is locked: nobody may take it for a dead process's in between.
+    draft = path.with_name(f".{path.name}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    draft.rename(path)
+    return descriptor
+
+
+def lock_abandoned(path: Path, locks: contextlib.ExitStack) -> bool:
+    """Whether the process of the file is gone; the file is then ours until `locks` is closed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    locks.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@functools.cache
+def present(folder: Path) -> str:
+    """The name under which this process is present in the folder, from the first call to its end."""
+    name = own_name()
+    make_locked(folder / f"{name}{SUFFIX}")
+    return name
+
+
+@contextlib.contextmanager
+def departed(folder: Path) -> Iterator[list[str]]:
+    """Names of processes that were present and have died. Unless the block raises, they are forgotten after it."""
+    with contextlib.ExitStack() as locks:
+        gone = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_abandoned(path, locks)]
+        yield [path.name.removesuffix(SUFFIX) for path in gone]
+        for path in gone:
+            path.unlink(missing_ok=True)
