@@ -17,6 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from app.clock import now
 from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, WebhookAttempt
 from app.events import batches
+from app.inbound import parts
 from app.sends import claim, uncertain
 from app.services import Services
 
@@ -37,9 +38,16 @@ def events_waiting(session: Session) -> bool:
     return batches.has_due(session)
 
 
+def replies_waiting(session: Session) -> bool:
+    """Whether parts of a long reply have waited for the others for long enough."""
+    return parts.has_overdue(session)
+
+
 def clean(services: Services) -> None:
-    """Deletes idempotency records, webhook attempts, trigger firings and marks of reports that came in, all that are
-    older than their settings say, and brings the planner's statistics up to date."""
+    """Tells replies of which a part did not come. Deletes idempotency records, webhook attempts, trigger firings and
+    marks of reports that came in, all that are older than their settings say, and brings the planner's statistics up to
+    date."""
+    parts.tell_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
     retention = now() - timedelta(days=settings.retention_days)

@@ -56,10 +56,13 @@ def _wake_for_work(parts: Services) -> None:
     with parts.database.read() as session:
         sends = sweeps.sends_waiting(session)
         events = sweeps.events_waiting(session)
+        replies = sweeps.replies_waiting(session)
     if sends:
         parts.wake_ups.wake(SENDS)
     if events:
         parts.wake_ups.wake(WEBHOOKS)
+    if replies:
+        parts.wake_ups.wake(MAINTENANCE)
 
 
 def run(parts: Services) -> None:

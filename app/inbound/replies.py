@@ -53,6 +53,15 @@ def record_reply(
     return True
 
 
+def account_of(session: Session, mobile: str, number: str) -> int:
+    """The account that what `mobile` writes to `number` belongs to, both as plain numbers.
+
+    Raises `ServiceError` (`invalid_id`) for a number that no account has.
+    """
+    text = _last_text(session, mobile, number)
+    return text.account_id if text else _owner(session, number)
+
+
 def plain_number(text: str) -> str:
     """A number as it is written here: without plus and spaces, also where a gateway puts them."""
     return text.strip().replace(" ", "").removeprefix("+")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
+from app.db.database import Transaction
 from app.errors import ServiceError
+from app.inbound.parts import record_part
 from app.inbound.receipts import (
     LOOK_AGAIN,
     Effect,
@@ -16,7 +19,7 @@ from app.inbound.receipts import (
 )
 from app.inbound.replies import record_reply
 from app.services import Services
-from app.transports.sms.incoming import GatewayReceipt, GatewayReply, Incoming, Take
+from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, Take
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +32,9 @@ def taker(services: Services) -> Take:
 
     def take(incoming: Incoming) -> bool:
         if isinstance(incoming, GatewayReply):
-            return _take_reply(services, incoming)
+            return _told(services, lambda transaction: _record(transaction, incoming))
+        if isinstance(incoming, GatewayPart):
+            return _told(services, lambda transaction: record_part(transaction, incoming))
         return _take_receipt(services, incoming)
 
     return take
@@ -57,11 +62,14 @@ def _find(services: Services, gateway_id: str) -> int | None:
         services.stopping.wait(LOOK_AGAIN)
 
 
-def _take_reply(services: Services, reply: GatewayReply) -> bool:
+def _record(transaction: Transaction, reply: GatewayReply) -> None:
+    record_reply(transaction, reply.mobile, reply.number, reply.text)
+
+
+def _told(services: Services, work: Callable[[Transaction], None]) -> bool:
+    """Does the work in a transaction; what belongs to nobody is only logged."""
     try:
-        services.database.transact(
-            lambda transaction: record_reply(transaction, reply.mobile, reply.number, reply.text)
-        )
+        services.database.transact(work)
     except ServiceError as error:
         logger.warning("a reply that belongs to nobody: %s", error.errors[0].developer_message)
     return True

@@ -87,12 +87,23 @@ class Smsc:
         """Whether anybody is bound."""
         return bool(self._bound)
 
-    def deliver(self, source: str, destination: str, body: bytes, *, esm_class: int = 0, coding: int = 0) -> int:
-        """Hands in a `deliver_sm` and gives the status of its answer."""
+    def deliver(
+        self,
+        source: str,
+        destination: str,
+        body: bytes,
+        *,
+        esm_class: int = 0,
+        coding: int = 0,
+        parameters: bytes = b"",
+    ) -> int:
+        """Hands in a `deliver_sm`, with optional parameters as bytes, and gives the status of its answer."""
         self.wait(lambda: self._bound)
         sequence = next(self._numbers)
         fields = b"\0" + _address(source) + _address(destination) + bytes((esm_class, 0, 0)) + b"\0\0"
-        _send(self._bound[-1], DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body)
+        _send(
+            self._bound[-1], DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body + parameters
+        )
         self.wait(lambda: sequence in self.answered)
         return self.answered[sequence]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, UniqueConstraint
+from sqlalchemy import Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity
@@ -25,6 +25,35 @@ class InboundRecord(Base):
     fingerprint: Mapped[str]
     kind: Mapped[str]
     time: Mapped[datetime]
+
+
+class ReplyPart(Base):
+    """One part of a long text that somebody sent to a number, as the gateway handed it in."""
+
+    __tablename__ = "reply_parts"
+    __table_args__ = (
+        UniqueConstraint(
+            *("account_id", "number", "mobile", "reference", "total", "position"), name="uq_reply_parts_position"
+        ),
+        Index("ix_reply_parts_time", "time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    number: Mapped[str]
+    mobile: Mapped[str]
+    reference: Mapped[int]
+    """The number that the phone gave to the whole text."""
+    total: Mapped[int]
+    position: Mapped[int]
+    """From 1."""
+    coding: Mapped[int]
+    body: Mapped[bytes] = mapped_column(LargeBinary)
+    """As it came: a character may begin in one part and end in the next."""
+    time: Mapped[datetime]
+    """When it came; once it is told, when that was."""
+    told: Mapped[bool]
 
 
 class DestinationPause(Base):

@@ -10,7 +10,7 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundSms, Outcome
 from app.transports.sms import sms_transport
-from app.transports.sms.incoming import GatewayReceipt, GatewayReply, Incoming
+from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport
 from tests.support.smsc import (
     BIND_TRANSCEIVER,
@@ -175,6 +175,11 @@ def test_a_quiet_link_is_kept_alive(smsc: Smsc, open_: Open) -> None:
     assert smsc.binds == [BIND_TRANSCEIVER]
 
 
+NUMBERS = ("61411111111", "61400000001")
+SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
+"""The optional parameters of part 2 of 3 of the text 263."""
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -193,9 +198,21 @@ def test_a_quiet_link_is_kept_alive(smsc: Smsc, open_: Open) -> None:
             {"body": "Привет".encode("utf-16-be"), "coding": 8},
             GatewayReply("61411111111", "61400000001", "Привет"),
         ),
+        *(
+            ({"body": header + b"part", "esm_class": 0x40}, GatewayPart(*NUMBERS, b"part", 0, reference, 2, 1))
+            for header, reference in (
+                (b"\5\0\3\7\2\1", 7),
+                (b"\6\x08\4\1\7\2\1", 263),
+                (b"\x09\x24\2\1\1\0\3\7\2\1", 7),
+            )
+        ),
         (
-            {"body": b"\5\0\3\1\2\1part", "esm_class": 0x40},
-            GatewayReply("61411111111", "61400000001", "part"),
+            {"body": b"part", "parameters": SAR},
+            GatewayPart(*NUMBERS, b"part", 0, 263, 3, 2),
+        ),
+        *(
+            ({"body": header + b"part", "esm_class": 0x40}, GatewayReply(*NUMBERS, "part"))
+            for header in (b"\5\0\3\7\1\1", b"\5\0\3\7\2\3", b"\5\0\3\7\2\0", b"\3\x24\1\1", b"\2\0\3", b"\0")
         ),
     ],
 )

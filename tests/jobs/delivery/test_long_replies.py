@@ -1,0 +1,129 @@
+"""Long replies over SMPP: their parts are joined, whatever way they come (docs/sms.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import update
+
+from app import sweeps
+from app.clock import now, this_second
+from app.db.models import ReplyPart, SmsSender
+from app.inbound.parts import PATIENCE
+from app.sends.station import station_of
+from tests.jobs.delivery.conftest import Changed, events
+from tests.support.rows import Rows
+from tests.support.smsc import OK, Smsc
+from tests.support.tenants import new_mobile
+
+UDH = 0x40
+PARTS = (b"I would like to ", b"come, but ", b"later.")
+WHOLE = "I would like to come, but later."
+
+
+@dataclass
+class Phone:
+    """Somebody who writes to a number of the account."""
+
+    smsc: Smsc
+    rows: Rows
+    mobile: str
+    number: str
+
+    def part(self, position: int, body: bytes, *, total: int = 3, reference: int = 7, coding: int = 0) -> None:
+        header = bytes((5, 0, 3, reference, total, position))
+        assert self.smsc.deliver(self.mobile, self.number, header + body, esm_class=UDH, coding=coding) == OK
+
+    def told(self) -> list[str]:
+        return [event["body_text"] for event in events(self.rows)]
+
+
+@pytest.fixture
+def smsc() -> Iterator[Smsc]:
+    with Smsc() as found:
+        yield found
+
+
+@pytest.fixture
+def phone(smsc: Smsc, rows: Rows, make_worker: Changed) -> Phone:
+    station_of(make_worker(sms_transport_url=smsc.url()))
+    rows.add_webhook()
+    number = new_mobile()
+    rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
+    return Phone(smsc, rows, new_mobile(), number)
+
+
+def let_time_pass(phone: Phone) -> None:
+    """The parts came longer ago than they wait, and the scheduler's look finds them."""
+    services = phone.rows.services
+    with services.database.write() as transaction:
+        ours = ReplyPart.account_id == phone.rows.account_id
+        moment = now() - PATIENCE - timedelta(seconds=1)
+        transaction.execute(update(ReplyPart).where(ours).values(time=moment))
+    with services.database.read() as session:
+        assert sweeps.replies_waiting(session)
+    sweeps.clean(services)
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 2, 3, 1, 1, 3), (1, 2, 3, 1, 2, 3)])
+def test_parts_are_told_once_in_their_order(phone: Phone, order: tuple[int, ...]) -> None:
+    for position in order:
+        phone.part(position, PARTS[position - 1])
+    assert phone.told() == [WHOLE]
+
+
+def test_texts_of_different_references_and_people_are_kept_apart(phone: Phone) -> None:
+    other = Phone(phone.smsc, phone.rows, new_mobile(), phone.number)
+    phone.part(1, b"one ", total=2, reference=1)
+    phone.part(1, b"two ", total=2, reference=2)
+    other.part(2, b"other", total=2, reference=1)
+    phone.part(2, b"1", total=2, reference=1)
+    phone.part(2, b"2", total=2, reference=2)
+    assert phone.told() == ["one 1", "two 2"]
+
+
+def test_a_character_that_is_split_between_parts_is_whole_again(phone: Phone) -> None:
+    body = "Danke 😀".encode("utf-16-be")
+    phone.part(2, body[-2:], total=2, coding=8)
+    phone.part(1, body[:-2], total=2, coding=8)
+    assert phone.told() == ["Danke 😀"]
+
+
+def test_a_stop_word_in_a_joined_text_unsubscribes(phone: Phone) -> None:
+    phone.part(1, b"ST", total=2)
+    phone.part(2, b"OP", total=2)
+    assert phone.told() == ["STOP"]
+
+
+def test_what_is_there_is_told_when_a_part_does_not_come(phone: Phone) -> None:
+    phone.part(1, PARTS[0])
+    phone.part(3, PARTS[2])
+    assert phone.told() == []
+    let_time_pass(phone)
+    assert phone.told() == ["I would like to  … later."]
+    phone.part(2, PARTS[1])
+    assert phone.told()[1:] == ["come, but "]
+    let_time_pass(phone)
+    assert len(phone.told()) == 2
+
+
+def test_a_reference_is_used_again(phone: Phone) -> None:
+    """By the next text within minutes, and for one that was never completed."""
+    for body in (b"first ", b"second "):
+        phone.part(1, body, total=2)
+        phone.part(2, b"text", total=2)
+    phone.part(1, b"third ", total=2)
+    phone.part(1, b"fourth ", total=2)
+    phone.part(2, b"text!", total=2)
+    assert phone.told() == ["first text", "second text", "third  … ", "fourth text!"]
+
+
+def test_told_parts_are_forgotten_in_time(phone: Phone) -> None:
+    for _ in range(2):
+        for position in (1, 2, 3):
+            phone.part(position, PARTS[position - 1])
+        let_time_pass(phone)
+    assert phone.told() == [WHOLE, WHOLE]
