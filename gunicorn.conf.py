@@ -10,6 +10,7 @@ from gunicorn.glogging import Logger
 from gunicorn.http import message
 
 from app import logs
+from app.http import worker
 from app.settings import SettingsError, from_environment
 
 try:
@@ -34,8 +35,9 @@ class ServiceLogger(Logger):
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
-worker_class = "gthread"
+worker_class = "app.http.worker.Worker"  # gthread, with connections spread over the processes
 threads = settings.web_threads
+child_exit = worker.child_exit
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.

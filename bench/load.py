@@ -1,7 +1,7 @@
 """A closed loop of HTTP requests over kept connections, light enough to share the machine with what it measures.
 
-Each connection has one request in the air. A server that closes after its answer gets a new connection, as a client's
-pool would give it.
+Each connection has one request in the air. After some requests it is replaced by a new one, as a client's pool does it:
+some servers take all connections of a burst into one process, and would be measured with that alone.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def request(method: str, path: str, token: str, body: bytes | None = None) -> by
 class _Connection:
     link: socket.socket
     received: bytearray
+    requests: int = 1
 
 
 def fetch(port: int, one: bytes) -> tuple[int, bytes]:
@@ -50,8 +51,11 @@ def fetch(port: int, one: bytes) -> tuple[int, bytes]:
     return found[0]
 
 
-def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8) -> float:
-    """Sends all requests and returns how many were answered per second. Raises `Failed` at a wrong answer."""
+def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8, life: int = 50) -> float:
+    """Sends all requests, `life` of them over one connection, and returns how many were answered per second.
+
+    Raises `Failed` at a wrong answer.
+    """
     waiting = iter(requests)
     selector = selectors.DefaultSelector()
     answered = 0
@@ -63,7 +67,7 @@ def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8) -
         if not ready:
             raise Failed(f"no answer within {PATIENCE:g} seconds")
         for key, _ in ready:
-            answered += _receive(selector, port, key.data, waiting, check)
+            answered += _receive(selector, port, key.data, waiting, check, life)
     return answered / (time.perf_counter() - began)
 
 
@@ -75,7 +79,12 @@ def _open(selector: selectors.BaseSelector, port: int, first: bytes) -> None:
 
 
 def _receive(
-    selector: selectors.BaseSelector, port: int, connection: _Connection, waiting: Iterator[bytes], check: Check
+    selector: selectors.BaseSelector,
+    port: int,
+    connection: _Connection,
+    waiting: Iterator[bytes],
+    check: Check,
+    life: int,
 ) -> int:
     """Takes in what has come; 1 when that completes an answer, upon which the next request goes out."""
     part = connection.link.recv(1 << 20)
@@ -89,7 +98,7 @@ def _receive(
     if not check(status, body):
         raise Failed(f"wrong answer: {status} {body[:500]!r}")
     connection.received.clear()
-    _next(selector, port, connection, next(waiting, None), closes)
+    _next(selector, port, connection, next(waiting, None), closes or connection.requests >= life)
     return 1
 
 
@@ -97,6 +106,7 @@ def _next(
     selector: selectors.BaseSelector, port: int, connection: _Connection, one: bytes | None, closes: bool
 ) -> None:
     if one is not None and not closes:
+        connection.requests += 1
         connection.link.sendall(one)
         return
     selector.unregister(connection.link)

@@ -51,9 +51,12 @@ def _measures(servers: list[Server], one: bytes, count: int) -> dict[str, Measur
     def measure(server: Server) -> Measure:
         _, expected = fetch(server.port, one)
 
+        def right(status: int, body: bytes) -> bool:
+            return status == 200 and body == expected
+
         def round_of_requests() -> float:
             with all_busy(server.workers, server.name):
-                return rate(server.port, [one] * count, lambda status, body: status == 200 and body == expected)
+                return rate(server.port, [one] * count, right, life=count // 40)
 
         return round_of_requests
 
