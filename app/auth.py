@@ -7,10 +7,11 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Account, ApiKey
+from app.db.prepared import Prepared
 from app.errors import ServiceError
 
 TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
@@ -30,6 +31,24 @@ STANDARD = (
 )
 SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD}
 """Access level -> its scopes; each level includes the lower ones (decisions: 3)."""
+
+VALID_KEY = Prepared(
+    select(
+        ApiKey.account_id,
+        ApiKey.id,
+        ApiKey.access_level,
+        ApiKey.creation_time,
+        Account.allowed_networks,
+        Account.rate_limit,
+    )
+    .join(Account, Account.id == ApiKey.account_id)
+    .where(
+        ApiKey.token_hash == bindparam("token_hash", type_=String),
+        ApiKey.revoked_time.is_(None),
+        ApiKey.expiry_time.is_(None),
+    )
+)
+"""Every request runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +95,7 @@ def bearer_token(header: str | None) -> str:
 
 def find_principal(session: Session, token: str) -> Principal:
     """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date."""
-    statement = (
-        select(
-            ApiKey.account_id,
-            ApiKey.id,
-            ApiKey.access_level,
-            ApiKey.creation_time,
-            Account.allowed_networks,
-            Account.rate_limit,
-        )
-        .join(Account, Account.id == ApiKey.account_id)
-        .where(
-            ApiKey.token_hash == hash_token(token),
-            ApiKey.revoked_time.is_(None),
-            ApiKey.expiry_time.is_(None),
-        )
-    )
-    row = session.execute(statement).one_or_none()
+    row = VALID_KEY.row(session, token_hash=hash_token(token))
     if row is None:
         raise ServiceError("api_key_invalid")
     return Principal(

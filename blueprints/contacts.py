@@ -16,6 +16,7 @@ from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, get_contact, page_contacts, require_contact
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
+from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_response, query_pairs
@@ -139,8 +140,11 @@ class Contact(MethodView):
         """The contact."""
         with services().database.read() as session:
             lst = get_list(session, principal().account_id, path_id(list_id))
-            require_contact(session, lst, path_id(contact_id))
-            query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)
+            try:
+                query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)
+            except ServiceError:
+                require_contact(session, lst, path_id(contact_id))  # the path counts before the query (decisions: 1)
+                raise
             contact = get_contact(session, lst, path_id(contact_id), query)
         return json_response(contact)
 

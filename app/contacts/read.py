@@ -121,7 +121,7 @@ def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
 def get_contact(session: Session, lst: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
     """One contact of the list. Raises `not_found`."""
     shape = contact_shape(lst.value_fields)
-    found = read_one(session, shape, query, Contact.list_id == lst.id, Contact.id == contact_id)
+    found = read_one(session, shape, query, {Contact.list_id: lst.id, Contact.id: contact_id})
     if found is None:
         raise ServiceError("not_found", detail=f"There is no contact with the id {contact_id} in list {lst.id}.")
     return found

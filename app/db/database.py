@@ -52,8 +52,10 @@ class Database:
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
-        self.engine = make_engine(url, pool_size=pool_size)
-        self._writing = self.engine.execution_options(**{WRITE: True})
+        self.engine = make_engine(url, pool_size=pool_size, autocommit=True)
+        # Both databases' own default, which the engine's connections do not have where they commit by themselves.
+        isolation = {"isolation_level": "READ COMMITTED"} if self.is_postgresql else {}
+        self._writing = self.engine.execution_options(**{WRITE: True}, **isolation)
 
     @property
     def is_postgresql(self) -> bool:
@@ -62,7 +64,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session for selects; nothing it does is kept."""
+        """A session for selects. On PostgreSQL each sees what is committed by then, as in any transaction there."""
         with Session(self.engine, autoflush=False) as session:
             yield session
 

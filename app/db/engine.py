@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import sqlite3
 from typing import Any
 
 import orjson
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DisconnectionError
 
 BUSY_TIMEOUT_MS = 30_000
 STATEMENT_TIMEOUT_MS = 60_000
@@ -19,19 +22,22 @@ def _dumps(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def make_engine(url: str, *, pool_size: int = 10) -> Engine:
+def make_engine(url: str, *, pool_size: int = 10, autocommit: bool = False) -> Engine:
     """An engine for the URL with the settings that this service needs.
 
+    With `autocommit` PostgreSQL's statements are transactions of their own unless a connection's execution options say
+    otherwise: to begin and end a transaction around a select costs two round trips. SQLite's are in the process anyway.
     Errors do not show the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
         return _sqlite(url)
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
-        pool_pre_ping=True,
         pool_recycle=1800,
+        isolation_level="AUTOCOMMIT" if autocommit else None,
+        skip_autocommit_rollback=autocommit,
         json_serializer=_dumps,
         json_deserializer=orjson.loads,
         hide_parameters=True,
@@ -41,6 +47,21 @@ def make_engine(url: str, *, pool_size: int = 10) -> Engine:
             "-c idle_in_transaction_session_timeout=120000",
         },
     )
+    event.listen(engine, "checkout", _on_postgresql_checkout)
+    return engine
+
+
+def _on_postgresql_checkout(connection: psycopg.Connection[Any], _record: object, _proxy: object) -> None:
+    """Replaces a connection that the server has closed: the end that it sent lies unread. Asking the server whether it
+    is there would cost every request a round trip."""
+    if connection.closed or _is_readable(connection.fileno()):
+        raise DisconnectionError("the server has closed the connection")
+
+
+def _is_readable(descriptor: int) -> bool:
+    look = select.poll()
+    look.register(descriptor, select.POLLIN)
+    return bool(look.poll(0))
 
 
 def _sqlite(url: str) -> Engine:

@@ -69,7 +69,7 @@ def page_groups(session: Session, account_id: int, query: Query) -> Page:
 
 def get_group(session: Session, account_id: int, group_id: int, query: Query) -> dict[str, Any]:
     """One group. Raises `not_found`."""
-    found = read_one(session, GROUPS, query, Group.account_id == account_id, Group.id == group_id)
+    found = read_one(session, GROUPS, query, {Group.account_id: account_id, Group.id: group_id})
     if found is None:
         raise ServiceError("not_found", detail=f"There is no transactional group {group_id}.")
     return found

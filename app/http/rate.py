@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from redis import Redis
 from redis.exceptions import RedisError
 
 from app.auth import Principal
@@ -39,13 +40,18 @@ def take(services: Services, principal: Principal) -> Allowance | None:
     window = int(now // rate.seconds)
     key = f"tms:rate:{principal.key_id}:{rate.seconds}:{window}"
     try:
-        with services.redis.pipeline(transaction=False) as pipe:
-            pipe.incr(key)
-            pipe.expire(key, rate.seconds + 1)
-            used = int(pipe.execute()[0])
+        used = _count(services.redis, key, rate.seconds)
     except RedisError as error:
         services.silence.begin()
         logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
         return None
     reset = max(1, int((window + 1) * rate.seconds - now + 0.999))
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
+
+
+def _count(redis: Redis, key: str, seconds: int) -> int:
+    """One more request in the window: one command for all but the first, which has the key end with its window."""
+    used = int(redis.incr(key))
+    if used == 1:
+        redis.expire(key, seconds + 1)
+    return used

@@ -2,8 +2,8 @@
 
 Clients keep their connections, and a pool opens several at once. gunicorn's own worker takes all of them in whichever
 process wakes up first, and the other processors have nothing to do from then on. Here each process says in shared
-memory how many connections it holds. Who holds more than another one lets a waiting connection lie for a moment; whoever
-finds it still waiting after that takes it, so that a process that hangs keeps nobody out.
+memory how many connections it holds. Who holds more than another one lets a waiting connection lie for a moment; who
+finds it still waiting then takes it, so that a process that hangs keeps nobody out.
 """
 
 from __future__ import annotations

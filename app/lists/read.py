@@ -69,7 +69,7 @@ def require_list(session: Session, account_id: int, list_id: int) -> None:
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
     """One list, with its contacts where `expand` asks. Raises `not_found`."""
-    found = read_one(session, LISTS, query, List.account_id == account_id, List.id == list_id)
+    found = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
     if found is None:
         raise ServiceError("not_found", detail=f"There is no list {list_id}.")
     if "contacts" in query.expand:

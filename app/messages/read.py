@@ -128,7 +128,7 @@ def get_content(session: Session, account_id: int, message_id: int, query: Query
 
 
 def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
-    found = read_one(session, shape, query, Message.account_id == account_id, Message.id == message_id)
+    found = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
     if found is None:
         raise ServiceError("not_found", detail=f"There is no message {message_id}.")
     return found

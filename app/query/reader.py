@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Row, Select, select
+from sqlalchemy import BigInteger, ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
+from app.db.prepared import Prepared
 from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
@@ -37,9 +39,9 @@ class Property:
     convert: Convert | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """How rows of one resource become objects.
+    """How rows of one resource become objects. Each shape is itself alone, so that statements are kept by it.
 
     `keys` are selected for every query under their own names: what `links` and the caller's embedding need.
     `filters` are expressions for filters that differ from the property's column.
@@ -80,10 +82,22 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
     return Page([show(row) for row in rows], len(rows), has_next, rows)
 
 
-def read_one(session: Session, shape: Shape, query: Query, *scope: ColumnElement[bool]) -> dict[str, Any] | None:
-    """The one item within `scope`, or None."""
-    row = session.execute(columns(shape, query).where(*scope)).one_or_none()
-    return None if row is None else renderer(shape, query)(row)
+def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, int]) -> dict[str, Any] | None:
+    """The one item that has these values, by column, the owner's among them; or None."""
+    statement, show = _reading(shape, query.fields, query.zone, tuple(within))
+    values = {f"within_{place}": value for place, value in enumerate(within.values())}
+    row = statement.row(session, **values)
+    return None if row is None else show(row)
+
+
+@lru_cache(maxsize=1024)
+def _reading(
+    shape: Shape, fields: tuple[str, ...] | None, zone: ZoneInfo | None, names: tuple[Any, ...]
+) -> tuple[Prepared, Callable[[Row[Any]], dict[str, Any]]]:
+    """The statement of `read_one` and what shows its row; requests differ in the values alone."""
+    query = Query(fields=fields, zone=zone)
+    scope = [column == bindparam(f"within_{place}", type_=BigInteger) for place, column in enumerate(names)]
+    return Prepared(columns(shape, query).where(*scope)), renderer(shape, query)
 
 
 def columns(shape: Shape, query: Query) -> Select[Any]:

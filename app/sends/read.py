@@ -80,7 +80,7 @@ def require_recipient(session: Session, account_id: int, uuid: str) -> int:
 
 def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query) -> dict[str, Any]:
     """The recipient, with its steps in the order in which they happened. Raises `not_found`."""
-    found = read_one(session, RECIPIENT, query, Recipient.account_id == account_id, Recipient.id == recipient_id)
+    found = read_one(session, RECIPIENT, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
     if found is None:
         raise ServiceError("not_found")
     links = found.pop("_links")

@@ -24,7 +24,7 @@ AT_HOME = {
     "marshmallow": ("app.http", "schemas"),
     "apispec": ("app.http",),
     "rq": ("app.queueing", "jobs"),
-    "gunicorn": (),
+    "gunicorn": ("app.http.worker",),
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
 
