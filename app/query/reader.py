@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from sqlalchemy import BigInteger, ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
-from app.db.prepared import Prepared
+from app.db.prepared import Prepared, read_rows
 from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
@@ -77,7 +78,7 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
         total = session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
         return Page([], total, has_next=False, rows=[])
     statement = compiled.page(columns(shape, query).where(*conditions), query, shape.order_by)
-    rows, has_next = compiled.cut(session.execute(statement).all(), query)
+    rows, has_next = compiled.cut(read_rows(session, statement), query)
     show = renderer(shape, query)
     return Page([show(row) for row in rows], len(rows), has_next, rows)
 
@@ -123,11 +124,20 @@ def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]
     """The function that makes an object of a row; rows come from the columns of the same query."""
     places = {id(column): place for place, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
     shown = [(name, shape.properties[name]) for name in _names(shape, query)]
-    plan = [(places[id(one.column)], name, one.convert) for name, one in shown]
+    names = tuple(name for name, _ in shown)
+    # With two places more than names, because for a single one `itemgetter` gives no tuple.
+    pick = itemgetter(*(places[id(one.column)] for _, one in shown), 0, 0)
     zone, links = query.zone, shape.links
+    # An instant in UTC stays one: the JSON writer shows it as wanted, ten times as fast as Python can.
+    left_alone = (as_timestamp,) if zone is None else ()
+    conversions = [(name, one.convert) for name, one in shown if one.convert and one.convert not in left_alone]
 
     def show(row: Row[Any]) -> dict[str, Any]:
-        item = {name: row[place] if convert is None else convert(row[place], zone) for place, name, convert in plan}
+        """All values at once, in C, and then those that are not shown as they are stored: per item this is what a page
+        costs."""
+        item = dict(zip(names, pick(row), strict=False))
+        for name, convert in conversions:
+            item[name] = convert(item[name], zone)
         item["_links"] = links(row)
         return item
 
