@@ -1,0 +1,109 @@
+"""The mails of the delivery cases: the sends that are accepted, and the sink that they go to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from bench.contacts import Shop
+from bench.load import rate, request
+from bench.processes import Failed, running, wait_for
+from bench.stack import Server, Stack, free_port
+
+SUBJECT = "Your order %%order%%"
+TEXT = (
+    "Hello %%first_name%% %%last_name%%,\n\nyour order %%order%% of %%total%% is on its way:\n%%link%%\n\nThank you\n"
+)
+HTML = (
+    "<html><body><p>Hello %%first_name%% %%last_name%%,</p><p>your order <b>%%order%%</b> of %%total%% is "
+    '<a href="https://shop.bench.example/orders">on its way</a>: %%link%%.</p><p>Thank you</p></body></html>'
+)
+
+
+def values(number: int) -> dict[str, str]:
+    """The five values of the recipient of this number."""
+    return {
+        "first_name": f"First{number % 977}",
+        "last_name": f"Last{number % 1009}",
+        "order": f"A-{number:08d}",
+        "total": f"{number % 500}.50",
+        "link": f"https://shop.bench.example/orders/{number}",
+    }
+
+
+def send_request(shop: Shop, numbers: range, *, tracked: bool = False) -> bytes:
+    """A request that sends to these recipients."""
+    body = {
+        "type": "email",
+        "group_name": "Orders",
+        "subject": SUBJECT,
+        "from_name": "Bench",
+        "from_address": "hello@bench.example",
+        "body_text": TEXT,
+        "body_html": HTML,
+        "track_opens": tracked,
+        "track_clicks": tracked,
+        "recipients": [{"email": f"person{number}@customers.example", **values(number)} for number in numbers],
+    }
+    return request("POST", "/v1/transactional-sends", shop.token, orjson.dumps(body))
+
+
+def accept(server: Server, shop: Shop, first: int, count: int, per_send: int, *, tracked: bool = False) -> None:
+    """Has the service accept mails to so many recipients."""
+    starts = range(first, first + count, per_send)
+    requests = [send_request(shop, range(start, start + per_send), tracked=tracked) for start in starts]
+    rate(server.port, requests, lambda status, _: status == 202)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The mail server of a case."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """For EMAIL_TRANSPORT_URL; a session carries as many mails as the peers' and the floor's do."""
+        return f"smtp://127.0.0.1:{self.port}?messages=1000000"
+
+    def reset(self) -> None:
+        """Forgets what came."""
+        self._ask(b"XRESET\r\n")
+
+    def count(self) -> dict[str, Any]:
+        """What came since."""
+        found: dict[str, Any] = json.loads(self._ask(b"XCOUNT\r\n")[4:])
+        return found
+
+    def check(self, mails: int) -> None:
+        """Raises `Failed` unless exactly so many mails came, each to a recipient of its own and right for it."""
+        found = self.count()
+        if (found["mails"], found["recipients"], found["wrong"]) != (mails, mails, 0):
+            raise Failed(f"of {mails} mails came: {found}")
+
+    def _ask(self, command: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port)) as link, link.makefile("rwb") as stream:
+            stream.readline()
+            stream.write(command)
+            stream.flush()
+            return stream.readline()
+
+
+@contextlib.contextmanager
+def sink(stack: Stack) -> Iterator[Sink]:
+    """A sink in a process of its own."""
+    found = Sink(free_port())
+    with running("sink", ["-m", "bench.sink", str(found.port)], {}, stack.folder):
+        wait_for(lambda: _listens(found.port), "the sink listens")
+        yield found
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

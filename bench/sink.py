@@ -1,0 +1,126 @@
+"""A mail server that takes everything, several times as fast as anybody here sends: `python -m bench.sink PORT`.
+
+Each mail must name, in its text, the order of the recipient that it goes to. `XCOUNT` answers with how many mails
+came, how many of them went to different recipients, how many were wrong and when the first DATA came (seconds of the
+monotonic clock, which all processes of the machine share); `XRESET` begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import selectors
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+
+RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@")
+SOFT_BREAK = b"=\r\n"
+END = b"\r\n.\r\n"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has come since the last `XRESET`."""
+
+    mails: int = 0
+    wrong: int = 0
+    recipients: set[bytes] = field(default_factory=set)
+    first_data: float = 0.0
+
+    def report(self) -> bytes:
+        """The answer to `XCOUNT`."""
+        facts = {
+            "mails": self.mails,
+            "recipients": len(self.recipients),
+            "wrong": self.wrong,
+            "first_data": self.first_data,
+        }
+        return b"250 " + json.dumps(facts).encode() + b"\r\n"
+
+
+tally = Tally()
+
+
+class Session:
+    """One connection; commands may come in groups (PIPELINING)."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self._received = bytearray()
+        self._recipient = b""
+        self._in_data = False
+
+    def receive(self) -> bool:
+        """Answers what has come; False when the client is gone."""
+        try:
+            part = self.link.recv(1 << 20)
+        except ConnectionError:
+            return False
+        if not part:
+            return False
+        self._received += part
+        answers = bytearray()
+        while self._step(answers):
+            pass
+        if answers:
+            self.link.sendall(answers)
+        return True
+
+    def _step(self, answers: bytearray) -> bool:
+        """Takes one command or one whole message."""
+        end = self._received.find(END if self._in_data else b"\r\n")
+        if end < 0:
+            return False
+        taken = bytes(self._received[:end])
+        del self._received[: end + (len(END) if self._in_data else 2)]
+        answers += self._message(taken) if self._in_data else self._command(taken)
+        return True
+
+    def _message(self, content: bytes) -> bytes:
+        self._in_data = False
+        tally.mails += 1
+        tally.recipients.add(self._recipient)
+        if b"A-%08d" % int(self._recipient) not in content.replace(SOFT_BREAK, b""):
+            tally.wrong += 1
+        return b"250 2.0.0 taken\r\n"
+
+    def _command(self, line: bytes) -> bytes:
+        global tally  # noqa: PLW0603 - one process, one tally
+        verb = line[:4].upper()
+        if verb == b"EHLO":
+            return b"250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SIZE 100000000\r\n250 SMTPUTF8\r\n"
+        if verb == b"RCPT":
+            found = RECIPIENT.match(line)
+            self._recipient = found[1] if found else b"0"
+        elif verb == b"DATA":
+            self._in_data = True
+            tally.first_data = tally.first_data or time.monotonic()
+            return b"354 go on\r\n"
+        elif line == b"XCOUNT":
+            return tally.report()
+        elif line == b"XRESET":
+            tally = Tally()
+        return b"221 bye\r\n" if verb == b"QUIT" else b"250 2.0.0 ok\r\n"
+
+
+def serve(port: int) -> None:
+    """Until the process is ended."""
+    selector = selectors.DefaultSelector()
+    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+    selector.register(listener, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.data is None:
+                link, _ = listener.accept()
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                link.sendall(b"220 sink\r\n")
+                selector.register(link, selectors.EVENT_READ, Session(link))
+            elif not key.data.receive():
+                selector.unregister(key.data.link)
+                key.data.link.close()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
