@@ -18,6 +18,7 @@ from app.clock import this_second
 from app.contacts.announce import announce
 from app.contacts.state import BLANK, Edit, State, after
 from app.contacts.subscriptions import KEYS, Address, Kind, address_of, entries_of, lock_addresses
+from app.db.among import among
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Contact, List
@@ -49,7 +50,7 @@ def _find(transaction: Transaction, lst: ListSpec, kind: Kind, keys: Collection[
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
     statement = (
         select(KEYS[kind], Contact.id)
-        .where(Contact.list_id == lst.id, KEYS[kind].in_(sorted(keys)))
+        .where(Contact.list_id == lst.id, among(KEYS[kind], keys))
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
     return dict(transaction.connection().execute(statement).all())
