@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import orjson
-from sqlalchemy import Boolean, ColumnElement, Integer, String, bindparam
+from sqlalchemy import BindParameter, Boolean, ColumnElement, Integer, String, bindparam
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -24,9 +24,19 @@ class _Among(FunctionElement[bool]):
     type = Boolean()
 
 
-def among(column: Any, values: Iterable[str] | Iterable[int]) -> ColumnElement[bool]:
-    """Whether the column, of strings or of integers, holds one of the values."""
-    return _Among(column, bindparam(None, orjson.dumps(list(values)).decode(), String, unique=True))
+def among(column: Any, values: Iterable[str] | Iterable[int] | BindParameter[Any]) -> ColumnElement[bool]:
+    """Whether the column, of strings or of integers, holds one of the values.
+
+    A statement that is kept has a parameter in their place, which is given as a `json_array`.
+    """
+    if not isinstance(values, BindParameter):
+        values = bindparam(None, json_array(values), String, unique=True)
+    return _Among(column, values)
+
+
+def json_array(values: Iterable[str] | Iterable[int]) -> str:
+    """The values as a parameter."""
+    return orjson.dumps(list(values)).decode()
 
 
 @compiles(_Among, "sqlite")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 from sqlalchemy import LargeBinary, Table, insert, text
@@ -49,31 +49,69 @@ def draw_ids(session: Session, model: type[Base], count: int) -> list[int]:
     return list(range(last + 1, last + 1 + count))
 
 
-def insert_rows(session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Inserts rows that all have the same keys, in one statement and in their order; does nothing for none."""
-    _insert(session, cast(Table, model.__table__), rows, or_nothing=False)
+def insert_rows(
+    session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
+) -> None:
+    """Inserts rows that all have the same keys, in one statement and in their order; does nothing for none.
+
+    `shared` are the columns that all rows have in common: they are written, sent and read once.
+    """
+    _insert(session, _table(model), shared or {}, rows, or_nothing=False)
 
 
 def insert_new_rows(session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
     """The same, leaving out rows that a unique index refuses because they are there already."""
-    _insert(session, cast(Table, model.__table__), rows, or_nothing=True)
+    _insert(session, _table(model), {}, rows, or_nothing=True)
 
 
-def _insert(session: Session, table: Table, rows: Sequence[Mapping[str, Any]], *, or_nothing: bool) -> None:
+class Family(NamedTuple):
+    """Rows that name another row, in the column `key`, which is not known before it is written."""
+
+    model: type[Base]
+    key: str
+    rows: Sequence[Mapping[str, Any]]
+    shared: Mapping[str, Any]
+
+
+def insert_with_family(session: Session, model: type[Base], row: Mapping[str, Any], families: Sequence[Family]) -> int:
+    """Inserts a row, with the rows that name it, and returns its id: one statement on PostgreSQL."""
+    table, present = _table(model), [family for family in families if family.rows]
+    if not is_postgresql(session):
+        row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
+        for one in present:
+            insert_rows(session, one.model, one.rows, {**one.shared, one.key: row_id})
+        return row_id
+    own = _Shape.of(table, row, [])
+    shapes = [_Shape.of(_table(one.model), one.shared, one.rows) for one in present]
+    statement = _insert_of_family(own, tuple((one.key, shape) for one, shape in zip(present, shapes, strict=True)))
+    data = [
+        *own.data(row, []),
+        *(part for one, shape in zip(present, shapes, strict=True) for part in shape.data(one.shared, one.rows)),
+    ]
+    created: int = session.connection().exec_driver_sql(statement, tuple(data)).scalar_one()
+    return created
+
+
+def _table(model: type[Base]) -> Table:
+    return cast(Table, model.__table__)
+
+
+def _insert(
+    session: Session, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, or_nothing: bool
+) -> None:
     if not rows:
         return
+    connection = session.connection()
     if is_postgresql(session) and _is_json(table):
-        names = tuple(rows[0])
-        defaults = _defaults(table, names)
-        given = [{**row, **defaults} for row in rows] if defaults else rows
-        statement = _insert_of_json(table, (*names, *defaults), or_nothing)
-        data = orjson.dumps(given, default=_as_json, option=orjson.OPT_PASSTHROUGH_DATETIME)
-        session.connection().exec_driver_sql(statement, (data.decode(),))
-    elif or_nothing:
+        shape = _Shape.of(table, shared, rows)
+        connection.exec_driver_sql(_insert_of_json(shape, or_nothing), shape.data(shared, rows))
+        return
+    given = [{**shared, **row} for row in rows]
+    if or_nothing:
         dialect_insert = postgresql.insert if is_postgresql(session) else sqlite.insert
-        session.connection().execute(dialect_insert(table).on_conflict_do_nothing(), list(rows))
+        connection.execute(dialect_insert(table).on_conflict_do_nothing(), given)
     else:
-        session.connection().execute(insert(table), list(rows))
+        connection.execute(insert(table), given)
 
 
 @lru_cache
@@ -82,33 +120,82 @@ def _is_json(table: Table) -> bool:
     return not any(isinstance(column.type, LargeBinary) for column in table.columns)
 
 
+class _Shape(NamedTuple):
+    """What rows look like, but for their values: the statement that writes them is made once for each shape."""
+
+    table: Table
+    shared: tuple[str, ...]
+    own: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Columns that get what the model gives them."""
+
+    @classmethod
+    def of(cls, table: Table, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> _Shape:
+        own = tuple(rows[0]) if rows else ()
+        given = {*shared, *own}
+        return cls(table, tuple(shared), own, tuple(name for name in _with_default(table) if name not in given))
+
+    def data(self, shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """The parameters of the statement."""
+        defaults = {name: _default(self.table, name) for name in self.left_out}
+        objects = [{**shared, **defaults}] if shared or defaults else []
+        return tuple(_as_json(one) for one in (*objects, *([rows] if rows else [])))
+
+    def columns(self) -> list[str]:
+        return [_quoted(name) for name in (*self.shared, *self.left_out, *self.own)]
+
+    def sources(self) -> list[str]:
+        """Where the statement takes the columns from."""
+        common = (*self.shared, *self.left_out)
+        found = []
+        if common:
+            found.append(f"json_to_record(CAST(%s AS json)) AS common ({self._typed(common)})")
+        if self.own:
+            found.append(f"json_to_recordset(CAST(%s AS json)) AS own ({self._typed(self.own)})")
+        return found
+
+    def _typed(self, names: Sequence[str]) -> str:
+        return ", ".join(f"{_quoted(name)} {self.table.columns[name].type.compile(POSTGRESQL)}" for name in names)
+
+
 @lru_cache
-def _insert_of_json(table: Table, names: tuple[str, ...], or_nothing: bool) -> str:
-    """`INSERT` of an array of objects, each a row with these columns."""
-    quoted = [POSTGRESQL.identifier_preparer.quote(name) for name in names]
-    types = [table.columns[name].type.compile(POSTGRESQL) for name in names]
-    columns = ", ".join(quoted)
-    typed = ", ".join(f"{name} {type_}" for name, type_ in zip(quoted, types, strict=True))
+def _insert_of_json(shape: _Shape, or_nothing: bool) -> str:
+    columns, sources = ", ".join(shape.columns()), ", ".join(shape.sources())
     conflict = " ON CONFLICT DO NOTHING" if or_nothing else ""
-    return (
-        f"INSERT INTO {table.name} ({columns}) "  # noqa: S608 - names of a model, no values
-        f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS row ({typed}){conflict}"
-    )
+    return f"INSERT INTO {shape.table.name} ({columns}) SELECT {columns} FROM {sources}{conflict}"  # noqa: S608 - names
 
 
-def _defaults(table: Table, names: tuple[str, ...]) -> dict[str, Any]:
-    """What the model gives to columns that the rows leave out."""
-    missing = {column.name: column.default for column in table.columns if column.name not in names and column.default}
-    return {
-        name: default.arg(None) if default.is_callable else default.arg  # type: ignore[attr-defined]
-        for name, default in missing.items()
-    }
+@lru_cache
+def _insert_of_family(own: _Shape, families: tuple[tuple[str, _Shape], ...]) -> str:
+    parts = [f"parent AS ({_insert_of_json(own, False)} RETURNING id AS parent_id)"]
+    for number, (key, shape) in enumerate(families):
+        columns, sources = ", ".join(shape.columns()), ", ".join(shape.sources())
+        into = f"{shape.table.name} ({_quoted(key)}, {columns})"
+        parts.append(f"family{number} AS (INSERT INTO {into} SELECT parent_id, {columns} FROM parent, {sources})")  # noqa: S608 - names of models
+    return f"WITH {', '.join(parts)} SELECT parent_id FROM parent"  # noqa: S608 - names of models
 
 
-def _as_json(value: object) -> str:
-    """Instants as PostgreSQL reads them. Refuses naive ones, as their column type does."""
-    if not isinstance(value, datetime):
-        raise TypeError(f"a {type(value).__name__} cannot be written this way")
-    if value.tzinfo is None:
-        raise ValueError("a naive datetime cannot be stored as an instant")
+def _quoted(name: str) -> str:
+    quoted: str = POSTGRESQL.identifier_preparer.quote(name)
+    return quoted
+
+
+@lru_cache
+def _with_default(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.default is not None)
+
+
+def _default(table: Table, name: str) -> Any:
+    default = cast(Any, table.columns[name].default)
+    return default.arg(None) if default.is_callable else default.arg
+
+
+def _as_json(value: Any) -> str:
+    return orjson.dumps(value, default=_instant, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+
+
+def _instant(value: object) -> str:
+    """As PostgreSQL reads it. Refuses naive ones, as their column type does."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise TypeError(f"a {type(value).__name__} without a zone, or of another type, cannot be written this way")
     return value.isoformat()
