@@ -59,9 +59,11 @@ def insert_rows(
     _insert(session, _table(model), shared or {}, rows, or_nothing=False)
 
 
-def insert_new_rows(session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_new_rows(
+    session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
+) -> None:
     """The same, leaving out rows that a unique index refuses because they are there already."""
-    _insert(session, _table(model), {}, rows, or_nothing=True)
+    _insert(session, _table(model), shared or {}, rows, or_nothing=True)
 
 
 class Family(NamedTuple):
