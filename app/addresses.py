@@ -48,6 +48,8 @@ def is_valid_email(text: str) -> bool:
 def domain_of(email: str) -> str:
     """The domain in the form in which domains are compared: lower-case, international ones in their ASCII form."""
     domain = email.rpartition("@")[2].lower()
+    if domain.isascii():  # it is its own ASCII form, which takes the library 0.1 ms to find
+        return domain
     try:
         return idna.encode(domain, uts46=True).decode("ascii")
     except idna.IDNAError:

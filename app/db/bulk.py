@@ -76,7 +76,8 @@ class Family(NamedTuple):
 
 
 def insert_with_family(session: Session, model: type[Base], row: Mapping[str, Any], families: Sequence[Family]) -> int:
-    """Inserts a row, with the rows that name it, and returns its id: one statement on PostgreSQL."""
+    """Inserts a row, with the rows that name it, and returns its id: one statement on PostgreSQL, whatever a family's
+    size. Families whose rows hold bytes are not for this."""
     table, present = _table(model), [family for family in families if family.rows]
     if not is_postgresql(session):
         row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()

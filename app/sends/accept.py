@@ -16,7 +16,7 @@ from app.contacts.rules import RANK
 from app.content.attachments import new_content_id
 from app.db.bulk import Family, draw_ids, insert_rows, insert_with_family
 from app.db.database import Transaction
-from app.db.models import Attachment, Recipient, Send
+from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import lists_by_id
@@ -30,7 +30,7 @@ from app.sends.recipients import Person, find_people, recipient_rows, shared_col
 from app.sends.senders import Sender, email_sender, sms_sender
 from app.sends.standing import SendingAccount, look_up
 from app.services import Services
-from app.tracking.stored_links import store_links
+from app.tracking.stored_links import link_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,12 @@ def _write(
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
     send = _send_row(account_id, checked, group_id, request_id, second)
-    send_id = insert_with_family(transaction, Send, send, [Family(Recipient, "send_id", rows, shared)])
-    if checked.tracking.clicks:
-        store_links(transaction, account_id, send_id, checked.content.body_html, checked.content.body_text)
+    links = link_rows(checked.content.body_html, checked.content.body_text) if checked.tracking.clicks else []
+    families = [
+        Family(Recipient, "send_id", rows, shared),
+        Family(SendLink, "send_id", links, {"account_id": account_id}),
+    ]
+    send_id = insert_with_family(transaction, Send, send, families)
     insert_rows(transaction, Attachment, _attachment_rows(account_id, send_id, draft, rows))
     if group.id is not None:
         count_send(transaction, group.id, recipients=count, moment=second)
