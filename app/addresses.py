@@ -6,6 +6,8 @@ Pure, and quick enough for a thousand addresses in one request (decisions: 5).
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import NamedTuple
 
 import email_validator
 import idna
@@ -46,6 +48,8 @@ def is_valid_email(text: str) -> bool:
 def domain_of(email: str) -> str:
     """The domain in the form in which domains are compared: lower-case, international ones in their ASCII form."""
     domain = email.rpartition("@")[2].lower()
+    if domain.isascii():  # it is its own ASCII form, which takes the library 0.1 ms to find
+        return domain
     try:
         return idna.encode(domain, uts46=True).decode("ascii")
     except idna.IDNAError:
@@ -58,8 +62,43 @@ def is_valid_mobile(text: str) -> bool:
     8 to 15 digits, possible for the country code (decisions: 5), and without the zero that is dialled before a
     number only inside its country (specification: Transactional send, rule 8).
     """
-    if not MOBILE.fullmatch(text):
-        return False
+    return MOBILE.fullmatch(text) is not None and (_is_plain_mobile(text) or is_possible_mobile(text))
+
+
+class NumberingPlan(NamedTuple):
+    """The numbers of a country code: how many digits follow it, and what may be dialled before them in the country."""
+
+    lengths: frozenset[int]
+    prefix: re.Pattern[str]
+
+
+def _is_plain_mobile(digits: str) -> bool:
+    """What nearly all numbers look like: as long as their country has them, and nothing that might be a prefix.
+
+    The library accepts them too (the plans are its own), but takes ten times as long to say so.
+    """
+    for size in (1, 2, 3):
+        plan = _plan(digits[:size])
+        if plan is not None:
+            national = digits[size:]
+            return len(national) in plan.lengths and not plan.prefix.match(national)
+    return False
+
+
+@cache
+def _plan(country_code: str) -> NumberingPlan | None:
+    """None for what is not a country code."""
+    regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(country_code))
+    plan = regions and phonenumbers.PhoneMetadata.metadata_for_region_or_calling_code(int(country_code), regions[0])
+    if not plan or not plan.general_desc:
+        return None
+    # Zeros are looked at more closely, too: some countries have numbers that begin with one.
+    prefixes = [prefix for prefix in ("0", plan.national_prefix_for_parsing) if prefix]
+    return NumberingPlan(frozenset(plan.general_desc.possible_length), re.compile("|".join(prefixes)))
+
+
+def is_possible_mobile(text: str) -> bool:
+    """The library's word on digits with the country code."""
     try:
         number = phonenumbers.parse("+" + text)
     except phonenumbers.NumberParseException:

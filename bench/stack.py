@@ -132,10 +132,10 @@ def api(stack: Stack) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def floor_api(stack: Stack) -> Iterator[Server]:
-    """The floors of the API cases, under gunicorn with the service's own configuration of it."""
+def floor_api(stack: Stack, module: str = "api") -> Iterator[Server]:
+    """A floor of the API cases, under gunicorn with the service's own configuration of it."""
     port = free_port()
-    with _serving("floor", ["-m", "gunicorn", "bench.floors.api:application"], stack, port) as server:
+    with _serving("floor", ["-m", "gunicorn", f"bench.floors.{module}:application"], stack, port) as server:
         yield server
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from marshmallow import INCLUDE, RAISE, Schema, fields
 
-from app.contacts.values import InvalidValue, clean_value
+from app.contacts.values import CLEANERS, InvalidValue
 from app.lists.fields import FieldSpec, ListSpec
 from schemas.base import CodeSchema, problem
 from schemas.fields import Array, Boolean, Integer, Object
@@ -27,10 +27,11 @@ class Value(fields.Field[Any]):
     def __init__(self, spec: FieldSpec, **options: Any) -> None:
         super().__init__(allow_none=True, **options)
         self.spec = spec
+        self.clean = CLEANERS[spec.value_type]
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> Any:
         try:
-            return clean_value(self.spec, value)
+            return self.clean(self.spec, value)
         except InvalidValue as error:
             raise problem(error.code, error.detail) from None
 
@@ -76,23 +77,28 @@ class ContactsUpdateSchema(CodeSchema):
 
 
 @lru_cache(maxsize=512)
-def _element_schema(value_fields: tuple[FieldSpec, ...], ignored_keys: frozenset[str], with_id: bool) -> Schema:
+def _element_schema(value_fields: tuple[FieldSpec, ...], ignored_keys: frozenset[str], with_id: bool) -> CodeSchema:
     base = ContactUpdateSchema if with_id else ContactWriteSchema
     declared: dict[str, Any] = {key: fields.Raw(allow_none=True) for key in ignored_keys}
     declared |= {spec.key: Value(spec) for spec in value_fields}
     known = {name: field for name, field in declared.items() if name not in base._declared_fields}
-    return base.from_dict(known)(unknown=RAISE)
+    return cast(CodeSchema, base.from_dict(known)(unknown=RAISE))
 
 
-def contact_schema(lst: ListSpec) -> Schema:
+@lru_cache(maxsize=512)
+def _bulk_schema(element: CodeSchema) -> CodeSchema:
+    array = Array(Object(element), most=MOST_CONTACTS, required=True)
+    return cast(CodeSchema, CodeSchema.from_dict({"contacts": array})())
+
+
+def contact_schema(lst: ListSpec) -> CodeSchema:
     """What may be written to one contact of the list: unknown attributes are errors, ignored ones are let through."""
     return _element_schema(lst.value_fields, lst.ignored_keys, with_id=False)
 
 
-def contacts_schema(lst: ListSpec, *, with_id: bool) -> Schema:
+def contacts_schema(lst: ListSpec, *, with_id: bool) -> CodeSchema:
     """A `contacts` array of such contacts, for an update each with its id (specification: Contacts, rule 1)."""
-    element = _element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id)
-    return CodeSchema.from_dict({"contacts": Array(Object(element), most=MOST_CONTACTS, required=True)})()
+    return _bulk_schema(_element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id))
 
 
 class ContactFlagsSchema(Schema):

@@ -10,6 +10,7 @@ from marshmallow import Schema, fields
 
 from app.addresses import is_valid_email, is_valid_mobile
 from schemas.base import Problem, problem
+from schemas.plain import IN_DOUBT, Quick, quick_field, quick_object
 
 BIGGEST_INTEGER = 2**63 - 1
 
@@ -160,6 +161,12 @@ class Object(fields.Nested):
 
     default_error_messages = _messages("invalid_object")
 
+    def compiled(self) -> Quick | None:
+        """Its schema as a function."""
+        if type(self)._deserialize is not Object._deserialize or self.many or self.unknown:
+            return None
+        return quick_object(self.schema)
+
 
 class Array(fields.List[Any]):
     """An array of at most `most` elements; `least_one` refuses an empty one."""
@@ -171,14 +178,31 @@ class Array(fields.List[Any]):
         self.most = most
         self.least_one = least_one
 
+    def compiled(self) -> Quick | None:
+        """Its own rules, and its elements as a function."""
+        of_element = quick_field(self.inner)
+        if type(self)._deserialize is not Array._deserialize or of_element is None or self.inner.allow_none:
+            return None
+
+        def load_plain(value: Any, name: str, around: Mapping[str, Any]) -> list[Any]:
+            self._check(value, name)
+            if None in value:
+                raise IN_DOUBT
+            return [of_element(element, name, around) for element in value]
+
+        return load_plain
+
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
+        self._check(value, attr)
+        return super()._deserialize(value, attr, data, **options)
+
+    def _check(self, value: Any, attr: str | None) -> None:
         if not isinstance(value, list):
             raise problem("invalid_array", f"{attr} must be an array.")
         if self.least_one and not value:
             raise problem("not_empty", f"{attr} must have at least one element.")
         if len(value) > self.most:
             raise problem("too_long", f"{attr} has {len(value)} elements; at most {self.most} are accepted.")
-        return super()._deserialize(value, attr, data, **options)
 
 
 class Collection(Array):

@@ -7,6 +7,7 @@ One request may hold a hundred of them, so an element is read in a single pass; 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
@@ -63,7 +64,9 @@ class Recipient(Object):
         for name, value in recipient.items():
             if name in declared:
                 try:
-                    own[name] = declared[name].deserialize(value, name, recipient)
+                    # Null is the field's own matter; the rest of what `deserialize` does is nothing here.
+                    read = declared[name].deserialize if value is None else declared[name]._deserialize
+                    own[name] = read(value, name, recipient)
                 except ValidationError as error:
                     messages[name] = error.messages
             elif broken := rules.wildcard_error(name, value):
@@ -89,4 +92,8 @@ class Recipients(Array):
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
         final_type = getattr(self.parent, "final_type", None)
         rules = RecipientRules.of(data or {}, final_type)
+        self._check(value, attr)
+        # All of them at once, while they are right; else each with what is wrong with it.
+        with suppress(ValidationError):
+            return [self.inner._deserialize(one, None, None, rules=rules) for one in value]
         return super()._deserialize(value, attr, data, rules=rules, **options)

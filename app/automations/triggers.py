@@ -36,9 +36,5 @@ def fire(transaction: Transaction, account_id: int, action: Action, contacts: Se
     `contacts` are pairs of list id and contact id. One row serves both kinds of automation: each sees it under its own
     trigger's name.
     """
-    moment = now()
-    rows = [
-        {"account_id": account_id, "list_id": list_id, "contact_id": contact_id, "action": action, "time": moment}
-        for list_id, contact_id in contacts
-    ]
-    insert_rows(transaction, TriggerFiring, rows)
+    rows = [{"list_id": list_id, "contact_id": contact_id} for list_id, contact_id in contacts]
+    insert_rows(transaction, TriggerFiring, rows, {"account_id": account_id, "action": action, "time": now()})

@@ -58,7 +58,7 @@ def create_contacts(
     check()
     ids = draw_ids(transaction, Contact, len(states))
     with guarded(transaction, check):
-        insert_rows(transaction, Contact, _rows(lst, ids, states, moment))
+        insert_rows(transaction, Contact, _rows(ids, states), shared_columns(lst, moment))
     created = [(lst.id, contact_id) for contact_id in ids]
     others = follow_wishes(transaction, lst.account_id, entries, wishes, moment)
     announce(transaction, lst.account_id, "created", created, moment)
@@ -75,13 +75,17 @@ def _is_skipped(edit: Edit, entries: Entries, mode: RemoveUnsubscribers) -> bool
     return any(stops(address) for kind in KINDS if (address := edit.address(kind)) is not None)
 
 
-def _rows(lst: ListSpec, ids: Sequence[int], states: Sequence[State], moment: datetime) -> list[dict[str, Any]]:
-    shared = {
+def shared_columns(lst: ListSpec, moment: datetime) -> dict[str, Any]:
+    """What contacts that are created together have in common."""
+    return {
         "account_id": lst.account_id,
         "list_id": lst.id,
         "creation_time": moment,
         "last_modified_time": moment,
     }
-    rows = [{"id": contact_id, **shared, **state} for contact_id, state in zip(ids, states, strict=True)]
+
+
+def _rows(ids: Sequence[int], states: Sequence[State]) -> list[dict[str, Any]]:
+    rows = [{"id": contact_id, **state} for contact_id, state in zip(ids, states, strict=True)]
     # In one order for all requests: two that claim the same identifiers wait for each other, never both.
     return sorted(rows, key=lambda row: row["identifier"] or "")

@@ -8,16 +8,16 @@ to that; where it is not, whoever creates locks the list.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
-from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, bindparam, select
 
 from app.automations.triggers import fire
 from app.clock import this_second
 from app.contacts.announce import announce
-from app.contacts.state import BLANK, Edit, State, after
-from app.contacts.subscriptions import KEYS, Address, Kind, address_of, entries_of, lock_addresses
+from app.contacts.create import shared_columns
+from app.contacts.state import BLANK, Edit, after
+from app.contacts.subscriptions import KEYS, KINDS, Address, Kind, address_of, entries_of, lock_addresses
+from app.db.among import among, json_array
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.models import Contact, List
@@ -46,13 +46,21 @@ def ensure_contacts(transaction: Transaction, lst: ListSpec, kind: Kind, address
 
 
 def _find(transaction: Transaction, lst: ListSpec, kind: Kind, keys: Collection[str]) -> dict[str, int]:
+    found = transaction.connection().execute(FIND[kind], {"list_id": lst.id, "keys": json_array(keys)})
+    return dict(found.all())
+
+
+def _statement(kind: Kind) -> Select[str, int]:
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
-    statement = (
+    return (
         select(KEYS[kind], Contact.id)
-        .where(Contact.list_id == lst.id, KEYS[kind].in_(sorted(keys)))
+        .where(Contact.list_id == bindparam("list_id"), among(KEYS[kind], bindparam("keys")))
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
-    return dict(transaction.connection().execute(statement).all())
+
+
+FIND: dict[Kind, Select[str, int]] = {kind: _statement(kind) for kind in KINDS}
+"""Made once: making a statement costs twice as much as executing it."""
 
 
 def _is_unique(lst: ListSpec, kind: Kind) -> bool:
@@ -72,21 +80,12 @@ def _create(transaction: Transaction, lst: ListSpec, kind: Kind, missing: Mappin
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     entries = entries_of(transaction, lst.account_id, lst.id, [Address(kind, key) for key in missing])
     states = {key: after(lst, Edit(0, BLANK, {kind: missing[key]}), entries, {}, moment) for key in missing}
-    insert_new_rows(transaction, Contact, _rows(lst, drawn, states, moment))
+    # In one order for all requests: two that create the same contacts wait for each other, never both.
+    rows = [{"id": drawn[key], **states[key]} for key in sorted(states)]
+    insert_new_rows(transaction, Contact, rows, shared_columns(lst, moment))
     present = _find(transaction, lst, kind, missing) if _is_unique(lst, kind) else drawn
     created = [(lst.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
     announce(transaction, lst.account_id, "created", created, moment)
     fire(transaction, lst.account_id, "created", created)
     # Who was there when we wrote, and is gone when we look, is created after all.
     return present | _create(transaction, lst, kind, {key: missing[key] for key in missing.keys() - present.keys()})
-
-
-def _rows(lst: ListSpec, ids: Mapping[str, int], states: Mapping[str, State], moment: datetime) -> list[dict[str, Any]]:
-    shared = {
-        "account_id": lst.account_id,
-        "list_id": lst.id,
-        "creation_time": moment,
-        "last_modified_time": moment,
-    }
-    # In one order for all requests: two that create the same contacts wait for each other, never both.
-    return [{"id": ids[key], **shared, **states[key]} for key in sorted(states)]

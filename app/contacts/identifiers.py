@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.contacts.rules import place
+from app.db.among import among
 from app.db.database import Transaction
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
@@ -73,6 +74,7 @@ def guarded(transaction: Transaction, check: Callable[[], None]) -> Iterator[Non
 
 def _holders(session: Session, list_id: int, identifiers: Collection[str]) -> dict[str, int]:
     statement = select(Contact.identifier, Contact.id).where(
-        Contact.list_id == list_id, Contact.identifier.in_(identifiers)
+        Contact.list_id == list_id, among(Contact.identifier, identifiers)
     )
-    return {identifier: contact_id for identifier, contact_id in session.execute(statement) if identifier is not None}
+    found = session.connection().execute(statement)
+    return {identifier: contact_id for identifier, contact_id in found if identifier is not None}

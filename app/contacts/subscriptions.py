@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import email_key
 from app.contacts.announce import ContactKey
+from app.db.among import among
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.locks import hold
@@ -104,7 +105,7 @@ def entries_of(session: Session, account_id: int, list_id: int, addresses: Colle
         statement = select(Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id).where(
             Unsubscriber.account_id == account_id, _among(addresses)
         )
-        for row in session.execute(statement):
+        for row in session.connection().execute(statement):
             found.setdefault(Address(cast(Kind, row.kind), row.address), set()).add(row.list_id)
     return Entries(list_id, found)
 
@@ -163,7 +164,7 @@ def take_off(
 def _among(addresses: Iterable[Address]) -> ColumnElement[bool]:
     """Entries of these addresses."""
     by_kind = _by_kind(addresses)
-    return or_(*(and_(Unsubscriber.kind == kind, Unsubscriber.address.in_(keys)) for kind, keys in by_kind.items()))
+    return or_(*(and_(Unsubscriber.kind == kind, among(Unsubscriber.address, keys)) for kind, keys in by_kind.items()))
 
 
 def _by_kind(addresses: Iterable[Address]) -> dict[Kind, list[str]]:
@@ -184,7 +185,7 @@ def _keep_elsewhere(
             .where(
                 Contact.account_id == account_id,
                 Contact.list_id != list_id,
-                KEYS[kind].in_(keys),
+                among(KEYS[kind], keys),
                 _entry(kind, Unsubscriber.list_id.is_(None)),
             )
         )
@@ -207,7 +208,7 @@ def _set_flags(
     """Sets the flags of the contacts that have the addresses: in the list, or in all lists of the account."""
     changed: list[ContactKey] = []
     for kind, keys in _by_kind(addresses).items():
-        conditions = [Contact.account_id == account_id, KEYS[kind].in_(keys), FLAGS[kind].is_not(wanted)]
+        conditions = [Contact.account_id == account_id, among(KEYS[kind], keys), FLAGS[kind].is_not(wanted)]
         if list_id is not None:
             conditions.append(Contact.list_id == list_id)
         if wanted:

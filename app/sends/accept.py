@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert
-
 from app.clock import now
 from app.contacts.rules import RANK
 from app.content.attachments import new_content_id
-from app.db.bulk import draw_ids, insert_rows
+from app.db.bulk import Family, draw_ids, insert_rows, insert_with_family
 from app.db.database import Transaction
-from app.db.models import Attachment, Recipient, Send
+from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import lists_by_id
@@ -28,10 +26,11 @@ from app.sends.draft import AttachmentDraft, SendDraft
 from app.sends.groups import GroupOfSend, count_send, create_group, find_group
 from app.sends.inquiry import Inquiry
 from app.sends.opt_out import check_opt_out
-from app.sends.recipients import Person, find_people, recipient_rows
-from app.sends.senders import Sender, SendingAccount, email_sender, find_account, sms_sender
+from app.sends.recipients import Person, find_people, recipient_rows, shared_columns
+from app.sends.senders import Sender, email_sender, sms_sender
+from app.sends.standing import SendingAccount, look_up
 from app.services import Services
-from app.tracking.stored_links import store_links
+from app.tracking.stored_links import link_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,8 @@ def accept(
     Raises `ServiceError` with every broken rule, the first being the one that stands first in the specification's
     tables (decisions: 11); then nothing may be kept of the transaction.
     """
-    inquiry = Inquiry(transaction, account_id, draft, merged(draft, saved))
+    content = merged(draft, saved)
+    inquiry = Inquiry(transaction, account_id, draft, content, look_up(transaction, account_id, draft, content))
     checked = _check(inquiry, saved, services.settings.max_groups)
     people = find_people(transaction, draft, checked.lst)
     accepted = _write(transaction, account_id, checked, people, request_id)
@@ -96,19 +96,20 @@ def accept(
 
 def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Checked:
     draft, errors = inquiry.draft, inquiry.errors
+    if not inquiry.standing.account.owner_confirmed:
+        errors.add("account_owner_unverified")  # (specification: Other behaviours, 1)
     group = find_group(inquiry, most_groups)
     lst = _find_list(inquiry)
-    account = find_account(inquiry)
     sender = None
     if draft.message_id is not None and saved is None:
         errors.add("invalid_id", field="message_id", detail=f"message_id: there is no message {draft.message_id}.")
     elif draft.list_id is None or lst is not None:
         # What hangs on a message or a list that does not exist cannot be judged.
         check_content(draft, saved, inquiry.content, errors)
-        sender = _find_sender(inquiry, account, lst)
+        sender = _find_sender(inquiry, lst)
     if errors.errors or sender is None or group is None:
         raise ServiceError.of(sorted(errors.errors, key=lambda error: RANK[error.code]))
-    return Checked(draft, inquiry.content, sender, group, lst, Tracking.of(draft, account))
+    return Checked(draft, inquiry.content, sender, group, lst, Tracking.of(draft, inquiry.standing.account))
 
 
 def _find_list(inquiry: Inquiry) -> ListSpec | None:
@@ -126,9 +127,9 @@ def _find_list(inquiry: Inquiry) -> ListSpec | None:
     return lst
 
 
-def _find_sender(inquiry: Inquiry, account: SendingAccount, lst: ListSpec | None) -> Sender | None:
+def _find_sender(inquiry: Inquiry, lst: ListSpec | None) -> Sender | None:
     if inquiry.draft.type == "email":
-        return email_sender(inquiry, account)
+        return email_sender(inquiry)
     sender = sms_sender(inquiry)
     check_opt_out(inquiry, sender, lst.stop_words if lst else ())
     return sender
@@ -143,28 +144,21 @@ def _write(
     group_id = group.id or create_group(
         transaction, account_id, draft.type, group.name, recipients=count, moment=second
     )
-    send_id = _insert_send(transaction, _send_row(account_id, checked, group_id, request_id, second))
-    if checked.tracking.clicks:
-        store_links(transaction, account_id, send_id, checked.content.body_html, checked.content.body_text)
-    shared = {
-        "account_id": account_id,
-        "send_id": send_id,
-        "group_id": group_id,
-        "message_id": draft.message_id,
-        "list_id": draft.list_id,
-    }
-    rows = recipient_rows(draft, people, draw_ids(transaction, Recipient, count), shared, moment)
-    insert_rows(transaction, Recipient, rows)
+    rows, shared = recipient_rows(draft, people), shared_columns(draft, account_id, group_id, moment)
+    if any(one.attachments for one in draft.recipients):
+        ids = draw_ids(transaction, Recipient, count)
+        rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
+    send = _send_row(account_id, checked, group_id, request_id, second)
+    links = link_rows(checked.content.body_html, checked.content.body_text) if checked.tracking.clicks else []
+    families = [
+        Family(Recipient, "send_id", rows, shared),
+        Family(SendLink, "send_id", links, {"account_id": account_id}),
+    ]
+    send_id = insert_with_family(transaction, Send, send, families)
     insert_rows(transaction, Attachment, _attachment_rows(account_id, send_id, draft, rows))
     if group.id is not None:
         count_send(transaction, group.id, recipients=count, moment=second)
     return Accepted(tuple(row["uuid"] for row in rows), group_id)
-
-
-def _insert_send(transaction: Transaction, row: dict[str, Any]) -> int:
-    statement = insert(Send.__table__).values(row)  # type: ignore[arg-type]
-    send_id: int = transaction.connection().execute(statement.returning(Send.id)).scalar_one()
-    return send_id
 
 
 def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str, moment: datetime) -> dict[str, Any]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from app.db.database import Transaction
 from app.db.models import Account, Group
 from app.errors import ServiceError
 from app.sends.draft import MessageType, SendDraft
 from app.sends.inquiry import Inquiry
+from app.sends.standing import FoundGroup
 
 COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+
+
+COUNT = (
+    update(Group.__table__)  # type: ignore[arg-type]
+    .where(Group.id == bindparam("group"))
+    .values(sent=Group.sent + bindparam("recipients"), last_sent_time=bindparam("moment"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
     if draft.group_id is None and draft.group_name is None:
         inquiry.errors.add("group_missing", field="group_name")
         return None
-    row = _find(inquiry)
+    row = inquiry.standing.group
     if row is None and draft.group_id is None:
         # Whoever creates a group waits here for others who do: so the limit holds, and a name is created once.
         _hold_account(inquiry)
@@ -50,11 +57,13 @@ def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
     return GroupOfSend(row.id, row.name)
 
 
-def _find(inquiry: Inquiry) -> Row[*tuple[Any, ...]] | None:
-    draft = inquiry.draft
-    named = Group.id == draft.group_id if draft.group_id is not None else Group.name == draft.group_name
-    statement = select(Group.id, Group.type, Group.name).where(Group.account_id == inquiry.account_id, named)
-    return inquiry.rows(statement).one_or_none()
+def _find(inquiry: Inquiry) -> FoundGroup | None:
+    """The group of that name, as it is now."""
+    statement = select(Group.id, Group.type, Group.name).where(
+        Group.account_id == inquiry.account_id, Group.name == inquiry.draft.group_name
+    )
+    row = inquiry.rows(statement).one_or_none()
+    return FoundGroup(*row) if row else None
 
 
 def _hold_account(inquiry: Inquiry) -> None:
@@ -70,13 +79,13 @@ def _planned(inquiry: Inquiry, most: int) -> GroupOfSend | None:
     return GroupOfSend(None, inquiry.draft.group_name or "")
 
 
-def _mismatch(draft: SendDraft, row: Row[*tuple[Any, ...]] | None) -> str:
+def _mismatch(draft: SendDraft, row: FoundGroup | None) -> str:
     if row is None:
         return f"group_id: there is no group {draft.group_id}."
     return f"group_id: the group {row.id} is not called {draft.group_name}."
 
 
-def _of_the_other_type(draft: SendDraft, row: Row[*tuple[Any, ...]]) -> ServiceError:
+def _of_the_other_type(draft: SendDraft, row: FoundGroup) -> ServiceError:
     field = "group_id" if draft.group_id is not None else "group_name"
     detail = f"{field}: the group {row.id} is for {row.type}, and this is a send of {draft.type}."
     return ServiceError("conflict", field=field, detail=detail, taken={field: {"group_id": row.id}})
@@ -101,9 +110,4 @@ def create_group(
 
 def count_send(transaction: Transaction, group_id: int, *, recipients: int, moment: datetime) -> None:
     """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
-    statement = (
-        update(Group.__table__)  # type: ignore[arg-type]
-        .where(Group.id == group_id)
-        .values(sent=Group.sent + recipients, last_sent_time=moment)
-    )
-    transaction.connection().execute(statement)
+    transaction.connection().execute(COUNT, {"group": group_id, "recipients": recipients, "moment": moment})

@@ -11,6 +11,7 @@ from app.db.database import Transaction
 from app.errors import ErrorCollector
 from app.sends.content import Content
 from app.sends.draft import SendDraft
+from app.sends.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Inquiry:
     account_id: int
     draft: SendDraft
     content: Content
+    standing: Standing
     errors: ErrorCollector = field(default_factory=ErrorCollector)
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:

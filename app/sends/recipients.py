@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from app.contacts.ensure import ensure_contacts
 from app.contacts.subscriptions import Kind, address_of
+from app.db.among import among
 from app.db.database import Transaction
 from app.db.models import Contact
 from app.lists.fields import ListSpec
@@ -59,7 +60,7 @@ def _named(transaction: Transaction, lst: ListSpec, ids: Sequence[int]) -> dict[
     """The contacts of the list with these ids, without an address: delivery takes the one that they have then."""
     if not ids:
         return {}
-    statement = select(Contact.id).where(Contact.list_id == lst.id, Contact.id.in_(ids))
+    statement = select(Contact.id).where(Contact.list_id == lst.id, among(Contact.id, ids))
     found = transaction.connection().execute(statement).scalars()
     return {contact_id: Person(contact_id, None) for contact_id in found}
 
@@ -77,31 +78,32 @@ def _ids(
     return contact_of
 
 
-def recipient_rows(
-    draft: SendDraft, people: Sequence[Person], ids: Sequence[int], shared: Mapping[str, Any], moment: datetime
-) -> list[dict[str, Any]]:
-    """One row of the queue per recipient, due at once. `shared` are the columns that all of them have in common."""
+def recipient_rows(draft: SendDraft, people: Sequence[Person]) -> list[dict[str, Any]]:
+    """What tells the rows of the queue apart, one per recipient."""
     kind = KINDS[draft.type]
-    common = {
-        **shared,
-        "type": draft.type,
-        "email": None,
-        "mobile": None,
-        "state": "queued",
-        "creation_time": moment.replace(microsecond=0),
-        "due_time": moment,
-        "attempts": 0,
-        "open_type": OPEN_TYPES[draft.type],
-    }
     return [
         {
-            **common,
-            "id": row_id,
             "uuid": str(uuid.uuid4()),
             "contact_id": person.contact_id,
             kind: person.address,
             "reason": person.reason,
             "values": one.values,
         }
-        for row_id, one, person in zip(ids, draft.recipients, people, strict=True)
+        for one, person in zip(draft.recipients, people, strict=True)
     ]
+
+
+def shared_columns(draft: SendDraft, account_id: int, group_id: int, moment: datetime) -> dict[str, Any]:
+    """What they have in common: all are due at once."""
+    return {
+        "account_id": account_id,
+        "group_id": group_id,
+        "message_id": draft.message_id,
+        "list_id": draft.list_id,
+        "type": draft.type,
+        "state": "queued",
+        "creation_time": moment.replace(microsecond=0),
+        "due_time": moment,
+        "attempts": 0,
+        "open_type": OPEN_TYPES[draft.type],
+    }

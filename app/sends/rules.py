@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from app.sends.draft import AttachmentDraft, MessageType
@@ -61,6 +61,8 @@ class RecipientRules:
     type: MessageType | None
     with_list: bool
     hashes: bool
+    known: set[str] = field(default_factory=set, compare=False)
+    """Names of wildcards that are right: the recipients of a send nearly always have the same."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any], type_: MessageType | None) -> RecipientRules:
@@ -90,6 +92,13 @@ class RecipientRules:
 
     def wildcard_error(self, name: str, value: object) -> Broken | None:
         """What is wrong with a wildcard's name, else with its value (specification: Transactional send, rule 7)."""
+        if name not in self.known:
+            if broken := self._name_error(name):
+                return broken
+            self.known.add(name)
+        return None if value is None else _value_error(name, value)
+
+    def _name_error(self, name: str) -> Broken | None:
         bare = name[1:] if self.hashes and name.startswith("#") else name
         if not NAME.fullmatch(bare):
             return Broken((name,), "invalid_wildcard_name_characters", self._name_hint(name))
@@ -97,7 +106,7 @@ class RecipientRules:
             return Broken((name,), "invalid_wildcard_name_reserved")
         if len(bare) > LONGEST_NAME:
             return Broken((name,), "invalid_wildcard_name_too_long")
-        return None if value is None else _value_error(name, value)
+        return None
 
     def _name_hint(self, name: str) -> str | None:
         if name.startswith("#") and NAME.fullmatch(name[1:]):
@@ -107,6 +116,8 @@ class RecipientRules:
 
 def _value_error(name: str, value: object) -> Broken | None:
     """Values are strings, or numbers which are taken as their text (decisions: 6)."""
+    if type(value) is str and len(value) <= LONGEST_VALUE and "\x00" not in value:
+        return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return Broken((name,), "invalid_string", f"{name} must be a string or a number.")
     if isinstance(value, str) and "\x00" in value:

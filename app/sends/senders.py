@@ -11,21 +11,10 @@ from typing import Any
 from sqlalchemy import Row, case, select
 
 from app.addresses import domain_of, is_valid_email
-from app.db.models import Account, Domain, SmsSender
+from app.db.models import Domain, SmsSender
 from app.sends.inquiry import Inquiry
 
 VIRTUAL_NUMBER = "virtual_number"
-
-
-@dataclass(frozen=True, slots=True)
-class SendingAccount:
-    """What an account says of its sending."""
-
-    owner_confirmed: bool
-    default_from_name: str | None
-    default_from_address: str | None
-    track_opens: bool
-    track_clicks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +26,9 @@ class Sender:
     virtual: bool = False
 
 
-def find_account(inquiry: Inquiry) -> SendingAccount:
-    """The account's part; its owner must have confirmed their address (specification: Other behaviours, 1)."""
-    columns = [getattr(Account, name) for name in SendingAccount.__slots__]
-    account = SendingAccount(*inquiry.rows(select(*columns).where(Account.id == inquiry.account_id)).one())
-    if not account.owner_confirmed:
-        inquiry.errors.add("account_owner_unverified")
-    return account
-
-
-def email_sender(inquiry: Inquiry, account: SendingAccount) -> Sender | None:
+def email_sender(inquiry: Inquiry) -> Sender | None:
     """The sender of an email: the one asked for, the message's, or the account's default one."""
-    sender = _named_or_default(inquiry, account)
+    sender = _named_or_default(inquiry)
     if sender is None:
         detail = "from_address: neither the request nor the message has one, and the account has no default sender."
         inquiry.errors.add("invalid_from_address", field="from_address", detail=detail)
@@ -60,9 +40,9 @@ def email_sender(inquiry: Inquiry, account: SendingAccount) -> Sender | None:
     return sender
 
 
-def _named_or_default(inquiry: Inquiry, account: SendingAccount) -> Sender | None:
+def _named_or_default(inquiry: Inquiry) -> Sender | None:
     """The default name goes with the default address only."""
-    content = inquiry.content
+    content, account = inquiry.content, inquiry.standing.account
     if content.from_address is not None:
         return Sender(content.from_address, content.from_name)
     if account.default_from_address:
@@ -74,20 +54,23 @@ def _check_domains(inquiry: Inquiry, sender: Sender | None) -> None:
     """The domains themselves must be configured, not just a parent (specification: Other behaviours, 2)."""
     addresses = {"from_address": sender and sender.address, "bcc_address": inquiry.draft.bcc_address}
     domains = {field: domain_of(address) for field, address in addresses.items() if address}
-    configured = _configured(inquiry, set(domains.values()))
+    # One that the request does not name, of the account's default sender, has not been looked at yet.
+    configured = inquiry.standing.configured
+    configured = {**configured, **_configured(inquiry, set(domains.values()) - configured.keys())}
     for field, domain in domains.items():
-        if domain not in configured:
+        if not configured[domain]:
             detail = f"{field}: the domain {domain} is not configured in the account."
             inquiry.errors.add(f"invalid_{field}_domain", field=field, detail=detail)
 
 
-def _configured(inquiry: Inquiry, names: set[str]) -> set[str]:
+def _configured(inquiry: Inquiry, names: set[str]) -> dict[str, bool]:
     if not names:
-        return set()
+        return {}
     statement = select(Domain.name).where(
         Domain.account_id == inquiry.account_id, Domain.name.in_(sorted(names)), Domain.verified_time.is_not(None)
     )
-    return set(inquiry.rows(statement).scalars())
+    found = set(inquiry.rows(statement).scalars())
+    return {name: name in found for name in names}
 
 
 def sms_sender(inquiry: Inquiry) -> Sender | None:

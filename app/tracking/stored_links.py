@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.bulk import insert_rows
-from app.db.database import Transaction
 from app.db.models import SendLink
 from app.tracking.links import LinkType, links_in_source
 
@@ -23,21 +22,14 @@ LONGEST_REMEMBERED = 100_000
 """Characters of a source whose links are remembered: the same few messages are sent over and over."""
 
 
-def store_links(
-    transaction: Transaction, account_id: int, send_id: int, body_html: str | None, body_text: str | None
-) -> None:
-    """Writes the links of a send's bodies, in one statement. A text that is made of the html has the html's links."""
+def link_rows(body_html: str | None, body_text: str | None) -> list[dict[str, Any]]:
+    """The rows of the links of a send's bodies. A text that is made of the html has the html's links."""
     of_html = _links("html_email", body_html or "")
     found: dict[LinkType, tuple[str, ...]] = {
         "html_email": of_html,
         "text_email": of_html if body_text is None else _links("text_email", body_text),
     }
-    rows = [
-        {"account_id": account_id, "send_id": send_id, "link_type": link_type, "url": url}
-        for link_type, urls in found.items()
-        for url in urls
-    ]
-    insert_rows(transaction, SendLink, rows)
+    return [{"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls]
 
 
 def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:

@@ -1,7 +1,7 @@
 """The peer of the API cases: FastAPI, SQLAlchemy's ORM and pydantic, written as their guides do it, under uvicorn.
 
-It reads the service's own tables and gives the same objects. It checks the key by its hash; it has no rate limit, no
-scopes and no list fields of its own, so it does less.
+It reads and writes the service's own tables and gives the same objects. It checks the key by its hash; it has
+no rate limit, no scopes and no list fields of its own, so it does less.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Annotated, Any
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Header, HTTPException
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, EmailStr, Field
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.db.models import ApiKey, BlockedAddress
+from app.db.models import ApiKey, BlockedAddress, Event, TriggerFiring, Webhook
 from app.db.models import Contact as ContactRow
 
 application = FastAPI()
@@ -91,6 +91,37 @@ class ContactPage(BaseModel):
     embedded: Contacts = Field(serialization_alias="_embedded")
 
 
+class NewContact(BaseModel):
+    """A contact to be created: the two addresses and the fields of the list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    email: EmailStr
+    mobile: str = Field(pattern=r"^[1-9][0-9]{7,14}$")
+    first_name: str = Field(max_length=10_000)
+    last_name: str = Field(max_length=10_000)
+    city: str = Field(max_length=10_000)
+    plan: Literal["free", "silver", "gold"]
+    born: date
+    points: float
+
+
+class NewContacts(BaseModel):
+    """The contacts of a bulk request."""
+
+    contacts: list[NewContact] = Field(min_length=1, max_length=1000)
+
+
+class ContactCreated(BaseModel):
+    """What the webhooks are told."""
+
+    object: str = "contact"
+    event: str = "created"
+    id: int
+    list_id: int
+    timestamp: datetime
+
+
 def session() -> Iterator[Session]:
     """A session for one request."""
     with make_session() as made:
@@ -137,6 +168,53 @@ def a_page(list_id: int, database: Database, account_id: Account, limit: int = 1
         size=len(shown),
         links=PageLinks(self=Link(href=path), next=more),
         embedded=Contacts(contacts=[_contact(row, blocked) for row in shown]),
+    )
+
+
+@application.post("/v1/lists/{list_id}/contacts", status_code=204)
+def create(list_id: int, given: NewContacts, database: Database, account_id: Account) -> None:
+    """Case C: contacts, then an event per contact and webhook, and the triggers."""
+    moment = datetime.now(UTC).replace(microsecond=0)
+    contacts = [_new(one, account_id, list_id, moment) for one in given.contacts]
+    database.add_all(contacts)
+    database.flush()
+    for webhook_id in database.scalars(select(Webhook.id).where(Webhook.account_id == account_id)):
+        database.add_all([_event(row, webhook_id) for row in contacts])
+    database.add_all([_firing(row) for row in contacts])
+    database.commit()
+
+
+def _new(one: NewContact, account_id: int, list_id: int, moment: datetime) -> ContactRow:
+    email = one.email
+    return ContactRow(
+        account_id=account_id,
+        list_id=list_id,
+        creation_time=moment,
+        last_modified_time=moment,
+        email=email,
+        email_key=email.lower(),
+        identifier=email.lower(),
+        mobile=one.mobile,
+        subscribed_email=True,
+        subscribed_mobile=True,
+        is_active=True,
+        double_opt_in=False,
+        values=one.model_dump(mode="json", exclude={"email", "mobile"}),
+    )
+
+
+def _event(row: ContactRow, webhook_id: int) -> Event:
+    payload = ContactCreated(id=row.id, list_id=row.list_id, timestamp=row.creation_time)
+    return Event(account_id=row.account_id, webhook_id=webhook_id, payload=payload.model_dump_json())
+
+
+def _firing(row: ContactRow) -> TriggerFiring:
+    return TriggerFiring(
+        account_id=row.account_id,
+        list_id=row.list_id,
+        contact_id=row.id,
+        action="created",
+        time=row.creation_time,
     )
 
 

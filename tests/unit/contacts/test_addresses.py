@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import email_validator
+import phonenumbers
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.addresses import PLAIN_EMAIL, domain_of, email_key, is_valid_email, is_valid_mobile
+from app.addresses import (
+    MOBILE,
+    PLAIN_EMAIL,
+    domain_of,
+    email_key,
+    is_possible_mobile,
+    is_valid_email,
+    is_valid_mobile,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +122,17 @@ def test_any_text_is_judged(text: str) -> None:
 def test_the_short_way_for_plain_emails_accepts_nothing_else(text: str) -> None:
     if PLAIN_EMAIL.fullmatch(text):
         email_validator.validate_email(text, check_deliverability=False)
+
+
+@given(st.from_regex(r"\A[1-9][0-9]{7,14}\Z"))
+def test_the_short_way_for_plain_mobiles_says_what_the_library_says(text: str) -> None:
+    assert is_valid_mobile(text) == is_possible_mobile(text)
+
+
+@pytest.mark.parametrize("code", sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
+def test_the_plan_of_every_country_is_the_library_s(code: int) -> None:
+    """Of each country code a number of every length, beginning with every digit."""
+    for size in range(4, 13):
+        for start in "0123456789":
+            text = f"{code}{start}{'1' * (size - 1)}"
+            assert is_valid_mobile(text) == (bool(MOBILE.fullmatch(text)) and is_possible_mobile(text))

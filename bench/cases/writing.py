@@ -1,0 +1,192 @@
+"""Cases C, D1 and D100: creating a thousand contacts, and accepting sends to one and to a hundred recipients."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+from sqlalchemy import text
+
+from bench import post_office
+from bench.contacts import Shop, draft, fill, open_shop
+from bench.load import fetch, rate, request
+from bench.options import Options
+from bench.processes import Failed, all_busy
+from bench.stack import WEB_PROCESSES, Server, Stack, api, floor_api, peer_api, stack
+from bench.turns import Goal, Measure, Row, in_turns
+
+CONTACTS = 10_000
+BULK = 1000
+OUTBOX = ("events", "trigger_firings")
+QUEUE = ("recipients", "sends")
+
+SEND = {
+    "type": "email",
+    "group_name": "Orders",
+    "subject": "Your order [[order]]",
+    "from_name": "Bench",
+    "from_address": "hello@bench.example",
+    "body_text": "Hello [[first_name]] [[last_name]],\n\nyour order [[order]] of [[total]] is on its way:\n[[link]]\n\n"
+    "Thank you\n",
+    "body_html": "<html><body><p>Hello [[first_name]] [[last_name]],</p><p>your order <b>[[order]]</b> of [[total]] is "
+    '<a href="[[link]]">on its way</a>.</p><p>Thank you</p></body></html>',
+}
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of C, D1 and D100."""
+    with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
+        shop = open_shop(parts, webhook="http://127.0.0.1:9/hook")
+        fill(parts, shop, CONTACTS)
+        servers = [kept.enter_context(api(parts))]
+        if options.postgresql:
+            servers.append(kept.enter_context(floor_api(parts, "writing")))
+        return [*_creating(options, parts, shop, servers), *_sending(options, parts, shop, servers)]
+
+
+def _creating(options: Options, parts: Stack, shop: Shop, servers: list[Server]) -> list[Row]:
+    """C. Every request brings people who are not there yet."""
+    numbers = itertools.count(CONTACTS)
+    with contextlib.ExitStack() as kept:
+        peers = [kept.enter_context(peer_api(parts))] if options.postgresql else []
+        measures = {
+            server.name: _creations(parts, shop, server, numbers, options.amount(24, 8))
+            for server in [*servers, *peers]
+        }
+        return [in_turns("C. POST 1,000 contacts", "requests/s", Goal(0.60, 4), options.rounds, **measures)]
+
+
+def _creations(parts: Stack, shop: Shop, server: Server, numbers: Iterator[int], count: int) -> Measure:
+    def round_of_requests() -> float:
+        _empty(parts, OUTBOX)
+        before = _count(parts, "contacts")
+        bodies = [{"contacts": [draft(next(numbers)) for _ in range(BULK)]} for _ in range(count)]
+        path = f"/v1/lists/{shop.list_id}/contacts"
+        requests = [request("POST", path, shop.token, orjson.dumps(body)) for body in bodies]
+        with all_busy(server.workers, server.name):
+            speed = rate(server.port, requests, lambda status, _: status == 204)
+        written = [_count(parts, "contacts") - before, *(_count(parts, table) for table in OUTBOX)]
+        if written != [count * BULK] * 3:
+            raise Failed(f"{server.name}: rows are missing: {written}")
+        _check_last(parts, shop, bodies[-1]["contacts"][-1])
+        return speed
+
+    return round_of_requests
+
+
+def _check_last(parts: Stack, shop: Shop, written: dict[str, Any]) -> None:
+    """The contact stands in the table as it was given, with its event."""
+    chosen = 'SELECT id, mobile, "values" FROM contacts WHERE list_id = :list_id AND identifier = :email'
+    with parts.services.database.read() as session:
+        found = session.execute(text(chosen), {"list_id": shop.list_id, "email": written["email"]}).one()
+        like = f'%"id":{found.id},"list_id":{shop.list_id},%'
+        events = session.execute(text("SELECT payload FROM events WHERE payload LIKE :like"), {"like": like}).all()
+    values = found[2] if isinstance(found[2], dict) else orjson.loads(found[2])
+    if {"email": written["email"], "mobile": found.mobile, **values} != written or len(events) != 1:
+        raise Failed(f"this is not the contact: {found}, {events}")
+
+
+def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) -> list[Row]:
+    """D1 and D100. The first send creates the group; no worker runs, so that all the time goes to accepting."""
+    numbers = itertools.count()
+    for server in servers:
+        fetch(server.port, _send(shop, numbers, 1))
+    cases = [
+        ("D1. POST a send to 1", 1, options.amount(1500, 100), Goal(0.75)),
+        ("D100. POST a send to 100", 100, options.amount(150, 10), Goal(0.60)),
+    ]
+    environment = post_office.prepare(parts) if options.postgresql else {}
+    rows = []
+    for case, recipients, count, goal in cases:
+        make = partial(_send, shop, numbers, recipients)
+        measures = {server.name: _sends(parts, server, make, recipients, count) for server in servers}
+        if options.postgresql:
+            measures["peer"] = _post_office(environment, recipients, count)
+        rows.append(in_turns(case, "requests/s", goal, options.rounds, **measures))
+    return rows
+
+
+def _send(shop: Shop, numbers: Iterator[int], recipients: int) -> bytes:
+    """A request to the next so many contacts of the list."""
+    chosen = [_recipient(next(numbers) % CONTACTS) for _ in range(recipients)]
+    body = {**SEND, "list_id": shop.list_id, "recipients": chosen}
+    return request("POST", "/v1/transactional-sends", shop.token, orjson.dumps(body))
+
+
+def _recipient(number: int) -> dict[str, Any]:
+    person = draft(number)
+    return {
+        "email": person["email"],
+        "first_name": person["first_name"],
+        "last_name": person["last_name"],
+        "order": f"A-{number:08d}",
+        "total": f"{number % 500}.50",
+        "link": f"https://shop.bench.example/orders/{number}",
+    }
+
+
+def _sends(parts: Stack, server: Server, make: Callable[[], bytes], recipients: int, count: int) -> Measure:
+    def round_of_requests() -> float:
+        _empty(parts, QUEUE)
+        requests = [make() for _ in range(count)]
+        promised: list[str] = []
+        with all_busy(server.workers, server.name):
+            speed = rate(server.port, requests, _kept(promised))
+        _check_promises(parts, server, promised, recipients * count)
+        return speed
+
+    return round_of_requests
+
+
+def _kept(promised: list[str]) -> Callable[[int, bytes], bool]:
+    """Notes the recipients that the answers name."""
+
+    def check(status: int, body: bytes) -> bool:
+        if status == 202:
+            promised.extend(one["uuid"] for one in orjson.loads(body)["_embedded"]["recipients"])
+        return status == 202
+
+    return check
+
+
+def _check_promises(parts: Stack, server: Server, promised: list[str], wanted: int) -> None:
+    """Every recipient that was promised is in the queue, with its contact and its values, and nobody else."""
+    whole = "SELECT uuid FROM recipients WHERE state = 'queued' AND contact_id IS NOT NULL AND \"values\" IS NOT NULL"
+    with parts.services.database.read() as session:
+        queued = session.execute(text(whole)).scalars().all()
+    if len(promised) != wanted or sorted(queued) != sorted(promised):
+        raise Failed(f"{server.name}: {wanted} recipients, {len(promised)} promised, {len(queued)} in the queue")
+
+
+def _post_office(environment: Mapping[str, str], recipients: int, count: int) -> Measure:
+    """The peer in as many processes as the service has; a request is a call of `send` or `send_many`."""
+    share = -(-count // WEB_PROCESSES)
+
+    def round_of_calls() -> float:
+        before = post_office.mails(environment)
+        seconds = post_office.seconds_of(environment, ["send", str(share), str(recipients)], WEB_PROCESSES)
+        # Each process sends one more before it starts.
+        if post_office.mails(environment) - before != WEB_PROCESSES * (share * recipients + 1):
+            raise Failed("post_office has lost mails")
+        return WEB_PROCESSES * share / seconds
+
+    return round_of_calls
+
+
+def _empty(parts: Stack, tables: Sequence[str]) -> None:
+    """Every round finds the same tables."""
+    with parts.services.database.write() as transaction:
+        if parts.is_postgresql:
+            transaction.execute(text(f"TRUNCATE {', '.join(tables)} CASCADE"))
+        else:
+            for table in tables:
+                transaction.execute(text(f"DELETE FROM {table}"))
+
+
+def _count(parts: Stack, table: str) -> int:
+    with parts.services.database.read() as session:
+        return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())

@@ -1,0 +1,122 @@
+"""Statements for many rows and values at once mean the same in both databases."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete, select
+from sqlalchemy.exc import StatementError
+
+from app.db.among import among
+from app.db.bulk import draw_ids, insert_new_rows, insert_rows
+from app.db.models import Attachment, Contact, Send, Unsubscriber
+from tests.support.tenants import Tenant
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)
+FIRST = datetime(1990, 1, 1, tzinfo=UTC)
+MOMENTS = st.timedeltas(timedelta(0), timedelta(days=40_000)).map(lambda later: FIRST + later)
+VALUES = st.dictionaries(TEXT, TEXT | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e15, 1e15), max_size=3)
+CONTACT = st.fixed_dictionaries(
+    {
+        "creation_time": MOMENTS,
+        "last_modified_time": MOMENTS,
+        "email": st.none() | TEXT,
+        "double_opt_in_time": st.none() | MOMENTS,
+        "is_active": st.booleans(),
+        "values": VALUES,
+    }
+)
+
+SEND: dict[str, Any] = {
+    "request_id": "1",
+    "creation_time": FIRST,
+    "type": "email",
+    "group_id": 1,
+    "group_name": "a",
+    "from_address": "b",
+}
+
+
+@pytest.fixture
+def list_id(tenant: Tenant) -> int:
+    return tenant.add_list()
+
+
+def test_rows_are_read_as_they_were_written(tenant: Tenant, list_id: int) -> None:
+    database = tenant.services.database
+
+    @settings(max_examples=25)
+    @given(st.lists(CONTACT, min_size=1, max_size=5))
+    def check(given: list[dict[str, Any]]) -> None:
+        with database.write() as transaction:
+            transaction.execute(delete(Contact).where(Contact.list_id == list_id))
+            ids = draw_ids(transaction, Contact, len(given))
+            shared = {"account_id": tenant.id, "list_id": list_id}
+            insert_rows(transaction, Contact, [{"id": i, **shared, **row} for i, row in zip(ids, given, strict=True)])
+        with database.read() as session:
+            found = session.scalars(select(Contact).where(Contact.list_id == list_id).order_by(Contact.id)).all()
+        assert [{name: getattr(one, name) for name in row} for one, row in zip(found, given, strict=True)] == given
+        # What the rows left out has the model's default, or is null.
+        assert {(one.mobile, one.subscribed_email, one.double_opt_in) for one in found} == {(None, True, False)}
+
+    check()
+
+
+def test_instants_of_other_zones_are_the_same_instants(tenant: Tenant, list_id: int) -> None:
+    moment = datetime(2026, 1, 1, 3, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    row = {"account_id": tenant.id, "list_id": list_id, "creation_time": moment, "last_modified_time": moment}
+    with tenant.services.database.write() as transaction:
+        insert_rows(transaction, Contact, [row])
+    with tenant.services.database.read() as session:
+        found = session.scalars(select(Contact.creation_time).where(Contact.list_id == list_id)).all()
+    assert found == [datetime(2026, 1, 1, 1, 0, 0, 5, tzinfo=UTC)]
+
+
+def test_naive_times_are_refused(tenant: Tenant, list_id: int) -> None:
+    moment = FIRST.replace(tzinfo=None)
+    row = {"account_id": tenant.id, "list_id": list_id, "creation_time": moment, "last_modified_time": moment}
+    with tenant.services.database.write() as transaction, pytest.raises((TypeError, StatementError)):
+        insert_rows(transaction, Contact, [row])
+
+
+def test_rows_that_are_there_are_left_out(tenant: Tenant) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    shared = {"account_id": tenant.id, "list_id": None, "kind": "email", "creation_time": moment}
+    with tenant.services.database.write() as transaction:
+        insert_new_rows(transaction, Unsubscriber, [{**shared, "address": "a"}])
+        insert_new_rows(transaction, Unsubscriber, [{**shared, "address": one} for one in ("a", "b", "b")])
+        insert_new_rows(transaction, Unsubscriber, [])
+        found = transaction.scalars(select(Unsubscriber.address).where(Unsubscriber.account_id == tenant.id)).all()
+    assert sorted(found) == ["a", "b"]
+
+
+def test_bytes_are_kept(tenant: Tenant) -> None:
+    send_id = tenant.add(Send, **SEND)
+    content = bytes(range(256))
+    file = {"name": "a", "mime_type": "text/plain", "content_id": "content_1", "content": content}
+    with tenant.services.database.write() as transaction:
+        own = {"account_id": tenant.id, "send_id": send_id, "recipient_id": None}
+        insert_rows(transaction, Attachment, [{**own, **file, "position": position} for position in (0, 1)])
+        found = transaction.scalars(select(Attachment.content).where(Attachment.send_id == send_id)).all()
+    assert found == [content, content]
+
+
+def test_among_finds_those_named_and_nobody_else(tenant: Tenant, list_id: int) -> None:
+    database = tenant.services.database
+    emails = ["ann@example.com", "o\"b\\'{},%s:x@example.com", "ü@example.com", ""]
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    shared = {"account_id": tenant.id, "list_id": list_id, "creation_time": moment, "last_modified_time": moment}
+    with database.write() as transaction:
+        ids = draw_ids(transaction, Contact, len(emails))
+        rows = [{"id": i, **shared, "email": email} for i, email in zip(ids, emails, strict=True)]
+        insert_rows(transaction, Contact, rows)
+    mine = select(Contact.email).where(Contact.list_id == list_id).order_by(Contact.id)
+    with database.read() as session:
+        for count in range(len(emails) + 1):
+            assert session.scalars(mine.where(among(Contact.email, emails[:count]))).all() == emails[:count]
+            assert session.scalars(mine.where(among(Contact.id, ids[:count]))).all() == emails[:count]
+        assert session.scalars(mine.where(~among(Contact.id, ids[:3]))).all() == emails[3:]
