@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 
 import psycopg
 
-from bench.processes import ROOT, Failed
+from bench import started
+from bench.processes import ROOT
 from bench.stack import Stack, plain_url
 
 MODULE = "bench.peers.post_office"
@@ -25,35 +24,19 @@ def prepare(stack: Stack) -> dict[str, str]:
         connection.execute(f"CREATE DATABASE {DATABASE}")
         url = psycopg.conninfo.make_conninfo(plain_url(stack.database_url), dbname=DATABASE)
     environment = {**os.environ, "PEER_DATABASE_URL": url}
-    subprocess.run(
-        [sys.executable, "-m", MODULE, "prepare"], cwd=ROOT, env=environment, check=True, capture_output=True
-    )
+    call(environment, ["prepare"])
     return environment
+
+
+def call(environment: Mapping[str, str], command: Sequence[str]) -> None:
+    """Runs a command of the peer to its end."""
+    arguments = [sys.executable, "-m", MODULE, *command]
+    subprocess.run(arguments, cwd=ROOT, env={**os.environ, **environment}, check=True, capture_output=True, input=b"\n")
 
 
 def seconds_of(environment: Mapping[str, str], command: Sequence[str], processes: int) -> float:
     """How long that many processes, each with the command, take from their common start to the end of the last."""
-    with contextlib.ExitStack() as kept:
-        started = [kept.enter_context(_process(environment, command)) for _ in range(processes)]
-        _await(started, "ready")
-        began = time.perf_counter()
-        for process in started:
-            print("go", file=process.stdin, flush=True)
-        _await(started, "done")
-        return time.perf_counter() - began
-
-
-def _process(environment: Mapping[str, str], command: Sequence[str]) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-m", MODULE, *command]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(arguments, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)
-
-
-def _await(processes: Sequence[subprocess.Popen[str]], word: str) -> None:
-    for process in processes:
-        said = process.stdout.readline().strip() if process.stdout else ""
-        if said != word:
-            raise Failed(f"post_office said {said!r} instead of {word!r}")
+    return started.seconds_of([MODULE, *command], environment, processes)
 
 
 def mails(environment: Mapping[str, str]) -> int:

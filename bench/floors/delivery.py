@@ -24,7 +24,9 @@ CREATE TABLE IF NOT EXISTS floor_mails (
 );
 CREATE INDEX IF NOT EXISTS floor_mails_queued ON floor_mails (id) WHERE state = 'queued';
 """
-CLAIM = "SELECT id, email, \"values\" FROM floor_mails WHERE state = 'queued' ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED"
+CLAIM = (
+    "SELECT id, email, \"values\" FROM floor_mails WHERE state = 'queued' ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED"
+)
 DONE = "UPDATE floor_mails SET state = 'sent', sent_time = now() WHERE id = ANY(%s)"
 
 TEMPLATE = (
@@ -63,9 +65,7 @@ def _send(link: socket.socket, stream: Any, rows: list[Any], signer: Any) -> Non
     waiting = b""
     for row_id, email, values in rows:
         address = email.encode()
-        link.sendall(
-            waiting + b"MAIL FROM:<b%d@bench.example>\r\nRCPT TO:<%b>\r\nDATA\r\n" % (row_id, address)
-        )
+        link.sendall(waiting + b"MAIL FROM:<b%d@bench.example>\r\nRCPT TO:<%b>\r\nDATA\r\n" % (row_id, address))
         answers = [stream.readline() for _ in range(4 if waiting else 3)]
         if answers[-1][:3] != b"354":
             raise RuntimeError(f"refused: {answers}")

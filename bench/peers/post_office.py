@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import Any
 
 import django
@@ -100,19 +101,40 @@ def _send(count: int, recipients: int) -> None:
             mail.send_many(drafts(number * recipients, recipients, TEXTS))
 
 
+def _queue(count: int) -> None:
+    """`count` mails wait to be delivered, in chunks of a thousand."""
+    from post_office import mail  # noqa: PLC0415 - its models can be imported only once Django is set up
+
+    for first in range(0, count, 1000):
+        mail.send_many(drafts(first, min(1000, count - first), TEXTS))
+
+
+def _deliver() -> None:
+    """What the manual's command `send_queued_mail` does, in this process."""
+    from post_office.mail import send_queued_mail_until_done  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        _wait_for_start()
+        send_queued_mail_until_done(f"{folder}/lock", processes=1, log_level=1)
+
+
 def _wait_for_start() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
 
 
 def main(arguments: list[str]) -> None:
-    """`prepare`, or `send COUNT RECIPIENTS`."""
+    """`prepare`, `send COUNT RECIPIENTS`, `queue COUNT` or `deliver`."""
     configure()
     match arguments:
         case ["prepare"]:
             _prepare()
         case ["send", count, recipients]:
             _send(int(count), int(recipients))
+        case ["queue", count]:
+            _queue(int(count))
+        case ["deliver"]:
+            _deliver()
         case _:
             raise SystemExit(main.__doc__)
     print("done", flush=True)

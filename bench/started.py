@@ -1,0 +1,44 @@
+"""Programs that say `ready`, wait for a line, work and say `done`: measured without the time that they take to start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from bench.processes import ROOT, Failed
+
+
+def seconds_of(arguments: Sequence[str], environment: Mapping[str, str], processes: int = 1) -> float:
+    """How long so many processes of `python -m arguments` take from their common start to the end of the last."""
+    with contextlib.ExitStack() as kept:
+        started = [kept.enter_context(_process(arguments, environment)) for _ in range(processes)]
+        _await(started, "ready")
+        began = time.perf_counter()
+        for process in started:
+            print("go", file=process.stdin, flush=True)
+        _await(started, "done")
+        return time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _process(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdin=pipe, stdout=pipe, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _await(processes: Sequence[subprocess.Popen[str]], word: str) -> None:
+    for process in processes:
+        said = process.stdout.readline().strip() if process.stdout else ""
+        if said != word:
+            raise Failed(f"{process.args!r} said {said!r} instead of {word!r}")
