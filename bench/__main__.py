@@ -14,7 +14,8 @@ from bench.turns import Row
 
 CASES: dict[str, Callable[[Options], list[Row]]] = {
     "reading": reading.run,
-    "writing": writing.run,
+    "creating": writing.creating,
+    "sending": writing.sending,
 }
 
 
