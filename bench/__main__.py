@@ -14,8 +14,9 @@ from bench.turns import Row
 
 CASES: dict[str, Callable[[Options], list[Row]]] = {
     "reading": reading.run,
+    "creating": writing.creating,
+    "sending": writing.sending,
     "delivery": delivery.run,
-    "writing": writing.run,
 }
 
 
