@@ -7,13 +7,14 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import reading
+from bench.cases import reading, webhooks
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
 
 CASES: dict[str, Callable[[Options], list[Row]]] = {
     "reading": reading.run,
+    "webhooks": webhooks.run,
 }
 
 
