@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, reading, writing
+from bench.cases import delivery, reading, webhooks, writing
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -17,6 +17,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "creating": writing.creating,
     "sending": writing.sending,
     "delivery": delivery.run,
+    "webhooks": webhooks.run,
 }
 
 

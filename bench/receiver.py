@@ -1,0 +1,125 @@
+"""A lean webhook receiver: `python -m bench.receiver PORT`, as a process of its own.
+
+It answers every POST over kept connections and looks at nothing while it is measured: the bodies are kept, and read
+when the case asks for the report. `GET /bodies` gives how many came; `GET /report` gives the ids of all events in the
+order in which they came and whether each sample's signatures hold, and forgets them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jwt
+import orjson
+
+from bench.load import END_OF_HEAD, fetch, request
+from bench.processes import Failed
+
+ACCEPTED = b"HTTP/1.1 204 No Content\r\n\r\n"
+BUFFER = 1 << 20
+SAMPLES = 10
+"""Requests of a round whose signatures are verified."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What has come since the last report."""
+
+    heads: list[bytes] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+
+def main(port: int) -> None:
+    """Serves until the process is ended; a thread per connection, of which there are few."""
+    kept = Kept()
+    with socket.create_server(("127.0.0.1", port)) as server:
+        while True:
+            link, _ = server.accept()
+            threading.Thread(target=_serve, args=(link, kept), daemon=True).start()
+
+
+def _serve(link: socket.socket, kept: Kept) -> None:
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    received = bytearray()
+    with link:
+        while part := link.recv(BUFFER):
+            received += part
+            while (whole := _request(received)) is not None:
+                head, body = whole
+                link.sendall(_answer(head, body, kept))
+                del received[: len(head) + len(END_OF_HEAD) + len(body)]
+
+
+def _request(received: bytearray) -> tuple[bytes, bytes] | None:
+    """The head and the body of the first request, once all of it is there."""
+    end = received.find(END_OF_HEAD)
+    if end < 0:
+        return None
+    head = bytes(received[:end])
+    length = int(headers_of(head).get("content-length", "0"))
+    start = end + len(END_OF_HEAD)
+    return (head, bytes(received[start : start + length])) if len(received) >= start + length else None
+
+
+def _answer(head: bytes, body: bytes, kept: Kept) -> bytes:
+    if head.startswith(b"POST "):
+        kept.heads.append(head)
+        kept.bodies.append(body)
+        return ACCEPTED
+    content = orjson.dumps(_report(kept) if head.startswith(b"GET /report") else len(kept.bodies))
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content)
+
+
+def _report(kept: Kept) -> dict[str, Any]:
+    heads, bodies = kept.heads, kept.bodies
+    kept.heads, kept.bodies = [], []
+    step = max(len(bodies) // SAMPLES, 1)
+    samples = [
+        {"signature": headers_of(heads[place])["service-signature"], "sha256": hashlib.sha256(bodies[place]).hexdigest()}
+        for place in range(0, len(bodies), step)
+    ]
+    return {"ids": [event["id"] for body in bodies for event in orjson.loads(body)["events"]], "samples": samples}
+
+
+def headers_of(head: bytes) -> dict[str, str]:
+    """The headers, by their names in lower case."""
+    pairs = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
+    return {name.lower(): value.strip() for name, _, value in pairs}
+
+
+def bodies_at(port: int) -> int:
+    """How many requests the receiver at this port has accepted since the last report."""
+    found: int = orjson.loads(fetch(port, request("GET", "/bodies", ""))[1])
+    return found
+
+
+def check_all_arrived(port: int, ids: Sequence[int], secrets: Mapping[str, str]) -> None:
+    """Raises `Failed` unless exactly these events arrived, each once and in this order, signed with all secrets."""
+    report = orjson.loads(fetch(port, request("GET", "/report", ""))[1])
+    if report["ids"] != list(ids):
+        seen = report["ids"]
+        raise Failed(f"{len(seen)} events arrived, {len(set(seen))} of them once, instead of {len(ids)} in order")
+    for sample in report["samples"]:
+        _verify(sample["signature"], sample["sha256"], secrets)
+
+
+def _verify(signature: str, sha256: str, secrets: Mapping[str, str]) -> None:
+    signers = []
+    for token in signature.split(","):
+        key_id = jwt.get_unverified_header(token)["kid"]
+        signers.append(key_id)
+        claims = jwt.decode(token, secrets[key_id], algorithms=["HS256"])
+        if claims["body_sha256"] != sha256:
+            raise Failed("a signature is of another body")
+    if signers != list(secrets):
+        raise Failed(f"signed by {signers} instead of {list(secrets)}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
