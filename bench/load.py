@@ -56,63 +56,64 @@ def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8, l
 
     Raises `Failed` at a wrong answer.
     """
-    waiting = iter(requests)
-    selector = selectors.DefaultSelector()
-    answered = 0
-    began = time.perf_counter()
-    for first in itertools.islice(waiting, clients):
-        _open(selector, port, first)
-    while selector.get_map():
-        ready = selector.select(PATIENCE)
-        if not ready:
-            raise Failed(f"no answer within {PATIENCE:g} seconds")
-        for key, _ in ready:
-            answered += _receive(selector, port, key.data, waiting, check, life)
-    return answered / (time.perf_counter() - began)
+    return _Load(port, iter(requests), check, life).run(clients)
 
 
-def _open(selector: selectors.BaseSelector, port: int, first: bytes) -> None:
-    link = socket.create_connection(("127.0.0.1", port))
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.sendall(first)
-    selector.register(link, selectors.EVENT_READ, _Connection(link, bytearray()))
+class _Load:
+    """One run of `rate`."""
 
+    def __init__(self, port: int, waiting: Iterator[bytes], check: Check, life: int) -> None:
+        self._port = port
+        self._waiting = waiting
+        self._check = check
+        self._life = life
+        self._selector = selectors.DefaultSelector()
 
-def _receive(
-    selector: selectors.BaseSelector,
-    port: int,
-    connection: _Connection,
-    waiting: Iterator[bytes],
-    check: Check,
-    life: int,
-) -> int:
-    """Takes in what has come; 1 when that completes an answer, upon which the next request goes out."""
-    part = connection.link.recv(1 << 20)
-    connection.received += part
-    answer = _complete(connection.received)
-    if answer is None:
-        if not part:
-            raise Failed(f"the server closed the connection after {bytes(connection.received[:500])!r}")
-        return 0
-    status, body, closes = answer
-    if not check(status, body):
-        raise Failed(f"wrong answer: {status} {body[:500]!r}")
-    connection.received.clear()
-    _next(selector, port, connection, next(waiting, None), closes or connection.requests >= life)
-    return 1
+    def run(self, clients: int) -> float:
+        answered = 0
+        began = time.perf_counter()
+        for first in itertools.islice(self._waiting, clients):
+            self._open(first)
+        while self._selector.get_map():
+            ready = self._selector.select(PATIENCE)
+            if not ready:
+                raise Failed(f"no answer within {PATIENCE:g} seconds")
+            for key, _ in ready:
+                answered += self._receive(key.data)
+        return answered / (time.perf_counter() - began)
 
+    def _open(self, first: bytes) -> None:
+        link = socket.create_connection(("127.0.0.1", self._port))
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link.sendall(first)
+        self._selector.register(link, selectors.EVENT_READ, _Connection(link, bytearray()))
 
-def _next(
-    selector: selectors.BaseSelector, port: int, connection: _Connection, one: bytes | None, closes: bool
-) -> None:
-    if one is not None and not closes:
-        connection.requests += 1
-        connection.link.sendall(one)
-        return
-    selector.unregister(connection.link)
-    connection.link.close()
-    if one is not None:
-        _open(selector, port, one)
+    def _receive(self, connection: _Connection) -> int:
+        """Takes in what has come; 1 when that completes an answer, upon which the next request goes out."""
+        part = connection.link.recv(1 << 20)
+        connection.received += part
+        answer = _complete(connection.received)
+        if answer is None:
+            if not part:
+                raise Failed(f"the server closed the connection after {bytes(connection.received[:500])!r}")
+            return 0
+        status, body, closes = answer
+        if not self._check(status, body):
+            raise Failed(f"wrong answer: {status} {body[:500]!r}")
+        connection.received.clear()
+        self._go_on(connection, closes or connection.requests >= self._life)
+        return 1
+
+    def _go_on(self, connection: _Connection, closes: bool) -> None:
+        one = next(self._waiting, None)
+        if one is not None and not closes:
+            connection.requests += 1
+            connection.link.sendall(one)
+            return
+        self._selector.unregister(connection.link)
+        connection.link.close()
+        if one is not None:
+            self._open(one)
 
 
 def _complete(received: bytearray) -> tuple[int, bytes, bool] | None:

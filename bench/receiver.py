@@ -81,7 +81,10 @@ def _report(kept: Kept) -> dict[str, Any]:
     kept.heads, kept.bodies = [], []
     step = max(len(bodies) // SAMPLES, 1)
     samples = [
-        {"signature": headers_of(heads[place])["service-signature"], "sha256": hashlib.sha256(bodies[place]).hexdigest()}
+        {
+            "signature": headers_of(heads[place])["service-signature"],
+            "sha256": hashlib.sha256(bodies[place]).hexdigest(),
+        }
         for place in range(0, len(bodies), step)
     ]
     return {"ids": [event["id"] for body in bodies for event in orjson.loads(body)["events"]], "samples": samples}

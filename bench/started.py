@@ -1,4 +1,4 @@
-"""Programs that say `ready`, wait for a line, work and say `done`: measured without the time that they take to start."""
+"""Programs that say `ready`, wait for a line, work and say `done`: measured without their start."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The database side of dispatch: which webhook is due, what its next batch is, and what became of it.
 
-A batch is fixed when it is claimed: its events carry its id. It keeps id and events until it is accepted or expires,
-so that a receiver can tell a repetition by the `jti`, even one by another worker after the first has died. The lease
-keeps a second request from starting meanwhile; whoever has lost it leaves the webhook alone.
+A batch is fixed when it is claimed (`fixed`). It keeps id and events until it is accepted or expires, so that a
+receiver can tell a repetition by the `jti`, even one by another worker after the first has died. The lease keeps a
+second request from starting meanwhile; whoever has lost it leaves the webhook alone.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import secrets
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Executable, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
+from app.db.models import Webhook, WebhookAttempt, WebhookSecret
+from app.events.fixed import drop_expired, fix_batch, oldest_events, run, take_off
 from app.events.http_client import Answer
 from app.metrics import WEBHOOK_TRIES
 from app.presence import departed, present
 from app.services import Services
 from app.settings import Settings
 
-MOST_EVENTS = 1000
-"""Of one request (specification: Events, Delivery, 1)."""
 LEASE = 90.0
 """Seconds; longer than any request can take."""
 FIRST_DELAY = 10.0
@@ -64,7 +64,7 @@ def take_over(services: Services) -> None:
             return
         theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
         with services.database.write() as transaction:
-            freed = _run(transaction, update(Webhook).where(theirs).values(lease_time=None, worker=None))
+            freed = run(transaction, update(Webhook).where(theirs).values(lease_time=None, worker=None)).rowcount
     if freed:
         logger.warning("took over what a dead process was sending", extra={"webhooks": freed})
 
@@ -78,29 +78,27 @@ def claim(services: Services) -> Batch | None:
     """The next batch of the webhook that has been due for longest, under a lease; None when there is none."""
     with services.database.write() as transaction:
         webhook = _lock_due(transaction)
-        if webhook is None:
-            return None
-        began = now()
-        dropped = _drop_expired(transaction, webhook, began - timedelta(seconds=services.settings.webhook_expiry))
-        payloads = _fix_batch(transaction, webhook)
-        batch = _lease(transaction, webhook, payloads, began, services.settings) if payloads else None
-    if dropped:
-        logger.warning("webhook %s: dropped %s events that failed for too long", webhook.id, dropped)
-    return batch
+        return _next_batch(transaction, webhook, services.settings) if webhook else None
 
 
-def delivered(services: Services, batch: Batch, answer: Answer) -> None:
-    """The receiver has accepted the batch."""
+def delivered(services: Services, batch: Batch, answer: Answer, *, go_on: bool = False) -> Batch | None:
+    """The receiver has accepted the batch.
+
+    With `go_on` the webhook's next batch is claimed in the same transaction, where the spacing allows it to leave now:
+    one commit for each batch instead of two, which are what a backlog without spacing waits for.
+    """
     with services.database.write() as transaction:
         webhook = _still_ours(transaction, batch)
         if webhook is None:
-            return
+            return None
         _log_attempt(transaction, batch, answer, "delivered")
-        _run(transaction, delete(Event).where(Event.batch_id == batch.batch_id))
-        webhook.batch_id = None
+        take_off(transaction, webhook)
         webhook.failures = 0
         webhook.due_time = answer.began + timedelta(seconds=services.settings.webhook_spacing)
+        if go_on and webhook.due_time <= now():
+            return _next_batch(transaction, webhook, services.settings)
         webhook.lease_time = webhook.worker = None
+        return None
 
 
 def failed(services: Services, batch: Batch, answer: Answer) -> None:
@@ -110,8 +108,7 @@ def failed(services: Services, batch: Batch, answer: Answer) -> None:
         if webhook is None:
             return
         _log_attempt(transaction, batch, answer, "failed")
-        first_time = and_(Event.batch_id == batch.batch_id, Event.first_failed_time.is_(None))
-        _run(transaction, update(Event).where(first_time).values(first_failed_time=now()))
+        webhook.first_failed_time = webhook.first_failed_time or now()
         webhook.failures += 1
         spaced = answer.began + timedelta(seconds=services.settings.webhook_spacing)
         webhook.due_time = max(spaced, seconds_from_now(retry_delay(webhook.failures)))
@@ -150,17 +147,7 @@ def retry_delay(failures: int) -> float:
 def _is_due(moment: datetime) -> ColumnElement[bool]:
     """Due, in nobody's hands, and with events."""
     free = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
-    return and_(Webhook.due_time <= moment, free, _oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
-
-
-def _oldest_events(webhook_id: Any, limit: int) -> Select[int]:
-    """Ids of the first events of a webhook.
-
-    A range of one value, in the order of the index on both columns: with an equality PostgreSQL may read the whole
-    table in the order of its primary key instead, since one webhook with a backlog makes it expect a hit at every row.
-    """
-    of_webhook = select(Event.id).where(Event.webhook_id.between(webhook_id, webhook_id))
-    return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
+    return and_(Webhook.due_time <= moment, free, oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
 
 
 def _lock_due(transaction: Transaction) -> Webhook | None:
@@ -170,28 +157,18 @@ def _lock_due(transaction: Transaction) -> Webhook | None:
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 
 
-def _drop_expired(transaction: Transaction, webhook: Webhook, limit: datetime) -> int:
-    """Drops the events of the batch whose first failed try was that long ago; counts them."""
-    expired = and_(Event.batch_id == webhook.batch_id, Event.first_failed_time <= limit)
-    dropped = _run(transaction, delete(Event).where(expired)) if webhook.batch_id else 0
-    webhook.dropped_events += dropped
-    return dropped
-
-
-def _fix_batch(transaction: Transaction, webhook: Webhook) -> list[str]:
-    """The payloads of the batch: of the one that failed, else of a new one of the oldest events."""
-    if webhook.batch_id:
-        payloads = _payloads(transaction, webhook.batch_id)
-        if payloads:
-            return payloads
-    webhook.batch_id = str(uuid.uuid4())
-    oldest = _oldest_events(webhook.id, MOST_EVENTS)
-    _run(transaction, update(Event).where(Event.id.in_(oldest)).values(batch_id=webhook.batch_id))
-    return _payloads(transaction, webhook.batch_id)
-
-
-def _payloads(transaction: Transaction, batch_id: str) -> list[str]:
-    return list(transaction.scalars(select(Event.payload).where(Event.batch_id == batch_id).order_by(Event.id)))
+def _next_batch(transaction: Transaction, webhook: Webhook, settings: Settings) -> Batch | None:
+    """What the webhook is sent next, under a lease; without events it is nobody's."""
+    began = now()
+    dropped = drop_expired(transaction, webhook, began - timedelta(seconds=settings.webhook_expiry))
+    if dropped:
+        told = "webhook %s: dropped %s events that failed for too long"
+        transaction.after_commit(partial(logger.warning, told, webhook.id, dropped))
+    payloads = fix_batch(transaction, webhook)
+    if payloads:
+        return _lease(transaction, webhook, payloads, began, settings)
+    webhook.batch_id = webhook.batch_events = webhook.lease_time = webhook.worker = None
+    return None
 
 
 def _lease(
@@ -209,7 +186,7 @@ def _lease(
         claim=webhook.worker,
         batch_id=webhook.batch_id or "",
         payloads=payloads,
-        stored_secrets=[(key_id, stored) for key_id, stored in transaction.execute(signers.order_by(WebhookSecret.id))],
+        stored_secrets=[(key_id, stored) for key_id, stored in run(transaction, signers.order_by(WebhookSecret.id))],
     )
 
 
@@ -239,9 +216,3 @@ def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome
 
 def _outcome(answer: Answer) -> str:
     return answer.detail if answer.status is None else f"status {answer.status}"
-
-
-def _run(transaction: Transaction, statement: Executable) -> int:
-    """Runs a statement on many rows, past the session; returns how many rows it changed."""
-    result: CursorResult[Any] = transaction.connection().execute(statement)
-    return result.rowcount

@@ -29,6 +29,8 @@ AT_ONCE = 8
 SLICE = 30.0
 """Seconds after which the worker gets a chance to do its other jobs; what is in flight goes on meanwhile."""
 LOOK_EVERY = 0.25
+TURN = 1.0
+"""Seconds for which a webhook may go on with its next batches before others that wait get its thread."""
 GRACE = 2.0
 """Seconds that requests in flight have to end by themselves when the process stops."""
 STOP_WITHIN = 6.0
@@ -87,14 +89,20 @@ class Dispatcher:
             thread.start()
         return started
 
-    def _deliver(self, services: Services, batch: Batch) -> None:
+    def _deliver(self, services: Services, first: Batch) -> None:
+        """Sends the batch, and those that may leave right after it, for a turn."""
+        end = time.monotonic() + TURN
+        batch: Batch | None = first
         try:
-            _settle(services, batch, self._post(services, batch))
+            while batch is not None:
+                answer = self._post(services, batch)
+                go_on = time.monotonic() < end and not services.stopping.is_set()
+                batch = _settle(services, batch, answer, go_on=go_on)
         except Exception:
             # The lease ends by itself, and the batch is sent again under the same id.
-            logger.exception("webhook %s: the outcome of a request could not be recorded", batch.webhook_id)
+            logger.exception("webhook %s: the outcome of a request could not be recorded", first.webhook_id)
         finally:
-            self._in_flight.discard(batch.claim)
+            self._in_flight.discard(first.claim)
             self._landed.set()
 
     def _post(self, services: Services, batch: Batch) -> Answer:
@@ -128,12 +136,14 @@ class Dispatcher:
             self._landed.wait(LOOK_EVERY)
 
 
-def _settle(services: Services, batch: Batch, answer: Answer) -> None:
+def _settle(services: Services, batch: Batch, answer: Answer, *, go_on: bool) -> Batch | None:
+    """Records the outcome; gives the batch to go on with."""
     if answer.status is None and services.stopping.is_set():
         batches.release(services, batch)
     elif answer.status == 410:
         batches.gone(services, batch)
     elif answer.status is not None and 200 <= answer.status < 300:
-        batches.delivered(services, batch, answer)
+        return batches.delivered(services, batch, answer, go_on=go_on)
     else:
         batches.failed(services, batch, answer)
+    return None

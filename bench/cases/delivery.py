@@ -146,7 +146,7 @@ class Delivery:
         """Wakes the workers, too: a stopped one of another measure may have swallowed their wake-up."""
         self.parts.services.wake_ups.wake(SENDS)
         with self.parts.services.database.read() as session:
-            return session.execute(LEFT).scalar_one() == 0
+            return int(session.execute(LEFT).scalar_one()) == 0
 
     def _count_delivered(self) -> int:
         with self.parts.services.database.read() as session:

@@ -27,13 +27,13 @@ QUEUE = ("recipients", "sends")
 SEND = {
     "type": "email",
     "group_name": "Orders",
-    "subject": "Your order [[order]]",
+    "subject": "Your order %%order%%",
     "from_name": "Bench",
     "from_address": "hello@bench.example",
-    "body_text": "Hello [[first_name]] [[last_name]],\n\nyour order [[order]] of [[total]] is on its way:\n[[link]]\n\n"
+    "body_text": "Hello %%first_name%% %%last_name%%,\n\nyour order %%order%% of %%total%% is on its way:\n%%link%%\n\n"
     "Thank you\n",
-    "body_html": "<html><body><p>Hello [[first_name]] [[last_name]],</p><p>your order <b>[[order]]</b> of [[total]] is "
-    '<a href="[[link]]">on its way</a>.</p><p>Thank you</p></body></html>',
+    "body_html": "<html><body><p>Hello %%first_name%% %%last_name%%,</p><p>your order <b>%%order%%</b> of %%total%% is "
+    '<a href="%%link%%">on its way</a>.</p><p>Thank you</p></body></html>',
 }
 
 

@@ -28,7 +28,7 @@ OLDEST = "SELECT id, payload FROM events WHERE webhook_id = %s ORDER BY id LIMIT
 
 def main(webhook_id: int, url: str, signers: list[tuple[str, str]]) -> None:
     """Waits for a wake-up, sends all that is there, and waits again."""
-    redis = Redis.from_url(os.environ["REDIS_URL"])
+    redis = Redis.from_url(os.environ["REDIS_URL"], socket_timeout=None)
     target = urlsplit(url)
     receiver = http.client.HTTPConnection(target.hostname or "", target.port)
     with psycopg.connect(plain_url(os.environ["DATABASE_URL"]), autocommit=True, prepare_threshold=0) as database:

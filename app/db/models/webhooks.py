@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity
-from app.db.types import BigId
+from app.db.types import BigId, Json
 
 
 class Webhook(Base):
     """An application URL that receives events, and the state of its dispatch (decisions: 9).
 
-    `batch_id` is the `jti` of a batch that is on its way or whose last try failed; its events carry it too, so that
-    the batch keeps its id and its events until it is accepted or they expire, also when a worker dies in between.
+    `batch_id` is the `jti` of a batch that is on its way or whose last try failed, and `batch_events` are the ids of
+    its events, all of them: an event that a slow transaction commits later may have an id in between. So the batch
+    keeps its id and its events until it is accepted or expires, also when a worker dies, and the events themselves are
+    written once and deleted once.
     """
 
     __tablename__ = "webhooks"
@@ -33,6 +35,9 @@ class Webhook(Base):
     failures: Mapped[int] = mapped_column(default=0)
     """Failed tries since the last success."""
     batch_id: Mapped[str | None]
+    batch_events: Mapped[list[int] | None] = mapped_column(Json)
+    first_failed_time: Mapped[datetime | None]
+    """Of the batch: it expires some time after this."""
     dropped_events: Mapped[int] = mapped_column(default=0)
 
 
@@ -57,12 +62,6 @@ class Event(Base):
     __tablename__ = "events"
     __table_args__ = (
         Index("ix_events_webhook", "webhook_id", "id"),
-        Index(
-            "ix_events_batch",
-            "batch_id",
-            postgresql_where=text("batch_id IS NOT NULL"),
-            sqlite_where=text("batch_id IS NOT NULL"),
-        ),
         {"sqlite_autoincrement": True},
     )
 
@@ -71,8 +70,6 @@ class Event(Base):
     webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
     payload: Mapped[str]
     """The event's JSON, ready to be joined into a body."""
-    batch_id: Mapped[str | None]
-    first_failed_time: Mapped[datetime | None]
 
 
 class WebhookAttempt(Base):

@@ -1,0 +1,72 @@
+"""The events of a webhook's batch: which they are, from the claim on until they are accepted or expire.
+
+The webhook's row lists their ids, and their own rows are left alone: to stamp a thousand of them cost more than all
+the rest of a batch, since PostgreSQL writes an updated row and its index entries anew and the vacuum clears them away
+twice. The list is exact, not a range: an event whose transaction ends later can have an id in between, and would be
+deleted unsent with the batch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CursorResult, Executable, Select, delete, select
+
+from app.db.among import among
+from app.db.database import Transaction
+from app.db.models import Event, Webhook
+
+MOST_EVENTS = 1000
+"""Of one request (specification: Events, Delivery, 1)."""
+
+
+def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:
+    """Ids, or the given columns, of the first events of a webhook.
+
+    A range of one value, in the order of the index on both columns: with an equality PostgreSQL may read the whole
+    table in the order of its primary key instead, since one webhook with a backlog makes it expect a hit at every row.
+    """
+    of_webhook = select(*(columns or (Event.id,))).where(Event.webhook_id.between(webhook_id, webhook_id))
+    return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
+
+
+def fix_batch(transaction: Transaction, webhook: Webhook) -> list[str]:
+    """The payloads of the batch: of the one that is on the webhook, else of a new one of the oldest events."""
+    if webhook.batch_events:
+        payloads = _payloads(transaction, webhook.batch_events)
+        if payloads:
+            return payloads
+    rows = run(transaction, oldest_events(webhook.id, MOST_EVENTS, Event.id, Event.payload)).all()
+    webhook.batch_id = str(uuid.uuid4())
+    webhook.batch_events = [row[0] for row in rows]
+    webhook.first_failed_time = None
+    return [row[1] for row in rows]
+
+
+def drop_expired(transaction: Transaction, webhook: Webhook, limit: datetime) -> int:
+    """Drops the events of the batch if its first failed try was that long ago; counts them."""
+    if webhook.first_failed_time is None or webhook.first_failed_time > limit:
+        return 0
+    dropped = take_off(transaction, webhook)
+    webhook.dropped_events += dropped
+    return dropped
+
+
+def take_off(transaction: Transaction, webhook: Webhook) -> int:
+    """Ends the batch and deletes its events; counts them."""
+    done = delete(Event).where(among(Event.id, webhook.batch_events or []))
+    webhook.batch_id = webhook.batch_events = webhook.first_failed_time = None
+    return run(transaction, done).rowcount
+
+
+def _payloads(transaction: Transaction, ids: Sequence[int]) -> list[str]:
+    statement = select(Event.payload).where(among(Event.id, ids)).order_by(Event.id)
+    return [row[0] for row in run(transaction, statement)]
+
+
+def run(transaction: Transaction, statement: Executable) -> CursorResult[*tuple[Any, ...]]:
+    """Runs a statement on many rows, past the session."""
+    return transaction.connection().execute(statement)
