@@ -223,7 +223,7 @@ class Settings:
     sms_transport_url: str = _setting(
         "SMS_TRANSPORT_URL",
         "",
-        "sms gateway: `smpp://user:pass@host:port`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
+        "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
         shown="`file://` folder `sms` in `DATA_DIR`",
     )
