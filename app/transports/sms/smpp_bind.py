@@ -123,6 +123,10 @@ class Bind:
                 self._part_from(client, "the gateway has ended the bind")
             except LOST as error:
                 self._part_from(client, words(error))
+            except Exception as error:
+                # Such as an answer to the bind that is no SMPP. This thread must not die of it: no other one binds.
+                logger.exception("cannot understand %s", self._settings.name)
+                self._part_from(client, words(error))
             self._closing.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
