@@ -89,17 +89,21 @@ class Kannel:
 
     def reply(self, mobile: str, number: str, text: str) -> None:
         """A person answers."""
-        self._fake_smsc(f"reply-{len(self._children)}", self._people, "-m", "1", f"{mobile} {number} text {text}")
+        self._say(f"{mobile} {number} text {text}")
 
     def reply_in_parts(self, mobile: str, number: str, parts: list[str]) -> None:
         """A person answers with a long text, as a telephone cuts it; the last part is the first to arrive."""
         for position, part in reversed(list(enumerate(parts, 1))):
             header = "".join(f"%{code:02x}" for code in (5, 0, 3, 77, len(parts), position))
-            name = f"reply-{len(self._children)}"
-            child = self._fake_smsc(name, self._people, "-m", "1", f"{mobile} {number} udh {header} {quote_plus(part)}")
-            wait_until(lambda name=name: "sent message 1" in self._said(name), "the part is sent")
-            child.terminate()
-            child.wait(PATIENCE)
+            self._say(f"{mobile} {number} udh {header} {quote_plus(part)}")
+
+    def _say(self, message: str) -> None:
+        """By a client that leaves then: while one is there, Kannel hears no other on that port."""
+        name = f"reply-{len(self._children)}"
+        child = self._fake_smsc(name, self._people, "-m", "1", message)
+        wait_until(lambda: "sent message 1" in self._said(name), "the message is sent")
+        child.terminate()
+        child.wait(PATIENCE)
 
     def network(self) -> str:
         """What the fake network has seen."""
