@@ -17,6 +17,7 @@ from inscriptis.model.config import ParserConfig
 from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.html_element import HtmlElement
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
+from inscriptis.model.tag.a_tag import a_start_handler
 from inscriptis.model.tag.list_tag import ol_start_handler, ul_start_handler
 
 from app.content.encoding import decode, encode
@@ -31,6 +32,8 @@ GAP = "\x01"
 BLOCKS = ("table", "caption", "tr", "section", "form", "fieldset", "dl", "dt", "dd", "hr", "details", "summary")
 
 _AMPERSAND = re.compile(r"&(?:#?\w{1,32};)?")
+_LINE_ENDS = re.compile(r"[\t\r\n]+")  # browsers drop them
+_SPACES = re.compile(r"\s")
 _GAPS = re.compile(rf" *{GAP}[ {GAP}]*")
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -82,6 +85,12 @@ def _image(state: HtmlDocumentState, attributes: Attributes) -> None:
     state.tags[-1].write(attributes.get("alt", ""))
 
 
+def _link(state: HtmlDocumentState, attributes: Attributes) -> None:
+    """Its address in one piece: programs that make links of a text end them at a space."""
+    address = _LINE_ENDS.sub("", attributes.get("href", "").strip())
+    a_start_handler(state, {"href": _SPACES.sub("%20", address)})
+
+
 def _list(start: Start) -> Start:
     def handler(state: HtmlDocumentState, attributes: Attributes) -> None:
         if len(state.li_counter) >= DEEPEST_LIST:
@@ -96,7 +105,7 @@ _TAGS = CustomHtmlTagHandlerMapping(
     start_tag_mapping={
         **dict.fromkeys(("table", "tr"), _nothing),
         **dict.fromkeys(("td", "th"), _cell),
-        **{"ul": _list(ul_start_handler), "ol": _list(ol_start_handler), "img": _image},
+        **{"a": _link, "ul": _list(ul_start_handler), "ol": _list(ol_start_handler), "img": _image},
     },
     end_tag_mapping=dict.fromkeys(("table", "td", "th"), _nothing),
 )

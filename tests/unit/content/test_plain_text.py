@@ -24,6 +24,7 @@ from app.content.plain_text import _config, plain_text
         ("<table><tr><td><p>a</p><p>b</p></td><td><p>c</p></td></tr></table>", "a\n\nb\n\nc"),
         ("<div><div><p>Dear <span>Ann</span>,</p></div></div>", "Dear Ann,"),
         ('<a href="https://a.example/?a=1&copy=2&amp;region=3">x</a>', "[x](https://a.example/?a=1&copy=2&region=3)"),
+        ('<a href=" https://a.example/?q=Ann\n Lee ">x</a>', "[x](https://a.example/?q=Ann%20Lee)"),
         ("<p>&amp;lt; &lt;b&gt; &copy;&nbsp;&quot;</p>", '&lt; <b> © "'),
         ('<a href="https://a.example/"><img src="x.png" alt="Shop"></a>', "[Shop](https://a.example/)"),
         ('<div style="color:red;Display: None">preview</div><p hidden>x</p><p>seen</p>', "seen"),
