@@ -13,7 +13,7 @@ from flufl.bounce import all_failures
 from app.inbound.email.complaint import TYPE as FEEDBACK
 from app.inbound.email.complaint import complaint_reports
 from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports
-from app.inbound.email.fields import addresses_in, field, parts_of_type
+from app.inbound.email.fields import addresses_in, field, headers_of, parts_of_type
 from app.inbound.email.report import Kind, Report
 
 logger = logging.getLogger(__name__)
@@ -63,9 +63,5 @@ def _odd_reports(message: Message) -> Iterator[Report]:
 
 def _original_senders(message: Message) -> tuple[str, ...]:
     """The return paths of the messages that are attached, as the last mail server wrote them there."""
-    senders: list[str] = []
-    for part in parts_of_type(message, *ORIGINALS):
-        payload = part.get_payload()
-        if isinstance(payload, list) and payload and isinstance(payload[0], Message):
-            senders += addresses_in(payload[0], ["Return-Path"])
-    return tuple(senders)
+    originals = map(headers_of, parts_of_type(message, *ORIGINALS))
+    return tuple(sender for original in originals for sender in addresses_in(original, ["Return-Path"]))
