@@ -20,7 +20,9 @@ logger = logging.getLogger(__name__)
 
 ORIGINALS = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
 PRECEDENCES = ("auto_reply", "bulk", "junk")
-AUTOMATIC_FIELDS = ("X-Autoreply", "X-Autorespond", "X-Auto-Response-Suppress")
+AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
+REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
+SUPPRESS = "X-Auto-Response-Suppress"
 TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What the libraries raise at malformed messages."""
 
@@ -44,11 +46,20 @@ def read_reports(message: Message) -> list[Report]:
 
 def is_automatic(message: Message) -> bool:
     """Whether a program wrote the message: an absence note, a receipt of reading, a notification (RFC 3834)."""
-    if field(message, "Auto-Submitted").partition(";")[0].strip().lower() not in ("", "no"):
+    if _submitted(message) not in ("", "no") or field(message, "Precedence").lower() in PRECEDENCES:
         return True
-    if field(message, "Precedence").lower() in PRECEDENCES or message.get_content_type() == "multipart/report":
+    return SUPPRESS in message or is_automatic_reply(message)
+
+
+def is_automatic_reply(message: Message) -> bool:
+    """Whether a program wrote the message as an answer to another one, and not because a person asked it to."""
+    if _submitted(message) in AUTOMATIC_REPLIES or message.get_content_type() == "multipart/report":
         return True
-    return any(name in message for name in AUTOMATIC_FIELDS) or field(message, "Return-Path") == "<>"
+    return any(name in message for name in REPLY_FIELDS) or field(message, "Return-Path") == "<>"
+
+
+def _submitted(message: Message) -> str:
+    return field(message, "Auto-Submitted").partition(";")[0].strip().lower()
 
 
 def _odd_reports(message: Message) -> Iterator[Report]:
