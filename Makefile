@@ -46,7 +46,7 @@ coverage-of-spec: setup-dev ## show which test produces which error code, and fa
 	$(PYTHON) -m tests.support.coverage $$folder
 
 .PHONY: interop
-interop: setup-dev interop-packages ## test against Postfix, OpenDKIM and Kannel (on Debian, as root: installs them)
+interop: setup-dev interop-packages ## test against Postfix, OpenDKIM, Kannel and an SMPP server (on Debian, as root: installs them)
 	@INTEROP=1 $(PYTHON) -m pytest tests/interop $(ARGS)
 
 .PHONY: interop-packages
@@ -54,6 +54,7 @@ interop-packages:
 	@apt-get update -qq
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras >/dev/null
+	$(call install,requirements-interop.lock)
 
 .PHONY: bench
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)
@@ -87,6 +88,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) -o requirements.lock
 	@$(COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --extra dev --extra bench -c requirements-dev.lock -o requirements-bench.lock
+	@$(COMPILE) --extra interop -c requirements-dev.lock -o requirements-interop.lock
 
 .PHONY: setup
 setup:

@@ -223,7 +223,7 @@ class Settings:
     sms_transport_url: str = _setting(
         "SMS_TRANSPORT_URL",
         "",
-        "sms gateway: `smpp://user:pass@host:port`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
+        "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
         shown="`file://` folder `sms` in `DATA_DIR`",
     )
@@ -245,7 +245,7 @@ class Settings:
         "off",
     )
     inbound_max_bytes: int = _setting(
-        "INBOUND_MAX_BYTES", 5 * 1024 * 1024, "largest email that is taken in", parse_whole(1024)
+        "INBOUND_MAX_BYTES", 32 * 1024 * 1024, "largest email that is taken in", parse_whole(1024)
     )
     sendgrid_webhook_secret: str = _setting(
         "SENDGRID_WEBHOOK_SECRET",

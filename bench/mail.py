@@ -41,6 +41,7 @@ def send_request(shop: Shop, numbers: range, *, tracked: bool = False) -> bytes:
     """A request that sends to these recipients."""
     body = {
         "type": "email",
+        "list_id": shop.list_id,
         "group_name": "Orders",
         "subject": SUBJECT,
         "from_name": "Bench",

@@ -12,6 +12,7 @@ from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
+from app.http.onward import Onward
 from app.tracking.devices import client_of
 from app.tracking.record import note, visit_of
 from app.tracking.targets import Target, find_target, location
@@ -48,10 +49,7 @@ class Click(MethodView):
         if target is None:
             return _uncached(make_response(render_template("dead_link.html"), 404))
         _note(target.recipient_id, target)
-        response = Response("See the Location header.\n", 302, content_type="text/plain; charset=utf-8")
-        response.autocorrect_location_header = False
-        response.headers["Location"] = location(target.url)
-        return _uncached(response)
+        return _uncached(Onward(location(target.url)))
 
 
 def _note(recipient_id: int, target: Target | None) -> None:

@@ -87,5 +87,5 @@ def _decoded(text: bytes, charset: str) -> str:
     """The text in the character set that Kannel names; GSM stands for a text that it has already made UTF-8."""
     try:
         return text.decode("utf-8" if charset.upper() in ("", "GSM") else charset, "replace")
-    except LookupError:
+    except (LookupError, ValueError):
         return text.decode("utf-8", "replace")

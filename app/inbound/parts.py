@@ -8,6 +8,7 @@ there is told. Told parts stay for another ten minutes, in which the same part a
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,10 +21,13 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import ReplyPart
+from app.errors import ServiceError
 from app.inbound.replies import account_of, plain_number, record_reply
 from app.services import Services
 from app.transports.sms import gsm
 from app.transports.sms.incoming import GatewayPart
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = timedelta(minutes=10)
 GAP = " … "
@@ -82,10 +86,16 @@ def has_overdue(session: Session) -> bool:
 def tell_overdue(services: Services) -> None:
     """Tells the replies of which a part has not come in time, and forgets those that were told long ago."""
     while whole := _first_overdue(services):
-        with services.database.write() as transaction:
-            lock_subscriptions(transaction, whole.account_id)
-            if any(not row.told for row in _rows(transaction, whole)):
-                _tell(transaction, whole)
+        try:
+            with services.database.write() as transaction:
+                lock_subscriptions(transaction, whole.account_id)
+                if any(not row.told for row in _rows(transaction, whole)):
+                    _tell(transaction, whole)
+        except ServiceError as error:
+            # The number was given back meanwhile. Kept, it would fail at every look, and hold up everybody else's.
+            logger.warning("a reply that belongs to nobody: %s", error.errors[0].developer_message)
+            with services.database.write() as transaction:
+                _remove(transaction, whole)
     with services.database.write() as transaction:
         old = and_(ReplyPart.told, ReplyPart.time <= now() - PATIENCE)
         transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
@@ -114,6 +124,10 @@ def _forget(transaction: Transaction, whole: Whole) -> None:
     """Removes the earlier text; what was not told of it yet is told now."""
     if any(not row.told for row in _rows(transaction, whole)):
         _tell(transaction, whole)
+    _remove(transaction, whole)
+
+
+def _remove(transaction: Transaction, whole: Whole) -> None:
     transaction.execute(delete(ReplyPart).where(whole.parts()), execution_options={"synchronize_session": False})
 
 

@@ -34,6 +34,9 @@ KINDS = {
 """Other events, such as `processed`, `open` and `click`, tell nothing that this service does not see by itself."""
 DROPPED = "4.7.0"
 """SendGrid did not even try, by a list of its own; whether the address is at fault is not known."""
+BLOCKED = "blocked"
+"""The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
+address."""
 _MESSAGE_ID = re.compile(r"<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@")
 
 Event = Mapping[str, Any]
@@ -79,6 +82,8 @@ def _report(kind: Kind, event: Event) -> Report:
     status = status_in(_text(event, "status")) or status_in(words)
     if kind is Kind.FAILED:
         status = DROPPED if event["event"] == "dropped" else failure_status(status, words)
+        if event.get("type") == BLOCKED:
+            status = f"4{status[1:]}"
     if kind is Kind.COMPLAINT:
         words = "spam report at SendGrid"
     return Report(kind, status, words, frozenset({_text(event, "email").lower()} - {""}))

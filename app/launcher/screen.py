@@ -14,6 +14,7 @@ from app.db.models import ApiKey, List, ListField, Message
 from app.launcher.demo import Demo
 from app.services import Services
 from app.settings import Settings
+from app.transports.email import relay_urls
 
 
 def screen(services: Services, demo: Demo | None) -> str:
@@ -22,7 +23,7 @@ def screen(services: Services, demo: Demo | None) -> str:
     rows = [
         ("API", f"{settings.public_url}/v1/"),
         ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
-        ("Mail goes to", _place(settings.email_transport_url)),
+        ("Mail goes to", ", else to ".join(map(_place, relay_urls(settings.email_transport_url)))),
         ("Texts go to", _place(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
     ]
@@ -50,12 +51,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _place(url: str) -> str:
-    """The folder of a `file://` URL; other URLs without their user and password."""
+    """The folder of a `file://` URL; other URLs without their user, password and options."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         return unquote(parts.path)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _example(services: Services, demo: Demo) -> dict[str, object] | None:

@@ -29,7 +29,7 @@ from app.sends.outcome import Consequence, RetryRules
 from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
 from app.sends.settle import settle
-from app.sends.station import Station, close_station, station_of
+from app.sends.station import Station, close_station, renew_station, station_of
 from app.sends.throttle import rates_of, too_fast
 from app.sends.uncertain import look_into
 from app.sends.verdicts import Verdict
@@ -59,11 +59,12 @@ def drain(services: Services) -> None:
     try:
         Drain(services, station_of(services)).run()
     except BaseException:
-        # Its journal then counts as a dead worker's, and the next drain settles by it what this one could not.
-        close_station(services)
+        # The next drain settles by its journal what this one could not.
+        renew_station(services)
         raise
-    if services.stopping.is_set():
-        close_station(services)
+    finally:
+        if services.stopping.is_set():
+            close_station(services)
     with services.database.read() as session:
         work_left = has_due(session)
     if work_left:

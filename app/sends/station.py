@@ -27,7 +27,7 @@ from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
 from app.tracking.ways_back import ways_back
-from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms
+from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import Listening, Take
@@ -51,10 +51,10 @@ class Lane:
 class Station:
     """One per process that sends; one drain uses it at a time."""
 
-    def __init__(self, settings: Settings) -> None:
-        emails, texts = email_transport(settings.email_transport_url), sms_transport(settings.sms_transport_url)
+    def __init__(self, settings: Settings, texts: Transport[OutboundSms]) -> None:
+        emails = email_transport(settings.email_transport_url)
         self._settings = settings
-        self._texts = texts
+        self.texts = texts
         self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
         for _ in range(settings.send_connections):
             self._lanes.put(Lane(emails.connect(), texts.connect()))
@@ -110,16 +110,20 @@ class Station:
 
     def listen(self, take: Take) -> None:
         """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
-        if isinstance(self._texts, Listening):
-            self._texts.listen(take)
+        if isinstance(self.texts, Listening):
+            self.texts.listen(take)
 
     def close(self) -> None:
-        """Ends threads, connections and journal; what is in flight is waited for."""
+        """Ends all of it, the bind to the sms gateway included."""
+        self.clear_away()
+        if isinstance(self.texts, Listening):
+            self.texts.end()
+
+    def clear_away(self) -> None:
+        """Ends threads, connections and journal, but no bind; what is in flight is waited for."""
         self.threads.shutdown()
         for _ in range(self.connections):
             self._lanes.get().close()
-        if isinstance(self._texts, Listening):
-            self._texts.end()
         self.journal.close()
 
 
@@ -131,9 +135,28 @@ def station_of(services: Services) -> Station:
     """The station of this process, made at its first drain."""
     with _making:
         if services not in _stations:
-            _stations[services] = Station(services.settings)
+            _stations[services] = Station(services.settings, sms_transport(services.settings.sms_transport_url))
             _stations[services].listen(taker(services))
         return _stations[services]
+
+
+def renew_station(services: Services) -> None:
+    """Puts a new station in the place of one whose drain has crashed.
+
+    The journal of the old one then counts as a dead worker's. A bind to an sms gateway goes on from one to the other:
+    it has no part in a crash, and receipts and replies must not wait for the next text that is to be sent.
+    """
+    with _making:
+        old = _stations.pop(services, None)
+        if old is None:
+            return
+        try:
+            old.clear_away()
+            _stations[services] = Station(services.settings, old.texts)
+        except BaseException:
+            if isinstance(old.texts, Listening):
+                old.texts.end()
+            raise
 
 
 def close_station(services: Services) -> None:

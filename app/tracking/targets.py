@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import idna
 from sqlalchemy import select
@@ -14,6 +15,7 @@ from app.tracking.link_tokens import WrittenLink, link_of
 
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 """What a URL may hold as it is; the rest is percent-encoded, as browsers do."""
+_END_OF_HOST = re.compile(r"[/?#\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,18 @@ def find_target(session: Session, secret_key: str, token: str) -> Target | None:
 
 
 def location(url: str) -> str:
-    """The URL for a Location header: a URL in ASCII without spaces is its own."""
-    host = urlsplit(url).hostname or ""
-    if not host.isascii():
-        try:
-            url = url.replace(host, idna.encode(host, uts46=True).decode("ascii"), 1)
-        except idna.IDNAError:
-            return quote(url, safe=PRINTABLE)
-    return quote(url, safe=PRINTABLE)
+    """The URL for a Location header: a URL in ASCII without spaces is its own. What is no URL goes as it was written,
+    for the browser to judge."""
+    start = url.find("//") + 2
+    end = _END_OF_HOST.search(url, start)
+    place = url[start : end.start() if end else len(url)]
+    user, at, host = place.rpartition("@")
+    name, colon, port = host.partition(":")
+    return quote(url.replace(place, f"{user}{at}{_ascii(name)}{colon}{port}", 1), safe=PRINTABLE, errors="replace")
+
+
+def _ascii(name: str) -> str:
+    try:
+        return name if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
+    except idna.IDNAError:
+        return name

@@ -116,6 +116,7 @@ def test_a_reply_comes_by_the_secret(anon: Client, tenant: Tenant, rows: Rows) -
         ("Привет".encode("utf-16-be"), "UTF-16BE", "Привет"),
         ("café".encode("cp1252"), "WINDOWS-1252", "café"),
         ("Grüße".encode(), "no-such-set", "Grüße"),
+        ("Grüße".encode(), "idna", "Grüße"),
         (b"a\x00b+c d", "", "ab+c d"),
     ],
 )

@@ -92,6 +92,13 @@ def test_a_mail_that_was_not_tried_has_bounced_for_now(relay_client: Client, row
     assert told(rows)[0]["is_temporary_bounce"] is True
 
 
+def test_a_bounce_that_sendgrid_calls_temporary(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    """The type `blocked`: the server refused the sender, whatever its status says of the address."""
+    relay_client.post(PATH, [event(sent, "bounce", type="blocked", reason="550 5.7.1 bad reputation", status="5.7.1")])
+    assert (rows.recipient(sent.id).state, blocked(rows)) == ("bounced", [])
+    assert told(rows)[0]["is_temporary_bounce"] is True
+
+
 @pytest.mark.parametrize(
     ("name", "said", "step"),
     [

@@ -123,6 +123,21 @@ def test_a_link_leads_to_its_target_and_counts_as_an_open(mail: Mail, link_type:
     assert mail.rows.steps(mail.id) == [("clicked", f"{URL} · {IPHONE}")]
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.example/?filter[x]=1&b={}|^#",
+        "HTTPS://A..example:99999999/%%x%%",
+        "http://[bad/",
+        "http://" + "x" * 70 + ".example",
+    ],
+)
+def test_a_link_leads_exactly_where_it_was_written_to_lead(mail: Mail, url: str) -> None:
+    """Also where that is no URL that libraries understand."""
+    response = mail.click(url)
+    assert (response.status_code, response.headers["Location"]) == (302, url)
+
+
 def test_a_stored_link(mail: Mail) -> None:
     """It leads to its target for recipients of its send alone."""
     link_id = mail.rows.add(SendLink, send_id=mail.row.send_id, link_type="text_email", url=URL)

@@ -48,13 +48,14 @@ def test_get_asks_and_post_does(tenant: Tenant, rows: Rows, anon: Client) -> Non
     asked = anon.get(path)
     assert (asked.status_code, asked.mimetype, asked.headers["Cache-Control"]) == (200, "text/html", "no-store")
     assert '<form method="post">' in asked.text
+    assert "<title>Unsubscribe?</title>" in asked.text
     assert mobile in asked.text
     assert name in asked.text
     assert entries(tenant) == []
 
     done = anon.request("POST", path)
     assert (done.status_code, done.mimetype) == (200, "text/html")
-    assert "You are unsubscribed" in done.text
+    assert "<title>You are unsubscribed</title>" in done.text
     assert entries(tenant) == [("mobile", mobile, list_id)]
     assert rows.group_of(recipient_id).unsubscribed == 1
     assert [json.loads(payload)["event"] for payload in rows.payloads()] == ["updated"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from tests.e2e.launched import free_port
 from tests.support.servers import wait_until
 
 FAKE_SMSC = "/usr/lib/kannel/test/fakesmsc"
 USER, PASSWORD = "service", "secret"
+PATIENCE = 30
 
 CONFIGURATION = """
 group = core
@@ -87,7 +89,21 @@ class Kannel:
 
     def reply(self, mobile: str, number: str, text: str) -> None:
         """A person answers."""
-        self._fake_smsc(f"reply-{len(self._children)}", self._people, "-m", "1", f"{mobile} {number} text {text}")
+        self._say(f"{mobile} {number} text {text}")
+
+    def reply_in_parts(self, mobile: str, number: str, parts: list[str]) -> None:
+        """A person answers with a long text, as a telephone cuts it; the last part is the first to arrive."""
+        for position, part in reversed(list(enumerate(parts, 1))):
+            header = "".join(f"%{code:02x}" for code in (5, 0, 3, 77, len(parts), position))
+            self._say(f"{mobile} {number} udh {header} {quote_plus(part)}")
+
+    def _say(self, message: str) -> None:
+        """By a client that leaves then: while one is there, Kannel hears no other on that port."""
+        name = f"reply-{len(self._children)}"
+        child = self._fake_smsc(name, self._people, "-m", "1", message)
+        wait_until(lambda: "sent message 1" in self._said(name), "the message is sent")
+        child.terminate()
+        child.wait(PATIENCE)
 
     def network(self) -> str:
         """What the fake network has seen."""
@@ -104,13 +120,14 @@ class Kannel:
                 child.kill()
                 child.wait(10)
 
-    def _fake_smsc(self, name: str, port: int, *arguments: str) -> None:
-        self._run(FAKE_SMSC, "-H", "127.0.0.1", "-r", str(port), "-i", "1", *arguments, name=name)
+    def _fake_smsc(self, name: str, port: int, *arguments: str) -> subprocess.Popen[bytes]:
+        return self._run(FAKE_SMSC, "-H", "127.0.0.1", "-r", str(port), "-i", "1", *arguments, name=name)
 
     def _said(self, name: str) -> str:
         path = self.folder / f"{name}.out"
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
-    def _run(self, *command: str, name: str = "") -> None:
+    def _run(self, *command: str, name: str = "") -> subprocess.Popen[bytes]:
         with (self.folder / f"{name or command[0]}.out").open("wb") as out:
             self._children.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT))
+        return self._children[-1]

@@ -77,3 +77,14 @@ def test_a_stop_word_unsubscribes(gateway: tuple[Operator, Kannel]) -> None:
     wait_until(lambda: operator.group("61433333333")["unsubscribed"] == 1, "the reply has unsubscribed", 60)
     (contact,) = operator.get("/v1/lists/1/contacts", mobile="61433333333")["_embedded"]["contacts"]
     assert contact["subscribed"]["mobile"] is False
+
+
+def test_the_parts_of_a_long_reply_are_one(gateway: tuple[Operator, Kannel]) -> None:
+    """Kannel joins them itself."""
+    operator, kannel = gateway
+    uuid = send(operator, "61444444444", "Hello.")
+    operator.wait_for_state(uuid, "delivered")
+    kannel.reply_in_parts("61444444444", NUMBER, ["I would like to ", "come, but ", "later."])
+    wait_until(lambda: "received" in str(operator.show(uuid)["timeline"]), "the reply has come", 60)
+    told = [one["detail"] for one in operator.show(uuid)["timeline"] if one["step"] == "received"]
+    assert told == ["I would like to come, but later."]

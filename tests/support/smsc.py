@@ -66,7 +66,12 @@ class Smsc:
 
     def url(self, options: str = "", user: str = "tms", password: str | None = None) -> str:
         """For SMS_TRANSPORT_URL."""
-        return f"smpp://{user}:{password or self.password}@127.0.0.1:{self._listener.getsockname()[1]}{options}"
+        return f"smpp://{user}:{password or self.password}@127.0.0.1:{self.port}{options}"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._listener.getsockname()[1])
 
     def drop(self) -> None:
         """Cuts all connections."""
@@ -100,12 +105,20 @@ class Smsc:
         """Hands in a `deliver_sm`, with optional parameters as bytes, and gives the status of its answer."""
         self.wait(lambda: self._bound)
         sequence = next(self._numbers)
-        fields = b"\0" + _address(source) + _address(destination) + bytes((esm_class, 0, 0)) + b"\0\0"
-        _send(
-            self._bound[-1], DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body + parameters
+        addresses = _address(source) + _address(destination)
+        self._bound[-1].sendall(
+            _deliver_sm(sequence, addresses, body, esm_class=esm_class, coding=coding, parameters=parameters)
         )
         self.wait(lambda: sequence in self.answered)
         return self.answered[sequence]
+
+    def deliver_together(self, source: str, destination: str, bodies: list[bytes]) -> list[int]:
+        """Hands in several in one write, and gives their sequences without waiting for an answer."""
+        self.wait(lambda: self._bound)
+        sequences = [next(self._numbers) for _ in bodies]
+        addresses, pairs = _address(source) + _address(destination), zip(sequences, bodies, strict=True)
+        self._bound[-1].sendall(b"".join(_deliver_sm(number, addresses, body) for number, body in pairs))
+        return sequences
 
     def receipt(self, message_id: str, state: str = "DELIVRD") -> int:
         """Hands in a receipt in the usual form."""
@@ -170,7 +183,18 @@ def _read(connection: socket.socket, count: int) -> bytes:
 
 
 def _send(connection: socket.socket, command: int, status: int, sequence: int, body: bytes) -> None:
-    connection.sendall(struct.pack(">4L", 16 + len(body), command, status, sequence) + body)
+    connection.sendall(_pdu(command, status, sequence, body))
+
+
+def _pdu(command: int, status: int, sequence: int, body: bytes) -> bytes:
+    return struct.pack(">4L", 16 + len(body), command, status, sequence) + body
+
+
+def _deliver_sm(
+    sequence: int, addresses: bytes, body: bytes, *, esm_class: int = 0, coding: int = 0, parameters: bytes = b""
+) -> bytes:
+    fields = b"\0" + addresses + bytes((esm_class, 0, 0)) + b"\0\0"
+    return _pdu(DELIVER_SM, OK, sequence, fields + bytes((0, 0, coding, 0, len(body))) + body + parameters)
 
 
 def _address(number: str) -> bytes:

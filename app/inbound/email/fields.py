@@ -10,6 +10,8 @@ from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses
 
+MOST_READ = 256 * 1024
+"""Bytes of a message that are looked at. Reports stand before the mail that they return, however large that is."""
 MOST_FIELDS = 50
 LONGEST_FIELD = 10_000
 LONGEST_WORDS = 1000
@@ -23,7 +25,7 @@ def parse(raw: bytes) -> Message:
     The parser's older policy is used: it hands malformed headers out as they are, where the newer one may fail.
     """
     try:
-        return message_from_bytes(raw, policy=policy.compat32)
+        return message_from_bytes(raw[:MOST_READ], policy=policy.compat32)
     except (RecursionError, MessageError, ValueError, LookupError):
         return Message()
 
@@ -55,10 +57,22 @@ def field_blocks(part: Message) -> list[Message]:
     return [HeaderParser(policy=policy.compat32).parsestr(block.lstrip()) for block in blocks]
 
 
-def _text(part: Message) -> str:
-    """The library takes such a part for a message, or for one message per group of fields."""
+def headers_of(part: Message) -> Message:
+    """The header fields of a mail that is attached, whole or without its body."""
     payload = part.get_payload()
     if isinstance(payload, list):
-        return "\n\n".join(one.as_string() for one in payload if isinstance(one, Message))
+        return payload[0] if payload and isinstance(payload[0], Message) else Message()
+    return HeaderParser(policy=policy.compat32).parsestr(_text(part))
+
+
+def _text(part: Message) -> str:
+    """The library takes such a part for a message, or for one message per group of fields, and decodes none of it."""
+    payload = part.get_payload()
+    if isinstance(payload, list):
+        text = "\n\n".join(one.as_string() for one in payload if isinstance(one, Message))
+        bare = Message(policy=policy.compat32)
+        bare["Content-Transfer-Encoding"] = field(part, "Content-Transfer-Encoding")
+        bare.set_payload(text)
+        part = bare
     decoded = part.get_payload(decode=True)
     return decoded.decode("utf-8", "replace") if isinstance(decoded, bytes) else ""

@@ -13,14 +13,16 @@ from flufl.bounce import all_failures
 from app.inbound.email.complaint import TYPE as FEEDBACK
 from app.inbound.email.complaint import complaint_reports
 from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports
-from app.inbound.email.fields import addresses_in, field, parts_of_type
+from app.inbound.email.fields import addresses_in, field, headers_of, parts_of_type
 from app.inbound.email.report import Kind, Report
 
 logger = logging.getLogger(__name__)
 
 ORIGINALS = ("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers")
 PRECEDENCES = ("auto_reply", "bulk", "junk")
-AUTOMATIC_FIELDS = ("X-Autoreply", "X-Autorespond", "X-Auto-Response-Suppress")
+AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
+REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
+SUPPRESS = "X-Auto-Response-Suppress"
 TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What the libraries raise at malformed messages."""
 
@@ -44,11 +46,20 @@ def read_reports(message: Message) -> list[Report]:
 
 def is_automatic(message: Message) -> bool:
     """Whether a program wrote the message: an absence note, a receipt of reading, a notification (RFC 3834)."""
-    if field(message, "Auto-Submitted").partition(";")[0].strip().lower() not in ("", "no"):
+    if _submitted(message) not in ("", "no") or field(message, "Precedence").lower() in PRECEDENCES:
         return True
-    if field(message, "Precedence").lower() in PRECEDENCES or message.get_content_type() == "multipart/report":
+    return SUPPRESS in message or is_automatic_reply(message)
+
+
+def is_automatic_reply(message: Message) -> bool:
+    """Whether a program wrote the message as an answer to another one, and not because a person asked it to."""
+    if _submitted(message) in AUTOMATIC_REPLIES or message.get_content_type() == "multipart/report":
         return True
-    return any(name in message for name in AUTOMATIC_FIELDS) or field(message, "Return-Path") == "<>"
+    return any(name in message for name in REPLY_FIELDS) or field(message, "Return-Path") == "<>"
+
+
+def _submitted(message: Message) -> str:
+    return field(message, "Auto-Submitted").partition(";")[0].strip().lower()
 
 
 def _odd_reports(message: Message) -> Iterator[Report]:
@@ -63,9 +74,5 @@ def _odd_reports(message: Message) -> Iterator[Report]:
 
 def _original_senders(message: Message) -> tuple[str, ...]:
     """The return paths of the messages that are attached, as the last mail server wrote them there."""
-    senders: list[str] = []
-    for part in parts_of_type(message, *ORIGINALS):
-        payload = part.get_payload()
-        if isinstance(payload, list) and payload and isinstance(payload[0], Message):
-            senders += addresses_in(payload[0], ["Return-Path"])
-    return tuple(senders)
+    originals = map(headers_of, parts_of_type(message, *ORIGINALS))
+    return tuple(sender for original in originals for sender in addresses_in(original, ["Return-Path"]))

@@ -12,7 +12,7 @@ from email.message import Message
 from app.db.database import Transaction
 from app.inbound.email.fields import field, parse
 from app.inbound.email.identify import Named, envelope_of, identify
-from app.inbound.email.read import is_automatic, read_reports
+from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import Effect, record_report
 from app.inbound.email.report import Kind, Report
 from app.services import Services
@@ -44,7 +44,8 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     reports = read_reports(message)
     named = identify(services.settings.secret_key, envelope_of(message, envelope), reports)
     if named and named.purpose == UNSUBSCRIBE_BY_MAIL:
-        reports = [] if reports or is_automatic(message) else [BY_MAIL]
+        # Mail programs and providers write it by themselves, when a person presses their button.
+        reports = [] if reports or is_automatic_reply(message) else [BY_MAIL]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(message) else "ordinary"
     effect = _record(services, named, reports, _fingerprint(message, raw), patience) if named else Effect.IGNORED
     if effect is Effect.IGNORED:

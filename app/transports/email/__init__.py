@@ -8,18 +8,23 @@ from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
 from app.transports.registry import transport_for
 
-__all__ = ["email_transport"]
+__all__ = ["email_transport", "relay_urls"]
 
 _RELAY = re.compile(r"\s*smtps?://", re.IGNORECASE)
 _NEXT_RELAY = re.compile(r"\s*,\s*(?=smtps?://)", re.IGNORECASE)
 
 
+def relay_urls(url: str) -> list[str]:
+    """The URLs that `EMAIL_TRANSPORT_URL` names: one, or several relays separated by commas."""
+    return _NEXT_RELAY.split(url.strip()) if _RELAY.match(url) else [url]
+
+
 def email_transport(url: str) -> Transport[OutboundEmail]:
-    """The transport for `EMAIL_TRANSPORT_URL` (contract: Settings), which may name several relays, separated by commas.
+    """The transport for `EMAIL_TRANSPORT_URL` (contract: Settings), which may name several relays.
 
     Raises `TransportUrlError`.
     """
-    relays = _NEXT_RELAY.split(url) if _RELAY.match(url) else []
+    relays = relay_urls(url)
     if len(relays) > 1:
         return RelayTransport([smtp_transport(relay) for relay in relays])
     return transport_for(url, {"file": file_transport, "smtp": smtp_transport, "smtps": smtp_transport})

@@ -1,8 +1,10 @@
 """Several relays: a message goes to the first that is well; one that cannot be reached is set aside for a while.
 
-Health belongs to the transport, so all connections of a process learn from the trouble of one. A relay that fails
-again when its time is over is set aside for twice as long, up to five minutes; one that answers is well again. While
-all are set aside, the one whose time ends first is asked, so that no message waits for nothing.
+Health belongs to the transport, so all connections of a process learn from the trouble of one. When its time is over
+one message finds out whether the relay is back, while the others still pass it by: a relay that swallows packets holds
+up one connection and not all. If it fails again it is set aside for twice as long, up to five minutes; one that
+answers is well again. While all are set aside, the one whose time ends first is asked, so that no message waits for
+nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from app.transports.base import DeliveryResult, OutboundEmail
 from app.transports.email.smtp import SmtpConnection, SmtpTransport
@@ -28,12 +30,24 @@ class Relay:
         self.transport = transport
         self.rests_until = 0.0
         self._rest = FIRST_REST
+        self._asked = False
         self._clock = clock
         self._lock = threading.Lock()
+
+    def takes(self) -> bool:
+        """Whether a message may go there: the relay is well, or this message is the one that finds out."""
+        with self._lock:
+            if self._rest == FIRST_REST:
+                return True
+            if self._asked or self._clock() < self.rests_until:
+                return False
+            self._asked = True
+            return True
 
     def note(self, *, reached: bool) -> None:
         """Whether a message found a session there. Several connections that fail together count once."""
         with self._lock:
+            self._asked = False
             if reached:
                 self._rest, self.rests_until = FIRST_REST, 0.0
             elif self._clock() >= self.rests_until:
@@ -65,13 +79,16 @@ class RelayConnection:
     def send(self, message: OutboundEmail) -> DeliveryResult:
         """Hand the message to the first relay that can be reached.
 
-        Only a relay with which no session comes about is passed over. Once one has listened, its answer counts: a
-        second opinion could deliver what the first has taken.
+        Only a relay with which no session comes about, or which takes no message now, is passed over. Once one has
+        listened to whom the message is for, its answer counts: a second opinion could deliver what the first has taken.
         """
         result = DeliveryResult.deferred("no relay")
         for relay, connection in self._in_turn():
-            result = connection.send(message)
-            relay.note(reached=connection.reached)
+            connection.reached = False
+            try:
+                result = connection.send(message)
+            finally:
+                relay.note(reached=connection.reached)
             if connection.reached:
                 break
         return result
@@ -81,8 +98,12 @@ class RelayConnection:
         for _, connection in self._ways:
             connection.close()
 
-    def _in_turn(self) -> list[tuple[Relay, SmtpConnection]]:
+    def _in_turn(self) -> Iterator[tuple[Relay, SmtpConnection]]:
         """The relays that are well, by preference; of resting ones only the next to return, when none is well."""
-        moment = self._clock()
-        well = [way for way in self._ways if way[0].rests_until <= moment]
-        return well or [min(self._ways, key=lambda way: way[0].rests_until)]
+        asked = False
+        for way in self._ways:
+            if way[0].takes():
+                asked = True
+                yield way
+        if not asked:
+            yield min(self._ways, key=lambda way: way[0].rests_until)

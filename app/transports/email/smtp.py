@@ -37,7 +37,7 @@ class SmtpConnection:
         self._session: smtplib.SMTP | None = None
         self._carried = 0
         self.reached = False
-        """Whether the last message found a session with the relay."""
+        """Whether the last message found a session with a relay that takes messages."""
 
     def send(self, message: OutboundEmail) -> DeliveryResult:
         """Hand one message to the relay (decisions: 8)."""
@@ -48,7 +48,10 @@ class SmtpConnection:
             return self._transact(message)
         except ChannelClosed as closed:
             self._drop()
-            return self.send(message) if kept and closed.repeatable else closed.result
+            if kept and closed.repeatable:
+                return self.send(message)
+            self.reached = self.reached and closed.willing
+            return closed.result
 
     def close(self) -> None:
         """End the session politely."""

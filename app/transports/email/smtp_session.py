@@ -23,13 +23,15 @@ class ChannelClosed(Exception):
     """The connection is of no more use.
 
     `result` is the answer for the message at hand. `repeatable` is true when the server cannot have taken that
-    message, so that a fresh connection may carry it at once.
+    message, so that a fresh connection may carry it at once. `willing` is false when the server wants no message at
+    all now, so that another server may carry it.
     """
 
-    def __init__(self, result: DeliveryResult, *, repeatable: bool = False) -> None:
+    def __init__(self, result: DeliveryResult, *, repeatable: bool = False, willing: bool = True) -> None:
         super().__init__(result.reply)
         self.result = result
         self.repeatable = repeatable
+        self.willing = willing
 
 
 def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:

@@ -11,7 +11,7 @@ import smtplib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome
 from app.transports.email.addresses import ascii_domain, is_safe
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_session import ChannelClosed
@@ -54,6 +54,8 @@ def _open(client: smtplib.SMTP, envelope: _Envelope) -> str | DeliveryResult:
     message."""
     for command in envelope.commands():
         reply = _ask(client, command)
+        if command.startswith("MAIL"):
+            _check_willing(reply)
         if not _is_yes(reply):
             return _abandon(client, reply)
     note = envelope.note or _add_copy(client, envelope.copy)
@@ -70,6 +72,7 @@ def _open_pipelined(client: smtplib.SMTP, envelope: _Envelope) -> str | Delivery
     if envelope.copy is None:
         commands.append("DATA")
     sender, recipient, *data = _ask_all(client, commands)
+    _check_willing(sender)
     refused = sender if not _is_yes(sender) else recipient if not _is_yes(recipient) else None
     if refused and data and data[0].code == 354:
         raise ChannelClosed(_refusal(refused))  # only hanging up keeps the server from taking an empty message
@@ -155,8 +158,15 @@ def _ask_all(client: smtplib.SMTP, commands: Sequence[str]) -> list[Reply]:
         raise ChannelClosed(_lost(error), repeatable=True) from error
     for reply in replies:
         if reply.code == 421:
-            raise ChannelClosed(reply.result(), repeatable=True)
+            raise ChannelClosed(reply.result(), repeatable=True, willing=False)
     return replies
+
+
+def _check_willing(reply: Reply) -> None:
+    """A server that puts the sender off, before it knows for whom the message is, takes none now."""
+    result = reply.result()
+    if result.outcome is Outcome.DEFERRED:
+        raise ChannelClosed(result, willing=False)
 
 
 def _read(client: smtplib.SMTP) -> Reply:

@@ -84,6 +84,8 @@ def _check_shape(parts: SplitResult) -> None:
 
 def _host(parts: SplitResult) -> str:
     host = parts.hostname or ""
+    if "," in host:
+        raise TransportUrlError(f"{urls.shown(parts)}: several relays are several URLs, as in smtp://one,smtp://two")
     try:
         host.encode("idna")
     except UnicodeError:

@@ -16,6 +16,7 @@ def sms_transport(url: str) -> Transport[OutboundSms]:
     built_in: dict[str, Callable[[str], Transport[OutboundSms]]] = {
         "file": file_transport,
         "smpp": smpp_transport,
+        "smpps": smpp_transport,
         "kannel+http": kannel_transport,
         "kannel+https": kannel_transport,
     }

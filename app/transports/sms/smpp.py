@@ -90,7 +90,7 @@ class SmppTransport:
 
 
 def smpp_transport(url: str) -> SmppTransport:
-    """The gateway that an `smpp://` URL names; raises `TransportUrlError`."""
+    """The gateway that an `smpp://` or `smpps://` URL names; raises `TransportUrlError`."""
     return SmppTransport(parse_smpp_url(url))
 
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
-import select
-import socket
 import threading
 import time
 from typing import Any
 
 from smpplib import consts, smpp
-from smpplib.client import Client, SimpleSequenceGenerator
+from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
-from smpplib.exceptions import PDUError
 
 from app.transports.sms.incoming import Take, read_deliver_sm
+from app.transports.sms.smpp_client import LOST, SmppClient, tls_context, words
 from app.transports.sms.smpp_url import SmppSettings
 
 logger = logging.getLogger(__name__)
@@ -31,7 +29,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 TICK = 0.2
 """Seconds after which the reading thread looks at the clock."""
 TAKE_LATER = consts.SMPP_ESME_RX_T_APPN
-LOST = (ConnectionLost, PDUError, OSError)
 
 
 class NoBind(Exception):
@@ -42,26 +39,12 @@ class NoAnswer(Exception):
     """The message went out and no answer came: it may have been taken."""
 
 
-def _words(error: Exception) -> str:
-    """What the library or the system says of a lost connection, which for the former may be nothing."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error.args[0]) if error.args else "the connection was lost"
-
-
-class _Client(Client):  # type: ignore[misc]
-    """The library's client over whichever kind of address the host has."""
-
-    def connect(self) -> None:
-        self._socket = socket.create_connection((self.host, self.port), self.timeout)
-        self.state = consts.SMPP_CLIENT_STATE_OPEN
-
-
 class Bind:
     """The connection and its two threads, which start with the first use."""
 
     def __init__(self, settings: SmppSettings) -> None:
         self._settings = settings
+        self._context = tls_context(settings)
         self._take: Take | None = None
         self._client: Any = None
         self._sequence = SimpleSequenceGenerator()  # goes on over connections, so that no answer is mistaken
@@ -101,7 +84,7 @@ class Bind:
                     client.send_pdu(pdu)
                 found = answer.get(timeout=self._settings.timeout)
             except LOST as error:
-                raise NoAnswer(_words(error)) from None
+                raise NoAnswer(words(error)) from None
             except queue.Empty:
                 raise NoAnswer(f"no answer within {self._settings.timeout:g} seconds") from None
             finally:
@@ -132,20 +115,18 @@ class Bind:
     def _keep_bound(self) -> None:
         pause = FIRST_PAUSE
         while not self._closing.is_set():
-            client = _Client(
-                self._settings.host,
-                self._settings.port,
-                self._settings.timeout,
-                self._sequence,
-                allow_unknown_opt_params=True,
-            )
+            client = SmppClient(self._settings, self._sequence, self._context)
             try:
                 self._connect(client)
                 pause = FIRST_PAUSE
                 self._read(client)
                 self._part_from(client, "the gateway has ended the bind")
             except LOST as error:
-                self._part_from(client, _words(error))
+                self._part_from(client, words(error))
+            except Exception as error:
+                # Such as an answer to the bind that is no SMPP. This thread must not die of it: no other one binds.
+                logger.exception("cannot understand %s", self._settings.name)
+                self._part_from(client, words(error))
             self._closing.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -181,7 +162,7 @@ class Bind:
         """Until the connection is lost or no longer wanted; raises one of `LOST` for the former."""
         last = asked = time.monotonic()
         while True:
-            readable, _, _ = select.select([client._socket], [], [], TICK)
+            readable = client.is_readable(TICK)
             moment = time.monotonic()
             if readable:
                 last = moment

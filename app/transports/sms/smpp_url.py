@@ -1,16 +1,27 @@
-"""`smpp://` URLs (contract: Settings, `SMS_TRANSPORT_URL`; documented in docs/sms.md)."""
+"""`smpp://` and `smpps://` URLs (contract: Settings, `SMS_TRANSPORT_URL`; documented in docs/sms.md)."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote
 
 from app.transports import urls
 from app.transports.base import TransportUrlError
 
-PORT = 2775
+PORT, TLS_PORT = 2775, 3550
 BINDS = ("transceiver", "transmitter")
-OPTIONS = ("bind", "window", "system_type", "timeout", "enquire")
+OPTIONS = ("bind", "window", "system_type", "timeout", "enquire", "tls")
+
+
+class Tls(enum.Enum):
+    """How a connection is encrypted."""
+
+    NONE = "none"
+    VERIFIED = "verified"
+    """TLS from the first byte, and the certificate must be right."""
+    UNVERIFIED = "unverified"
+    """TLS from the first byte, with whoever answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,7 @@ class SmppSettings:
 
     host: str
     port: int
+    tls: Tls
     user: str
     password: str = field(repr=False)
     bind: str
@@ -38,11 +50,11 @@ class SmppSettings:
 
 
 def parse_smpp_url(url: str) -> SmppSettings:
-    """Read `smpp://user:password@host:port?bind=…&window=…`; raises `TransportUrlError`."""
+    """Read `smpp://user:password@host:port?bind=…&window=…`, or `smpps://…`; raises `TransportUrlError`."""
     parts = urls.split(url)
     given = urls.options(parts, OPTIONS)
     if not parts.hostname or not parts.username or parts.path not in ("", "/"):
-        raise TransportUrlError(f"{urls.shown(parts)}: written smpp://user:password@host:2775")
+        raise TransportUrlError(f"{urls.shown(parts)}: written {parts.scheme}://user:password@host:{_port(parts)}")
     bind = given.get("bind", BINDS[0])
     if bind not in BINDS:
         raise TransportUrlError(f"{urls.shown(parts)}: bind is {' or '.join(BINDS)}")
@@ -52,7 +64,8 @@ def parse_smpp_url(url: str) -> SmppSettings:
         raise TransportUrlError(f"{urls.shown(parts)}: {limits}")
     return SmppSettings(
         host=parts.hostname,
-        port=parts.port or PORT,
+        port=parts.port or _port(parts),
+        tls=_tls(parts, given.get("tls")),
         user=user,
         password=password,
         bind=bind,
@@ -61,3 +74,18 @@ def parse_smpp_url(url: str) -> SmppSettings:
         timeout=urls.number(parts, "timeout", given.get("timeout", "10"), (0.1, 600.0)),
         enquire=urls.number(parts, "enquire", given.get("enquire", "30"), (0.1, 3600.0)),
     )
+
+
+def _port(parts: SplitResult) -> int:
+    """The ports that are registered for SMPP and for SMPP over TLS."""
+    return TLS_PORT if parts.scheme == "smpps" else PORT
+
+
+def _tls(parts: SplitResult, wish: str | None) -> Tls:
+    if parts.scheme != "smpps":
+        if wish is not None:
+            raise TransportUrlError(f"{urls.shown(parts)}: smpp:// is never encrypted; write smpps:// for TLS")
+        return Tls.NONE
+    if wish not in (None, "unverified"):
+        raise TransportUrlError(f"{urls.shown(parts)}: tls is unverified, or left out")
+    return Tls.UNVERIFIED if wish else Tls.VERIFIED

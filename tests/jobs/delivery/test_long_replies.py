@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from app import sweeps
 from app.clock import now, this_second
@@ -127,3 +127,19 @@ def test_told_parts_are_forgotten_in_time(phone: Phone) -> None:
             phone.part(position, PARTS[position - 1])
         let_time_pass(phone)
     assert phone.told() == [WHOLE, WHOLE]
+
+
+def test_parts_to_a_number_that_nobody_has_any_more_hold_up_nothing(phone: Phone) -> None:
+    """The number was given back while they waited: they are forgotten, and the parts of others are told."""
+    phone.part(1, PARTS[0])
+    other = Phone(phone.smsc, phone.rows, phone.mobile, new_mobile())
+    sender = phone.rows.add(
+        SmsSender, address=other.number, kind="virtual_number", list_id=None, creation_time=this_second()
+    )
+    other.part(1, PARTS[0])
+    with phone.rows.services.database.write() as transaction:
+        transaction.execute(delete(SmsSender).where(SmsSender.id == sender))
+    let_time_pass(phone)
+    assert phone.told() == ["I would like to  … "]
+    with phone.rows.services.database.read() as session:
+        assert not sweeps.replies_waiting(session)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from app.clock import this_second
 from app.db.models import SmsSender
+from app.sends import deliver
 from app.sends.deliver import drain
 from app.sends.station import station_of
 from app.services import Services
@@ -84,6 +86,45 @@ def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services,
     assert smsc.deliver(mobile, new_mobile(), b"to nobody") == OK
     (event,) = events(rows)
     assert (event["event"], event["mobile"], event["body_text"]) == ("received", mobile, "Yes please")
+
+
+def test_a_drain_that_crashes_leaves_the_bind_alone(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receipts and replies flow without a text to send, over the same bind, and nothing is sent twice."""
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    number, mobile = new_mobile(), new_mobile()
+    rows.add_webhook()
+    rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
+    (ann,) = rows.add_send([new_mobile()], type="sms")
+    with monkeypatch.context() as patch:
+        patch.setattr(deliver, "settle", failing)
+        with pytest.raises(RuntimeError):
+            drain(sender)
+    assert smsc.deliver(mobile, number, b"Still there?") == OK
+    assert [event["body_text"] for event in events(rows)] == ["Still there?"]
+    drain(sender)
+    assert rows.states([ann]) == ["sent"]
+    assert smsc.receipt("m1") == OK
+    assert rows.states([ann]) == ["delivered"]
+    assert (len(smsc.binds), len(smsc.submissions)) == (1, 1)
+
+
+def test_a_drain_that_crashes_while_the_process_stops_unbinds(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        sender.stopping.set()
+        raise RuntimeError("a fault")
+
+    rows.add_send([new_mobile()], type="sms")
+    monkeypatch.setattr(deliver, "settle", failing)
+    with pytest.raises(RuntimeError):
+        drain(sender)
+    smsc.wait(lambda: not smsc.bound)
 
 
 def test_what_the_gateway_refuses_has_failed(rows: Rows, sender: Services, smsc: Smsc) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from base64 import encodebytes
+from binascii import b2a_qp
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +15,7 @@ from app.inbound.email.delivery_status import failure_status
 from app.inbound.email.fields import parse
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.email.report import Kind, Report
-from tests.support.mail_reports import complaint, delivery_failure, plain, qmail_failure
+from tests.support.mail_reports import ORIGINAL, complaint, delivery_failure, plain, qmail_failure
 
 ANN = frozenset({"ann@example.com"})
 TO = "bounces+x@acme.example"
@@ -88,6 +93,36 @@ def test_the_original_tells_its_return_path() -> None:
     """As the last mail server wrote it there."""
     raw = delivery_failure("x@y.example", "ann@example.com", original=f"Return-Path: <{TO}>\r\n\r\nHello\r\n".encode())
     assert [one.original_senders for one in reports(raw)] == [(TO,)]
+
+
+def test_the_original_may_be_its_headers_alone() -> None:
+    """As providers return it in complaints (RFC 5965, 2)."""
+    raw = complaint("abuse@acme.example", "ann@example.com").replace(
+        b"Type: message/rfc822", b"Type: text/rfc822-headers"
+    )
+    (found,) = reports(raw.replace(ORIGINAL, f"Return-Path: <{TO}>\r\n".encode() + ORIGINAL))
+    assert (found.kind, found.original_senders) == (Kind.COMPLAINT, (TO,))
+
+
+@pytest.mark.parametrize(("encoding", "encode"), [("base64", encodebytes), ("Quoted-Printable", b2a_qp)])
+def test_an_encoded_notification(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+    """RFC 3464 asks for 7 bits, and some servers encode all the same."""
+    head, type_, rest = delivery_failure(TO, "ann@example.com").partition(
+        b"Content-Type: message/delivery-status\r\n\r\n"
+    )
+    machine, end, tail = rest.partition(b"\r\n--=_b")
+    kind = type_.replace(b"\r\n\r\n", f"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode())
+    (found,) = reports(b"".join([head, kind, encode(machine), end, tail]))
+    assert found == Report(Kind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+
+
+def test_a_report_that_returns_a_large_mail_is_read_at_once() -> None:
+    """What it says stands before the mail that it returns."""
+    original = ORIGINAL + b"eA==\r\n" * 3_000_000
+    began = time.process_time()
+    (found,) = reports(delivery_failure(TO, "ann@example.com", original=original))
+    assert (found.kind, found.about) == (Kind.FAILED, ANN)
+    assert time.process_time() - began < 1
 
 
 def test_prose() -> None:

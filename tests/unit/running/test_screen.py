@@ -57,10 +57,22 @@ def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> Non
     assert "curl" not in text
 
 
-def test_a_password_of_the_relay_is_not_shown(services: Services, settings: Settings, demo: Demo) -> None:
-    relay = replace(services, settings=replace(settings, email_transport_url="smtp://me:secret@mail.example:587"))
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("smtp://me:secret@mail.example:587", "smtp://mail.example:587"),
+        (
+            "smtp://me:secret@one.example:25, smtps://me:secret@[::1]:465?timeout=5,smtp://two.example",
+            "smtp://one.example:25, else to smtps://[::1]:465, else to smtp://two.example",
+        ),
+    ],
+)
+def test_a_password_of_the_relay_is_not_shown(
+    services: Services, settings: Settings, demo: Demo, url: str, shown: str
+) -> None:
+    relay = replace(services, settings=replace(settings, email_transport_url=url))
     text = screen(relay, demo)
-    assert "Mail goes to  smtp://mail.example:587\n" in text
+    assert f"Mail goes to  {shown}\n" in text
     assert "secret" not in text
 
 

@@ -91,8 +91,11 @@ def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: 
         ("https://a.example/x?y=%20z&q='(1)#f", "https://a.example/x?y=%20z&q='(1)#f"),
         ("https://a.example/a b", "https://a.example/a%20b"),
         ("https://bücher.example/ü\r\nX: y", "https://xn--bcher-kva.example/%C3%BC%0D%0AX:%20y"),
+        ("https://ü@BÜCHER.example:8443?q#f", "https://%C3%BC@xn--bcher-kva.example:8443?q#f"),
+        ("http://[no.example/", "http://[no.example/"),
+        ("http://no℀.example/", "http://no%E2%84%80.example/"),
     ],
 )
 def test_where_a_browser_is_sent(url: str, sent: str) -> None:
-    """A URL in ASCII is its own, and a line break never enters the header."""
+    """A URL in ASCII is its own, a line break never enters the header, and what is no URL is no failure of ours."""
     assert location(url) == sent

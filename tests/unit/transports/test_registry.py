@@ -82,8 +82,8 @@ def test_one_that_cannot_be_loaded_is_named(install: Callable[[str], None], targ
         (
             sms_transport,
             "smtp://h",
-            "unknown transport smtp://; available are file://, kannel+http://, kannel+https://, smpp:// and those of "
-            "installed packages",
+            "unknown transport smtp://; available are file://, kannel+http://, kannel+https://, smpp://, smpps:// and "
+            "those of installed packages",
         ),
         (sms_transport, "smpp://h", "smpp://h: written smpp://user:password@host:2775"),
         (sms_transport, "smpp://u:secret@h?bind=x", "smpp://h: bind is transceiver or transmitter"),

@@ -71,6 +71,41 @@ def test_an_answer_counts(server: MailServer, second: MailServer, mail: MakeMail
     assert second.sessions == 0
 
 
+@pytest.mark.parametrize(
+    ("step", "reply"),
+    [
+        ("MAIL", "452 4.3.1 disk full"),
+        ("MAIL", "530 5.7.0 authenticate first"),
+        ("MAIL", "421 4.3.2 going down"),
+        ("ann@example.com", "421 4.3.2 going down"),
+    ],
+)
+def test_a_relay_that_takes_no_message_now_is_passed_over(
+    server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str
+) -> None:
+    """It has not listened to whom the message is for, or it leaves before the message: it cannot have taken it."""
+    server.reply(step, reply)
+    results = send(f"{server.url()},{second.url()}", mail(), mail())
+    assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 2
+    assert (len(server.mails), server.sessions, second.sessions) == (0, 1, 1)
+
+
+def test_one_message_finds_out_whether_a_relay_is_back(server: MailServer, mail: MakeMail) -> None:
+    """The others do not wait with it, however long the relay keeps silent."""
+    clock = Clock()
+    transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], clock)
+    first = transport._relays[0]
+    first.note(reached=False)
+    clock.moment = first.rests_until
+    assert first.takes()
+    connection = transport.connect()
+    assert connection.send(mail()).outcome is Outcome.ACCEPTED
+    connection.close()
+    assert first.rests_until == clock.moment, "it was asked a second time"
+    first.note(reached=False)
+    assert first.rests_until > clock.moment
+
+
 def test_with_no_relay_the_message_is_deferred(mail: MakeMail) -> None:
     (result,) = send(f"{away()},{away()}", mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -167,6 +169,17 @@ def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
     smsc.wait(lambda: len(smsc.binds) == 2)
     assert smsc.deliver("61411111111", "61400000001", b"hi") == OK
     assert transport.send(sms()).outcome is Outcome.ACCEPTED
+
+
+def test_an_answer_that_is_no_smpp_is_outlived(open_: Open) -> None:
+    """The bind is tried again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        open_(f"smpp://u:p@127.0.0.1:{server.getsockname()[1]}").listen(lambda _: True)
+        for _ in range(2):
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(struct.pack(">4L", 16, 0x8000FFFF, 0, 1))
 
 
 def test_a_quiet_link_is_kept_alive(smsc: Smsc, open_: Open) -> None:

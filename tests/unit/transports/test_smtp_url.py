@@ -36,6 +36,8 @@ def test_what_a_url_says(url: str, settings: SmtpSettings) -> None:
         ("smtp://", "smtp://: a host is needed, as in smtp://mail.example.com:25"),
         ("smtp://u:p@", "smtp://: a host is needed, as in smtp://mail.example.com:25"),
         ("smtp://a..b", "smtp://a..b: a host is needed, as in smtp://mail.example.com:25"),
+        ("smtp://one,two", "smtp://one,two: several relays are several URLs, as in smtp://one,smtp://two"),
+        ("smtp://one,,smtp://two", "smtp://one,: several relays are several URLs, as in smtp://one,smtp://two"),
         ("smtp://h:0", "smtp://h:0: the port is a number from 1 to 65535"),
         ("smtp://u@h", "smtp://h: user and password go together, as in smtp://user:password@host"),
         ("smtp://:p@h", "smtp://h: user and password go together, as in smtp://user:password@host"),

@@ -1,0 +1,26 @@
+"""Leading on to a URL of somebody else's making."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Response
+from werkzeug.datastructures import Headers
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+
+class Onward(Response):
+    """Leads to `url`, an ASCII text, exactly as it is: Werkzeug writes a Location anew, and fails at a URL that it
+    cannot parse."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("See the Location header.\n", 302, content_type="text/plain; charset=utf-8")
+        self._url = url
+
+    def get_wsgi_headers(self, environ: WSGIEnvironment) -> Headers:
+        """Those of any answer, and the place."""
+        headers = super().get_wsgi_headers(environ)
+        headers["Location"] = self._url
+        return headers

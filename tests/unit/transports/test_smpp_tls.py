@@ -1,0 +1,150 @@
+"""`smpps://`: TLS from the first byte, to a gateway that proves who it is (docs/sms.md)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundSms, Outcome, TransportUrlError
+from app.transports.sms.incoming import GatewayReply, Incoming
+from app.transports.sms.smpp import SmppTransport, smpp_transport
+from app.transports.sms.smpp_url import Tls, parse_smpp_url
+from tests.support.smsc import OK, Smsc
+from tests.support.tls_front import tls_front
+from tests.unit.transports.conftest import Certificate
+
+MOBILE, NUMBER = "61411111111", "61400000001"
+Open = Callable[..., SmppTransport]
+
+
+@pytest.fixture
+def smsc() -> Iterator[Smsc]:
+    with Smsc() as found:
+        yield found
+
+
+@pytest.fixture
+def open_(smsc: Smsc, certificate: Certificate) -> Iterator[Open]:
+    """`open_(options)` gives a transport to the gateway behind TLS, ended after the test."""
+    made: list[SmppTransport] = []
+    with tls_front(certificate.server_context, smsc.port) as port:
+
+        def transport(options: str = "", host: str = "127.0.0.1") -> SmppTransport:
+            made.append(smpp_transport(f"smpps://tms:secret@{host}:{port}{options}"))
+            return made[-1]
+
+        yield transport
+        for one in made:
+            one.end()
+        smsc.wait(lambda: not smsc.bound)
+
+
+def sms(text: str = "Hello") -> OutboundSms:
+    return OutboundSms("0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11", NUMBER, MOBILE, text)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_text_goes_out_to_a_gateway_that_is_proven(smsc: Smsc, open_: Open) -> None:
+    transport = open_("", "localhost")
+    assert transport.send(sms()) == DeliveryResult.accepted("accepted as m1", gateway_id="m1", segments=1)
+    assert smsc.submissions[0].body == b"Hello"
+
+
+def test_a_gateway_that_is_not_proven_learns_no_password(smsc: Smsc, open_: Open) -> None:
+    result = open_().send(sms())
+    assert result.outcome is Outcome.DEFERRED
+    assert result.reply.startswith("no bind to the gateway: ")
+    assert "certificate verify failed" in result.reply
+    assert smsc.binds == []
+
+
+def test_a_gateway_that_is_not_proven_is_used_when_the_operator_says_so(smsc: Smsc, open_: Open) -> None:
+    assert open_("?tls=unverified").send(sms()).outcome is Outcome.ACCEPTED
+    assert smsc.submissions[0].body == b"Hello"
+
+
+@pytest.mark.usefixtures("trusted")
+def test_it_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> None:
+    """Texts go out from several threads while replies come in, and none of them waits for the clock."""
+    taken: list[Incoming] = []
+
+    def take(incoming: Incoming) -> bool:
+        taken.append(incoming)
+        return True
+
+    transport, results = open_("?enquire=0.1"), list[DeliveryResult]()
+    transport.listen(take)
+    threads = [
+        threading.Thread(target=lambda: results.extend(transport.send(sms("a" * 1500)) for _ in range(10)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    statuses = [smsc.deliver(MOBILE, NUMBER, f"reply {number}".encode()) for number in range(20)]
+    for thread in threads:
+        thread.join()
+    assert statuses == [OK] * 20
+    assert taken == [GatewayReply(MOBILE, NUMBER, f"reply {number}") for number in range(20)]
+    assert [one.outcome for one in results] == [Outcome.ACCEPTED] * 40
+    assert len(smsc.submissions) == 400
+    assert len(smsc.binds) == 1
+
+
+def test_pdus_of_one_record_are_all_seen(smsc: Smsc, open_: Open) -> None:
+    """What is decrypted already does not show on the network."""
+    taken: list[Incoming] = []
+
+    def take(incoming: Incoming) -> bool:
+        taken.append(incoming)
+        return True
+
+    open_("?tls=unverified&enquire=600&timeout=600").listen(take)
+    sequences = smsc.deliver_together(MOBILE, NUMBER, [b"one", b"two", b"three"])
+    smsc.wait(lambda: all(sequence in smsc.answered for sequence in sequences))
+    assert [one.text for one in taken if isinstance(one, GatewayReply)] == ["one", "two", "three"]
+
+
+def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
+    open_("?tls=unverified").listen(lambda _: True)
+    smsc.wait(lambda: smsc.bound)
+    smsc.drop()
+    smsc.wait(lambda: len(smsc.binds) == 2)
+    assert smsc.deliver(MOBILE, NUMBER, b"hi") == OK
+
+
+def test_a_server_that_says_nothing_is_given_up(smsc: Smsc) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = smpp_transport(f"smpps://u:p@127.0.0.1:{silent.getsockname()[1]}?timeout=0.3")
+        result = transport.send(sms())
+        transport.end()
+    assert result.outcome is Outcome.DEFERRED
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "tls"),
+    [
+        ("smpp://u:p@h", 2775, Tls.NONE),
+        ("smpps://u:p@h", 3550, Tls.VERIFIED),
+        ("smpps://u:p@h:99?tls=unverified", 99, Tls.UNVERIFIED),
+    ],
+)
+def test_what_a_url_says(url: str, port: int, tls: Tls) -> None:
+    settings = parse_smpp_url(url)
+    assert (settings.port, settings.tls) == (port, tls)
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("smpps://h", "smpps://h: written smpps://user:password@host:3550"),
+        ("smpp://u:p@h?tls=unverified", "smpp://h: smpp:// is never encrypted; write smpps:// for TLS"),
+        ("smpps://u:p@h?tls=none", "smpps://h: tls is unverified, or left out"),
+    ],
+)
+def test_what_is_refused(url: str, line: str) -> None:
+    with pytest.raises(TransportUrlError) as caught:
+        parse_smpp_url(url)
+    assert str(caught.value) == line
