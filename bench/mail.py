@@ -57,8 +57,9 @@ def send_request(shop: Shop, numbers: range, *, tracked: bool = False) -> bytes:
 
 def accept(server: Server, shop: Shop, first: int, count: int, per_send: int, *, tracked: bool = False) -> None:
     """Has the service accept mails to so many recipients."""
-    starts = range(first, first + count, per_send)
-    requests = [send_request(shop, range(start, start + per_send), tracked=tracked) for start in starts]
+    end = first + count
+    starts = range(first, end, per_send)
+    requests = [send_request(shop, range(start, min(start + per_send, end)), tracked=tracked) for start in starts]
     rate(server.port, requests, lambda status, _: status == 202)
 
 

@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@")
+RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
 SOFT_BREAK = b"=\r\n"
 END = b"\r\n.\r\n"
 

@@ -34,7 +34,7 @@ from bench.started import seconds_of
 from bench.turns import Goal, Measure, Row, in_turns
 
 LEFT = text(
-    "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE state = 'queued' OR state = 'sending' LIMIT 1) AS some"
+    "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE state = 'queued' OR state = 'sending' LIMIT 1) AS unfinished"
 )
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 

@@ -43,6 +43,7 @@ def configure() -> None:
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,
         SECRET_KEY="bench",
+        LOGGING={"version": 1, "loggers": {"post_office": {"level": "WARNING"}}},
         # Its log of every mail that was sent is its default, too; ours keeps more.
         POST_OFFICE={"BACKENDS": {"default": "django.core.mail.backends.smtp.EmailBackend"}},
     )
