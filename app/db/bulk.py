@@ -142,7 +142,7 @@ class _Shape(NamedTuple):
         """The parameters of the statement."""
         defaults = {name: _default(self.table, name) for name in self.left_out}
         objects = [{**shared, **defaults}] if shared or defaults else []
-        return tuple(_as_json(one) for one in (*objects, *([rows] if rows else [])))
+        return tuple(as_json(one) for one in (*objects, *([rows] if rows else [])))
 
     def columns(self) -> list[str]:
         return [_quoted(name) for name in (*self.shared, *self.left_out, *self.own)]
@@ -193,7 +193,8 @@ def _default(table: Table, name: str) -> Any:
     return default.arg(None) if default.is_callable else default.arg
 
 
-def _as_json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """As PostgreSQL's functions for JSON read rows."""
     return orjson.dumps(value, default=_instant, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
 
 

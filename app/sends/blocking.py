@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import email_key
 from app.clock import this_second
+from app.db.among import among
 from app.db.bulk import insert_new_rows, is_postgresql
 from app.db.database import Transaction
 from app.db.models import AddressTrouble, BlockedAddress
@@ -84,12 +85,12 @@ def _troubles_of(transaction: Transaction, delivered: Collection[Address]) -> di
     if not delivered:
         return {}
     columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address, AddressTrouble.kind)
-    among = columns.where(
+    chosen = columns.where(
         AddressTrouble.account_id.in_({one.account_id for one in delivered}),
         AddressTrouble.kind.in_({one.kind for one in delivered}),
-        AddressTrouble.address.in_({one.address for one in delivered}),
+        among(AddressTrouble.address, {one.address for one in delivered}),
     )
-    found = {row.id: Address(*row[1:]) for row in transaction.execute(among.order_by(AddressTrouble.id))}
+    found = {row.id: Address(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
     return {row: one for row, one in found.items() if one in delivered}
 
 

@@ -10,14 +10,17 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, exists, select, text, update
+from sqlalchemy import ColumnElement, Update, exists, select, text, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
+from app.db.among import among
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
+from app.db.given import given_values, update_each
 from app.db.models import Recipient
 from app.db.queue import any_due, picked_rows
 
@@ -88,14 +91,20 @@ def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, date
     """Puts rows that were not tried back into the queue, due at those times."""
     if not due_times:
         return
+    statement = _postponement(postgresql=is_postgresql(transaction))
+    update_each(transaction, statement, [{"row": row, "due": due_times[row], "held_by": worker} for row in due_times])
+
+
+@cache
+def _postponement(*, postgresql: bool) -> Update:
     columns = Recipient.__table__.c
-    statement = (
+    types = {"row": columns.id.type, "due": columns.due_time.type, "held_by": columns.worker.type}
+    given = given_values(types, postgresql=postgresql)
+    return (
         update(Recipient.__table__)  # type: ignore[arg-type]
-        .where(columns.id == bindparam("row"), columns.state == "sending", columns.worker == worker)
-        .values(state="queued", worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=bindparam("due"))
+        .where(columns.id == given["row"], columns.state == "sending", columns.worker == given["held_by"])
+        .values(state="queued", worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=given["due"])
     )
-    rows = [{"row": row, "due": due_times[row]} for row in sorted(due_times)]
-    transaction.connection().execute(statement, rows)
 
 
 def give_back_others(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
@@ -111,7 +120,7 @@ def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
 
 
 def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
-    return Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker
+    return among(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker
 
 
 def has_due(session: Session) -> bool:

@@ -1,27 +1,35 @@
-"""The messages that are with the threads: waiting for a free connection, or on their way."""
+"""The messages that are with the threads: waiting for a connection, or on their way.
+
+A thread keeps its connection from message to message, and threads are engaged as they are needed: one is enough for a
+carrier that answers at once, and then no other one takes the processor from it. Others join while answers are awaited.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import queue
+import threading
 import time
-from collections.abc import Iterable
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.sends.load import Parcel
-from app.sends.station import Station
+from app.sends.station import Lane, Outgoing, Station
 from app.sends.verdicts import Verdict
+
+STALLED = 0.05
+"""Seconds without any verdict after which a quick connection counts as slow."""
+
+GATHER = 0.01
+"""Seconds in which more verdicts come together while many are on their way: to wake for each of them would take the
+processor from the thread that sends."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    task: Future[None]
+class _Waiting:
+    parcel: Parcel
     since: float
-
-    @property
-    def waits(self) -> bool:
-        return not self.task.running() and not self.task.done()
 
 
 class Flight:
@@ -29,48 +37,108 @@ class Flight:
 
     def __init__(self, station: Station) -> None:
         self._station = station
-        self._entries: dict[int, _Entry] = {}
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._in_hand: set[int] = set()
+        self._engaged = self._awaiting = 0
+        """Threads that send, and how many of them wait for a carrier that is not quick."""
         self._verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._in_hand)
 
     @property
     def ids(self) -> list[int]:
         """The recipients whose verdict has not been collected yet."""
-        return list(self._entries)
+        return list(self._in_hand)
 
     def waiting(self) -> int:
-        """How many have not found a free connection yet."""
-        return sum(entry.waits for entry in self._entries.values())
+        """How many have not found a connection yet."""
+        return len(self._waiting)
 
     def hand_over(self, parcels: Iterable[Parcel]) -> None:
         """Puts parcels at the end of the line."""
-        for parcel in parcels:
-            task = self._station.threads.submit(self._carry, parcel)
-            self._entries[parcel.recipient.id] = _Entry(task, time.monotonic())
-
-    def _carry(self, parcel: Parcel) -> None:
-        self._verdicts.put(self._station.transmit(parcel))
+        moment = time.monotonic()
+        added = [_Waiting(parcel, moment) for parcel in parcels]
+        self._in_hand.update(one.parcel.recipient.id for one in added)
+        with self._lock:
+            self._waiting += added
+            if self._engaged == self._awaiting:
+                self._engage()
 
     def withdraw(self, waited: float) -> list[int]:
         """Takes those back that have waited for `waited` seconds or longer; nothing of them was sent."""
         latest = time.monotonic() - waited
-        old = [number for number, entry in self._entries.items() if entry.since <= latest]
-        withdrawn = [number for number in old if self._entries[number].task.cancel()]
-        for number in withdrawn:
-            del self._entries[number]
+        withdrawn = []
+        with self._lock:
+            while self._waiting and self._waiting[0].since <= latest:
+                withdrawn.append(self._waiting.popleft().parcel.recipient.id)
+        self._in_hand.difference_update(withdrawn)
         return withdrawn
 
     def collect(self, seconds: float) -> list[Verdict]:
         """The verdicts that have come; waits at most that long for the first one, and not at all for nobody."""
-        if not self._entries:
+        if not self._in_hand:
             return []
         found: list[Verdict] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._verdicts.get(timeout=seconds))
+            found.append(self._verdicts.get(timeout=min(seconds, STALLED)))
+            if self._waiting:
+                time.sleep(GATHER)
             while True:
                 found.append(self._verdicts.get_nowait())
-        for verdict in found:
-            del self._entries[verdict.recipient_id]
+        if not found:
+            with self._lock:
+                self._engage()
+        self._in_hand.difference_update(verdict.recipient_id for verdict in found)
         return found
+
+    def _engage(self) -> None:
+        """One more thread, if there is work and a connection for it. Under the lock."""
+        if self._waiting and self._engaged < self._station.connections:
+            self._engaged += 1
+            self._station.threads.submit(self._run)
+
+    def _run(self) -> None:
+        """A thread's work, until nothing waits."""
+        try:
+            with self._station.lane() as lane:
+                upcoming = self._next()
+                while upcoming:
+                    upcoming = self._send(lane, upcoming) or self._next()
+        finally:
+            with self._lock:
+                self._engaged -= 1
+                self._engage()
+
+    def _send(self, lane: Lane, outgoing: Outgoing) -> Outgoing | None:
+        """Sends one message; gives the one that was announced with it, which must be the lane's next."""
+        following = self._next() if self._may_announce(lane) else None
+        with contextlib.nullcontext() if lane.is_quick else self._awaits():
+            verdict = self._station.transmit(lane, outgoing, following)
+        self._verdicts.put(verdict)
+        return following
+
+    def _may_announce(self, lane: Lane) -> bool:
+        """Whether nobody else would send the next message sooner."""
+        return lane.is_quick or (lane.is_steady and self._engaged == self._station.connections)
+
+    @contextlib.contextmanager
+    def _awaits(self) -> Iterator[None]:
+        """Others may send meanwhile."""
+        with self._lock:
+            self._awaiting += 1
+            self._engage()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._awaiting -= 1
+
+    def _next(self) -> Outgoing | None:
+        """The next message that waits."""
+        try:
+            waiting = self._waiting.popleft()
+        except IndexError:
+            return None
+        return self._station.compose(waiting.parcel)

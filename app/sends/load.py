@@ -14,6 +14,7 @@ from sqlalchemy import Select, func, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
+from app.db.among import among
 from app.db.models import Attachment, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
 from app.sends.claim import Claimed
 from app.sends.compose import Addressee, Letter, SendContent
@@ -119,7 +120,7 @@ def _contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, Contact
     """The contact of each recipient that still has one, by recipient id."""
     wanted = {one.contact_id for one in claimed if one.contact_id is not None}
     columns = [getattr(Contact, one.name) for one in fields(ContactState)]
-    rows = session.execute(select(*columns).where(Contact.id.in_(wanted)))
+    rows = session.execute(select(*columns).where(among(Contact.id, wanted)))
     found = {contact.id: contact for contact in (ContactState(*row) for row in rows)}
     paired = ((one, found.get(one.contact_id or 0)) for one in claimed)
     return {one.id: contact for one, contact in paired if contact and _is_theirs(one, contact)}
@@ -148,7 +149,7 @@ def _entries_on(model: type[BlockedAddress | Unsubscriber], targets: Collection[
     return select(model.account_id, model.kind, model.address).where(
         model.account_id.in_({to.account_id for to in targets}),
         model.kind.in_({to.kind for to in targets}),
-        model.address.in_({to.address for to in targets}),
+        among(model.address, {to.address for to in targets}),
     )
 
 
@@ -161,7 +162,7 @@ def _files(
         select(Attachment.send_id, Attachment.recipient_id, *file)
         .where(
             Attachment.send_id.in_({one.send_id for one in claimed}),
-            or_(Attachment.recipient_id.is_(None), Attachment.recipient_id.in_([one.id for one in claimed])),
+            or_(Attachment.recipient_id.is_(None), among(Attachment.recipient_id, [one.id for one in claimed])),
         )
         .order_by(Attachment.position, Attachment.id)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LARGEST_CHUNK = 100
+LARGEST_CHUNK = 400
 
 
 class Pace:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, case, func, select, update
+from sqlalchemy import Update, bindparam, case, func, select, update
 
-from app.db.bulk import insert_rows
+from app.db.among import among
+from app.db.bulk import insert_rows, is_postgresql
 from app.db.database import Transaction
+from app.db.given import given_values, update_each
 from app.db.models import Group, Recipient, RecipientStep, Send
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
@@ -38,6 +41,9 @@ OF_RECIPIENT = (
     Recipient.attempts,
     Send.request_id,
 )
+
+WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "email", "mobile")
+COUNTERS = ("delivered", "bounced", "failed_contacts")
 
 
 def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], rules: RetryRules) -> list[Consequence]:
@@ -64,7 +70,7 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
     statement = (
         select(*OF_RECIPIENT)
         .join(Send, Send.id == Recipient.send_id)
-        .where(Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker)
+        .where(among(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker)
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
@@ -72,28 +78,30 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
 
 
 def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> None:
+    statement = _update_of_recipients(postgresql=is_postgresql(transaction))
+    update_each(transaction, statement, [_columns(one) for one in made])
+
+
+@cache
+def _update_of_recipients(*, postgresql: bool) -> Update:
     """The address of a contact is kept once something was or may have been sent, or was given up, so that the report
     tells where it went."""
-    table = Recipient.__table__
-    columns = table.c
-    statement = (
-        update(table)  # type: ignore[arg-type]
-        .where(columns.id == bindparam("row"))
-        .values(
-            state=bindparam("new_state"),
-            reason=bindparam("new_reason"),
-            due_time=func.coalesce(bindparam("new_due_time", type_=columns.due_time.type), columns.due_time),
-            sent_time=func.coalesce(bindparam("new_sent_time", type_=columns.sent_time.type), columns.sent_time),
-            email=func.coalesce(columns.email, bindparam("used_email", type_=columns.email.type)),
-            mobile=func.coalesce(columns.mobile, bindparam("used_mobile", type_=columns.mobile.type)),
-            gateway_id=func.coalesce(bindparam("new_gateway_id", type_=columns.gateway_id.type), columns.gateway_id),
-            segments=func.coalesce(bindparam("new_segments", type_=columns.segments.type), columns.segments),
-            open_type=case((columns.type == "sms", "sms"), else_=columns.open_type),
-            worker=None,
-            lease_time=None,
-        )
+    columns = Recipient.__table__.c
+    given = given_values(
+        {"row": columns.id.type, **{name: columns[name].type for name in WRITTEN}}, postgresql=postgresql
     )
-    transaction.connection().execute(statement, [_columns(one) for one in made])
+    values: dict[str, Any] = {
+        "state": given["state"],
+        "reason": given["reason"],
+        "email": func.coalesce(columns.email, given["email"]),
+        "mobile": func.coalesce(columns.mobile, given["mobile"]),
+        "open_type": case((columns.type == "sms", "sms"), else_=columns.open_type),
+        "worker": None,
+        "lease_time": None,
+    }
+    for name in ("due_time", "sent_time", "gateway_id", "segments"):
+        values[name] = func.coalesce(given[name], columns[name])
+    return update(Recipient.__table__).where(columns.id == given["row"]).values(values)  # type: ignore[arg-type]
 
 
 def _columns(one: Consequence) -> dict[str, Any]:
@@ -102,20 +110,20 @@ def _columns(one: Consequence) -> dict[str, Any]:
     result = one.verdict.result
     return {
         "row": one.held.id,
-        "new_state": one.state,
-        "new_reason": one.reason,
-        "new_due_time": one.due_time,
-        "new_sent_time": one.sent_time,
-        "new_gateway_id": result.gateway_id if result else None,
-        "new_segments": result.segments if result else None,
-        "used_email": address if is_email else None,
-        "used_mobile": None if is_email else address,
+        "state": one.state,
+        "reason": one.reason,
+        "due_time": one.due_time,
+        "sent_time": one.sent_time,
+        "gateway_id": result.gateway_id if result else None,
+        "segments": result.segments if result else None,
+        "email": address if is_email else None,
+        "mobile": None if is_email else address,
     }
 
 
 def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
     """Counters of a group change once. Groups in ascending order: two workers then never wait for each other."""
-    counts: dict[int, dict[str, int]] = defaultdict(lambda: {"delivered": 0, "bounced": 0, "failed_contacts": 0})
+    counts: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
     for one in made:
         if one.counter:
             counts[one.held.group_id][one.counter] += 1
@@ -125,9 +133,7 @@ def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
     statement = (
         update(Group.__table__)  # type: ignore[arg-type]
         .where(columns.id == bindparam("row"))
-        .values(
-            {name: columns[name] + bindparam(f"more_{name}") for name in ("delivered", "bounced", "failed_contacts")}
-        )
+        .values({name: columns[name] + bindparam(f"more_{name}") for name in COUNTERS})
     )
     rows = [
         {"row": group, **{f"more_{name}": more for name, more in counts[group].items()}} for group in sorted(counts)

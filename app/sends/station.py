@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -35,17 +37,44 @@ from app.transports.sms.incoming import Listening, Take
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+QUICK = 0.005
+"""Seconds within which the carrier's answer comes over a quick connection: waiting costs less than another thread."""
+STEADY = 0.25
+"""Seconds; a message may be announced behind one that takes no longer."""
+
+
+@dataclass(slots=True)
 class Lane:
     """The connections that one thread uses at a time. They open at their first message."""
 
     email: Connection[OutboundEmail]
     sms: Connection[OutboundSms]
+    seconds: float = math.inf
+    """What the last message took."""
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the next answer is expected at once."""
+        return self.seconds <= QUICK
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the next answer is expected soon."""
+        return self.seconds <= STEADY
 
     def close(self) -> None:
         """Ends both."""
+        self.seconds = math.inf
         self.email.close()
         self.sms.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A parcel with its message; `message` is the verdict on it where it could not be composed."""
+
+    parcel: Parcel
+    message: OutboundEmail | OutboundSms | DeliveryResult
 
 
 class Station:
@@ -66,15 +95,28 @@ class Station:
         self.last_account = 0
         """Whose turn it was last."""
 
-    def transmit(self, parcel: Parcel) -> Verdict:
-        """Renders and sends one message, and journals what came of it. Raises nothing: a fault of our own defers."""
+    def compose(self, parcel: Parcel) -> Outgoing:
+        """The message of a parcel. Raises nothing: a fault of our own defers."""
         logs.request_id.set(parcel.letter.send.request_id)
         try:
-            with self._lane() as lane:
-                result = cleaned(self._send(lane, parcel))
+            return Outgoing(parcel, self._message(parcel))
         except Exception as fault:
-            logger.exception("cannot send", extra={"uuid": parcel.recipient.uuid})
-            result = DeliveryResult.deferred(f"internal fault: {type(fault).__name__}", "4.3.0")
+            return Outgoing(parcel, _deferred(parcel, fault))
+
+    def transmit(self, lane: Lane, outgoing: Outgoing, following: Outgoing | None = None) -> Verdict:
+        """Sends one message and journals what came of it. Raises nothing: a fault of our own defers.
+
+        `following` is what the lane sends next, where that is known.
+        """
+        parcel = outgoing.parcel
+        logs.request_id.set(parcel.letter.send.request_id)
+        began = time.monotonic()
+        try:
+            result = cleaned(_send(lane, outgoing, following))
+        except Exception as fault:
+            lane.close()  # who knows in the middle of what it was left
+            result = _deferred(parcel, fault)
+        lane.seconds = time.monotonic() - began
         verdict = Verdict(
             parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, now(), result=result
         )
@@ -89,24 +131,25 @@ class Station:
             logger.exception("cannot write the journal", extra={"recipient_id": verdict.recipient_id})
 
     @contextlib.contextmanager
-    def _lane(self) -> Iterator[Lane]:
+    def lane(self) -> Iterator[Lane]:
+        """One that nobody else uses meanwhile."""
         lane = self._lanes.get()
         try:
             yield lane
         except BaseException:
-            lane.close()  # who knows in the middle of what it was left
+            lane.close()
             raise
         finally:
             self._lanes.put(lane)
 
-    def _send(self, lane: Lane, parcel: Parcel) -> DeliveryResult:
+    def _message(self, parcel: Parcel) -> OutboundEmail | OutboundSms:
         letter, addressee = parcel.letter, parcel.addressee
         ways = ways_back(self._settings, addressee.id, letter.send.from_address)
         if letter.send.type == "email":
             email = letter.email_to(addressee, ways)
-            return lane.email.send(signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time))
+            return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
         text = letter.sms_to(addressee, ways)
-        return lane.sms.send(replace(text, receipt_url=receipt_url(self._settings, addressee.id)))
+        return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
 
     def listen(self, take: Take) -> None:
         """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
@@ -125,6 +168,22 @@ class Station:
         for _ in range(self.connections):
             self._lanes.get().close()
         self.journal.close()
+
+
+def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> DeliveryResult:
+    match outgoing.message:
+        case OutboundEmail() as email:
+            upcoming = following.message if following else None
+            return lane.email.send(email, upcoming if isinstance(upcoming, OutboundEmail) else None)
+        case OutboundSms() as text:
+            return lane.sms.send(text)
+        case result:
+            return result
+
+
+def _deferred(parcel: Parcel, fault: Exception) -> DeliveryResult:
+    logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
+    return DeliveryResult.deferred(f"internal fault: {type(fault).__name__}", "4.3.0")
 
 
 _stations: dict[Services, Station] = {}

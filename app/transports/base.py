@@ -96,8 +96,11 @@ class OutboundSms:
 class Connection(Protocol[Message_contra]):
     """A way to the carrier, for one thread at a time."""
 
-    def send(self, message: Message_contra) -> DeliveryResult:
-        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it."""
+    def send(self, message: Message_contra, following: Message_contra | None = None, /) -> DeliveryResult:
+        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it.
+
+        `following` is what will be sent next over this connection, where that is known: it may be announced already.
+        """
         ...
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class RelayConnection:
         self._ways = ways
         self._clock = clock
 
-    def send(self, message: OutboundEmail) -> DeliveryResult:
+    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Hand the message to the first relay that can be reached.
 
         Only a relay with which no session comes about, or which takes no message now, is passed over. Once one has
@@ -86,12 +86,19 @@ class RelayConnection:
         for relay, connection in self._in_turn():
             connection.reached = False
             try:
-                result = connection.send(message)
+                result = connection.send(message, following)
             finally:
                 relay.note(reached=connection.reached)
             if connection.reached:
+                self._leave_others(connection)
                 break
         return result
+
+    def _leave_others(self, chosen: SmtpConnection) -> None:
+        """Another relay may wait for the message that has gone this way."""
+        for _, connection in self._ways:
+            if connection is not chosen:
+                connection.leave()
 
     def close(self) -> None:
         """End all sessions politely."""

@@ -12,8 +12,9 @@ import ssl
 from dataclasses import dataclass, field
 
 from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.email.smtp_dialogue import Dialogue
 from app.transports.email.smtp_session import ChannelClosed, close_session, open_session, tls_context
-from app.transports.email.smtp_transaction import transact
+from app.transports.email.smtp_transaction import Transactions
 from app.transports.email.smtp_url import SmtpSettings, parse_smtp_url
 
 
@@ -34,43 +35,57 @@ class SmtpConnection:
 
     def __init__(self, transport: SmtpTransport) -> None:
         self._transport = transport
-        self._session: smtplib.SMTP | None = None
-        self._carried = 0
+        self._session: _Session | None = None
         self.reached = False
         """Whether the last message found a session with a relay that takes messages."""
 
-    def send(self, message: OutboundEmail) -> DeliveryResult:
+    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Hand one message to the relay (decisions: 8)."""
-        if self._carried >= self._transport.settings.messages:
+        if self._session and self._session.carried >= self._transport.settings.messages:
             self.close()
         kept = self._session is not None
         try:
-            return self._transact(message)
+            return self._transact(message, following)
         except ChannelClosed as closed:
             self._drop()
             if kept and closed.repeatable:
-                return self.send(message)
+                return self.send(message, following)
             self.reached = self.reached and closed.willing
             return closed.result
 
     def close(self) -> None:
-        """End the session politely."""
-        if self._session:
-            close_session(self._session)
+        """End the session, politely unless the server waits for a message that was announced."""
+        if self._session and self._session.transactions.is_between:
+            close_session(self._session.client)
         self._drop()
 
-    def _transact(self, message: OutboundEmail) -> DeliveryResult:
+    def leave(self) -> None:
+        """End the session if the server waits for a message that was announced: it goes another way."""
+        if self._session and not self._session.transactions.is_between:
+            self._drop()
+
+    def _transact(self, message: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
         self.reached = self._session is not None
         if self._session is None:
-            self._session = open_session(self._transport.settings, self._transport.context)
+            self._session = _Session(open_session(self._transport.settings, self._transport.context))
             self.reached = True
-        self._carried += 1
-        return transact(self._session, message)
+        self._session.carried += 1
+        is_last = self._session.carried >= self._transport.settings.messages
+        return self._session.transactions.send(message, None if is_last else following)
 
     def _drop(self) -> None:
         if self._session:
-            self._session.close()
-        self._session, self._carried = None, 0
+            self._session.client.close()
+        self._session = None
+
+
+class _Session:
+    """An open session, and how many messages it has carried."""
+
+    def __init__(self, client: smtplib.SMTP) -> None:
+        self.client = client
+        self.transactions = Transactions(Dialogue(client))
+        self.carried = 0
 
 
 def smtp_transport(url: str) -> SmtpTransport:

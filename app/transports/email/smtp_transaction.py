@@ -1,19 +1,23 @@
-"""One mail transaction (RFC 5321, 3.3) over an open session: MAIL, RCPT, DATA, and what each answer means.
+"""Mail transactions (RFC 5321, 3.3) over an open session: MAIL, RCPT, DATA, and what each answer means.
 
 The blind copy is a second RCPT of the same transaction. It never decides about the message: refused, it is only
 mentioned in the reply.
+
+With PIPELINING (RFC 2920) a message costs one round trip: the commands of the next one go out behind the end of the one
+before, and all the answers are read together.
 """
 
 from __future__ import annotations
 
 import re
-import smtplib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
-from app.transports.email.addresses import ascii_domain, is_safe
+from app.transports.email.addresses import is_safe
 from app.transports.email.replies import Reply
+from app.transports.email.smtp_dialogue import Dialogue, Unsent
+from app.transports.email.smtp_envelope import Envelope, envelope_of
 from app.transports.email.smtp_session import ChannelClosed
 
 # Giving up on the answer to a whole message may double it, so that answer is awaited longer than the others
@@ -26,134 +30,164 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class _Envelope:
-    sender: str
-    to: str
-    copy: str | None
-    options: str
-    note: str = ""
+class _Announced:
+    """A message whose commands went out ahead, and what the server said to them: the note about the copy when it waits
+    for the message, the result when it refused it, or why the session is of no more use."""
 
-    def commands(self) -> list[str]:
-        """Those that name sender and recipient."""
-        return [f"MAIL FROM:<{self.sender}>{self.options}", f"RCPT TO:<{self.to}>"]
+    email: OutboundEmail
+    answer: str | DeliveryResult | ChannelClosed
 
 
-def transact(client: smtplib.SMTP, email: OutboundEmail) -> DeliveryResult:
-    """Send one message. Raises `ChannelClosed` when the session is of no more use, with the answer inside."""
-    envelope = _envelope(client, email)
-    if isinstance(envelope, DeliveryResult):
-        return envelope
-    opened = _open_pipelined(client, envelope) if client.has_extn("pipelining") else _open(client, envelope)
-    if isinstance(opened, DeliveryResult):
-        return opened
-    return _noted(_transmit(client, email.content), opened)
+class Transactions:
+    """Those of one session, one after the other."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+        self._announced: _Announced | None = None
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the server waits for no message, so that any command may be said."""
+        return self._announced is None
+
+    def send(self, email: OutboundEmail, following: OutboundEmail | None = None) -> DeliveryResult:
+        """Send one message, and announce the one that comes next where that is possible.
+
+        Raises `ChannelClosed` when the session is of no more use, with the answer for this message inside.
+        """
+        opened = self._open(email)
+        if isinstance(opened, DeliveryResult):
+            return opened
+        return _noted(self._transmit(email, following), opened)
+
+    def _open(self, email: OutboundEmail) -> str | DeliveryResult:
+        """Everything before the message itself, unless it went ahead."""
+        announced, self._announced = self._announced, None
+        if announced is None:
+            envelope = envelope_of(self._dialogue, email)
+            return envelope if isinstance(envelope, DeliveryResult) else _open(self._dialogue, envelope)
+        if announced.email is not email:
+            raise ChannelClosed(DeliveryResult.deferred("another message was announced"), repeatable=True)
+        if isinstance(announced.answer, ChannelClosed):
+            raise announced.answer
+        return announced.answer
+
+    def _transmit(self, email: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
+        """The message itself and the answer to it, which alone tells whether the server has taken it over."""
+        content, ahead = _stuffed(email.content), self._commands_ahead(following)
+        try:
+            self._dialogue.say(content + ahead)
+        except Unsent as error:
+            if error.count >= len(content):
+                raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
+            raise ChannelClosed(_lost(error), repeatable=True) from error
+        try:
+            reply = self._dialogue.hear(PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
+        if reply.code == 421:
+            raise ChannelClosed(reply.result())
+        if following and ahead:
+            self._announced = _Announced(following, self._answer_to_announced())
+        return reply.result()
+
+    def _commands_ahead(self, following: OutboundEmail | None) -> bytes:
+        """Those of the next message; none where the server would have to be asked step by step."""
+        if following is None or following.bcc or not self._dialogue.offers("pipelining"):
+            return b""
+        envelope = envelope_of(self._dialogue, following)
+        return b"" if isinstance(envelope, DeliveryResult) else _wire([*envelope.commands(), "DATA"])
+
+    def _answer_to_announced(self) -> str | DeliveryResult | ChannelClosed:
+        try:
+            return _invitation(self._dialogue, _replies(self._dialogue, 3))
+        except ChannelClosed as closed:
+            return closed
 
 
-def _open(client: smtplib.SMTP, envelope: _Envelope) -> str | DeliveryResult:
-    """Everything before the message itself, step by step. Gives the note about the copy when the server waits for the
-    message."""
-    for command in envelope.commands():
-        reply = _ask(client, command)
-        if command.startswith("MAIL"):
-            _check_willing(reply)
-        if not _is_yes(reply):
-            return _abandon(client, reply)
-    note = envelope.note or _add_copy(client, envelope.copy)
-    reply = _ask(client, "DATA")
-    if reply.code != 354:
-        return _abandon(client, reply)
-    return note
-
-
-def _open_pipelined(client: smtplib.SMTP, envelope: _Envelope) -> str | DeliveryResult:
-    """The same in one round trip (RFC 2920). With a copy DATA is held back: a server that refuses the recipient and
-    takes the copy would wait for a message that must not be sent."""
-    commands = envelope.commands()
+def _open(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
+    """Everything before the message itself. Gives the note about the copy when the server waits for the message."""
+    if not dialogue.offers("pipelining"):
+        return _open_stepwise(dialogue, envelope)
+    # With a copy DATA is held back: a server that refuses the recipient and takes the copy would wait for a message
+    # that must not be sent.
+    commands = [*envelope.commands(), *([] if envelope.copy else ["DATA"])]
+    replies = _ask_all(dialogue, commands)
     if envelope.copy is None:
-        commands.append("DATA")
-    sender, recipient, *data = _ask_all(client, commands)
-    _check_willing(sender)
-    refused = sender if not _is_yes(sender) else recipient if not _is_yes(recipient) else None
-    if refused and data and data[0].code == 354:
+        answer = _invitation(dialogue, replies)
+        return answer if isinstance(answer, DeliveryResult) else envelope.note
+    refused = _refused(*replies)
+    return _abandon(dialogue, refused) if refused else _invite(dialogue, envelope)
+
+
+def _open_stepwise(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
+    sender, recipient = envelope.commands()
+    reply = _ask(dialogue, sender)
+    if not _is_yes(reply):
+        _check_willing(reply)
+        return _abandon(dialogue, reply)
+    reply = _ask(dialogue, recipient)
+    return _invite(dialogue, envelope) if _is_yes(reply) else _abandon(dialogue, reply)
+
+
+def _invite(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
+    """The last step: the copy, and the message that may come now."""
+    note = envelope.note or _add_copy(dialogue, envelope.copy)
+    reply = _ask(dialogue, "DATA")
+    return note if reply.code == 354 else _abandon(dialogue, reply)
+
+
+def _invitation(dialogue: Dialogue, replies: Sequence[Reply]) -> str | DeliveryResult:
+    """What MAIL, RCPT and DATA, said at once, were answered: empty when the server waits for the message."""
+    sender, recipient, data = replies
+    refused = _refused(sender, recipient)
+    if refused and data.code == 354:
         raise ChannelClosed(_refusal(refused))  # only hanging up keeps the server from taking an empty message
-    if refused:
-        return _abandon(client, refused)
-    note = envelope.note or _add_copy(client, envelope.copy)
-    reply = data[0] if data else _ask(client, "DATA")
-    return note if reply.code == 354 else _abandon(client, reply)
+    if refused or data.code != 354:
+        return _abandon(dialogue, refused or data)
+    return ""
 
 
-def _envelope(client: smtplib.SMTP, email: OutboundEmail) -> _Envelope | DeliveryResult:
-    """The addresses as this server can take them, or why it cannot."""
-    sender, to = ascii_domain(email.envelope_from), ascii_domain(email.to)
-    copy = ascii_domain(email.bcc) if email.bcc else None
-    if not is_safe(to) or not to:
-        return DeliveryResult.refused("the address has characters that no address has", "5.1.3")
-    if not is_safe(sender):
-        return DeliveryResult.deferred("the sender's address has characters that no address has", "4.1.7")
-    options = f" SIZE={len(email.content)}" if client.has_extn("size") else ""
-    if client.has_extn("smtputf8"):
-        return _Envelope(sender, to, copy, options + _utf8_options(email.content, sender, to, copy or ""))
-    return _ascii_envelope(email.content, _Envelope(sender, to, copy, options))
+def _refused(sender: Reply, recipient: Reply) -> Reply | None:
+    """The first of the two that is no yes."""
+    if not _is_yes(sender):
+        _check_willing(sender)
+        return sender
+    return None if _is_yes(recipient) else recipient
 
 
-def _utf8_options(content: bytes, *addresses: str) -> str:
-    """SMTPUTF8 only for a message that needs it: any later server without it would have to refuse the message."""
-    if not content.isascii():
-        return " SMTPUTF8 BODY=8BITMIME"
-    return "" if all(address.isascii() for address in addresses) else " SMTPUTF8"
-
-
-def _ascii_envelope(content: bytes, envelope: _Envelope) -> _Envelope | DeliveryResult:
-    """For a server without SMTPUTF8. Only the recipient's own address may count against the recipient."""
-    if not envelope.to.isascii():
-        return DeliveryResult.refused("the relay has no SMTPUTF8, which this address needs", "5.6.7")
-    if not (envelope.sender.isascii() and content.isascii()):
-        return DeliveryResult.deferred("the relay has no SMTPUTF8, which the sender's address needs", "4.6.7")
-    if envelope.copy and not envelope.copy.isascii():
-        note = f"no copy to {envelope.copy}: the relay has no SMTPUTF8"
-        return _Envelope(envelope.sender, envelope.to, None, envelope.options, note)
-    return envelope
-
-
-def _add_copy(client: smtplib.SMTP, copy: str | None) -> str:
+def _add_copy(dialogue: Dialogue, copy: str | None) -> str:
     """Ask for the blind copy; the answer is a note for the reply, empty when all is well."""
     if not copy:
         return ""
     if not is_safe(copy):
         return "no copy: its address has characters that no address has"
-    reply = _ask(client, f"RCPT TO:<{copy}>")
+    reply = _ask(dialogue, f"RCPT TO:<{copy}>")
     return "" if _is_yes(reply) else f"no copy to {copy}: {reply}"
 
 
-def _transmit(client: smtplib.SMTP, content: bytes) -> DeliveryResult:
-    """The message itself and the answer to it, which alone tells whether the server has taken it over."""
-    try:
-        client.send(_stuffed(content))
-    except smtplib.SMTPServerDisconnected as error:
-        raise ChannelClosed(_lost(error), repeatable=True) from error
-    _wait_at_most(client, PATIENCE)
-    try:
-        reply = _read(client)
-    except (OSError, ValueError) as error:
-        raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
-    if reply.code == 421:
-        raise ChannelClosed(reply.result())
-    _wait_at_most(client, 1)
-    return reply.result()
-
-
-def _ask(client: smtplib.SMTP, command: str) -> Reply:
+def _ask(dialogue: Dialogue, command: str) -> Reply:
     """Send one command before the message itself and read its reply."""
-    (reply,) = _ask_all(client, [command])
+    (reply,) = _ask_all(dialogue, [command])
     return reply
 
 
-def _ask_all(client: smtplib.SMTP, commands: Sequence[str]) -> list[Reply]:
+def _ask_all(dialogue: Dialogue, commands: Sequence[str]) -> list[Reply]:
     """Send several commands at once and read a reply to each."""
     try:
-        client.send("".join(f"{command}\r\n" for command in commands).encode())
-        replies = [_read(client) for _ in commands]
+        dialogue.say(_wire(commands))
+    except Unsent as error:
+        raise ChannelClosed(_lost(error), repeatable=True) from error
+    return _replies(dialogue, len(commands))
+
+
+def _wire(commands: Sequence[str]) -> bytes:
+    return "".join(f"{command}\r\n" for command in commands).encode()
+
+
+def _replies(dialogue: Dialogue, count: int) -> list[Reply]:
+    try:
+        replies = [dialogue.hear() for _ in range(count)]
     except (OSError, ValueError) as error:
         raise ChannelClosed(_lost(error), repeatable=True) from error
     for reply in replies:
@@ -169,19 +203,11 @@ def _check_willing(reply: Reply) -> None:
         raise ChannelClosed(result, willing=False)
 
 
-def _read(client: smtplib.SMTP) -> Reply:
-    """The next reply; raises `OSError` when the connection is lost and `ValueError` when this is no SMTP."""
-    reply = Reply.from_wire(*client.getreply())
-    if not 200 <= reply.code <= 599:
-        raise ValueError(f"unintelligible reply: {reply}")
-    return reply
-
-
-def _abandon(client: smtplib.SMTP, reply: Reply) -> DeliveryResult:
+def _abandon(dialogue: Dialogue, reply: Reply) -> DeliveryResult:
     """The answer that `reply` means, with the session cleared for the next message."""
     result = _refusal(reply)
     try:
-        cleared = _is_yes(_ask(client, "RSET"))
+        cleared = _is_yes(_ask(dialogue, "RSET"))
     except ChannelClosed:
         cleared = False
     if not cleared:
@@ -204,11 +230,6 @@ def _lost(error: Exception) -> DeliveryResult:
 
 def _noted(result: DeliveryResult, note: str) -> DeliveryResult:
     return DeliveryResult(result.outcome, f"{result.reply}; {note}", result.status) if note else result
-
-
-def _wait_at_most(client: smtplib.SMTP, factor: int) -> None:
-    if client.sock:
-        client.sock.settimeout(client.timeout * factor)
 
 
 def _stuffed(content: bytes) -> bytes:
