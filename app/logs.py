@@ -6,17 +6,23 @@ search finds a request's whole way. Never log tokens, bodies or passwords: log i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
+
+import orjson
 
 from app.settings import Settings
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The `X-Request-Id` of the request on whose behalf this context works."""
+
+_together: ContextVar[list[str] | None] = ContextVar("together", default=None)
 
 QUIET = {"rq.worker": logging.WARNING, "rq.job": logging.WARNING, "alembic": logging.WARNING}
 """Loggers that tell of every step; a wake-up is no news."""
@@ -27,7 +33,7 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 
 def configure(settings: Settings) -> None:
     """Sends all records of this process to standard error in the form of `LOG_FORMAT`. May be called again."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else ConsoleFormatter())
     handler.addFilter(_add_request_id)
     root = logging.getLogger()
@@ -36,6 +42,42 @@ def configure(settings: Settings) -> None:
     logging.captureWarnings(True)
     for name, level in QUIET.items():
         logging.getLogger(name).setLevel(level)
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes each line when it is logged, or those of a block of `together` at once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raises nothing, as any handler."""
+        lines = _together.get()
+        if lines is None:
+            super().emit(record)
+            return
+        try:
+            lines.append(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def write(self, lines: Sequence[str]) -> None:
+        """Lines that are formatted already."""
+        with self.lock or contextlib.nullcontext():
+            self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
+            self.flush()
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Lines that are logged inside the block are written at its end: one write for many, which costs little more than
+    one of them."""
+    lines: list[str] = []
+    token = _together.set(lines)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+        for handler in logging.getLogger().handlers:
+            if lines and isinstance(handler, LineHandler):
+                handler.write(lines)
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:
@@ -60,7 +102,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """A value that JSON does not know is written as its text."""
         line: dict[str, Any] = {
-            "time": moment(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": f"{moment(record).isoformat(timespec='milliseconds')[:-6]}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -70,7 +112,10 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        try:
+            return orjson.dumps(line, default=str).decode()
+        except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits
+            return json.dumps(line, default=str)
 
 
 class ConsoleFormatter(logging.Formatter):

@@ -6,7 +6,7 @@ webhooks, twice a second, is soon enough; and what only writes rows needs neithe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,8 +23,11 @@ def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload
     record_many(transaction, {account_id: payloads})
 
 
-def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Sequence[Payload]]) -> None:
-    """The same for the events of several accounts; one select and one insert in all."""
+def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iterable[Payload]]) -> None:
+    """The same for the events of several accounts; one select and one insert in all.
+
+    The payloads of an account without webhooks are not even looked at.
+    """
     accounts = [account_id for account_id, payloads in payloads_by_account.items() if payloads]
     if not accounts:
         return

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Update, exists, select, text, update
 from sqlalchemy.orm import Session
@@ -31,8 +30,7 @@ LEASE = 90.0
 SENDING = text("recipients.state = 'sending'")
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A recipient that is this worker's to send."""
 
     id: int
@@ -60,11 +58,11 @@ def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> li
         update(Recipient.__table__)  # type: ignore[arg-type]
         .where(recipients.id.in_(select(picked.c.id)))
         .values(state="sending", worker=worker, lease_time=seconds_from_now(LEASE), attempts=recipients.attempts + 1)
-        .returning(*(recipients[name] for name in Claimed.__slots__), recipients.due_time)
+        .returning(*(recipients[name] for name in Claimed._fields), recipients.due_time)
     )
     rows = transaction.connection().execute(statement)
     oldest_first = sorted(rows, key=lambda row: (row.due_time, row.id))
-    return _in_turns([Claimed(*row[:-1]) for row in oldest_first])
+    return _in_turns([Claimed._make(row[:-1]) for row in oldest_first])
 
 
 def _in_turns(claimed: Sequence[Claimed]) -> list[Claimed]:

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
 from app.clock import now
-from app.metrics import OUTCOMES
 from app.queueing import SENDS
 from app.sends.claim import LEASE, Claimed, claim, give_back, give_back_others, has_due, postpone, renew
 from app.sends.destinations import hold_back
 from app.sends.flight import Flight
 from app.sends.load import Parcel, load, within_budget
-from app.sends.outcome import Consequence, RetryRules
+from app.sends.outcome import RetryRules
 from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
 from app.sends.settle import settle
 from app.sends.station import Station, close_station, renew_station, station_of
+from app.sends.telling import tell_operator
 from app.sends.throttle import rates_of, too_fast
 from app.sends.uncertain import look_into
 from app.sends.verdicts import Verdict
@@ -168,7 +168,7 @@ class Drain:
         if renewing:
             self._renewed_at = time.monotonic()
         self._verdicts, self._returned, self._postponed = [], [], {}
-        _log(made)
+        tell_operator(made)
 
     def _take_on(self) -> None:
         """Claims the next chunk when few rows are waiting; a look that finds nothing is not repeated at once."""
@@ -176,8 +176,9 @@ class Drain:
         if waiting > self._station.pace.chunk // 4:
             return
         free = self._station.connections - (len(self._flight) - waiting)
-        claimed = self._claim(max(self._station.pace.next_chunk(), free))
+        claimed = self._claim(max(self._station.pace.chunk, free))
         if claimed:
+            self._station.pace.claimed(len(claimed))
             self._load(claimed)
         else:
             self._next_look = time.monotonic() + PAUSE
@@ -231,19 +232,3 @@ class Drain:
 def _skipped(parcel: Parcel, reason: str) -> Verdict:
     recipient = parcel.recipient
     return Verdict(recipient.id, recipient.attempts, parcel.addressee.address or None, now(), skip=reason)
-
-
-def _log(made: Iterable[Consequence]) -> None:
-    """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
-    for one in made:
-        OUTCOMES.labels(one.held.type, one.step).inc()
-        logger.info(
-            one.step,
-            extra={
-                "request_id": one.held.request_id,
-                "account_id": one.held.account_id,
-                "uuid": one.held.uuid,
-                "attempt": one.held.attempts,
-                "detail": one.detail,
-            },
-        )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.sends.verdicts import Verdict
 from app.settings import Settings
@@ -43,8 +43,7 @@ _random = random.SystemRandom()
 Counter = Literal["delivered", "bounced", "failed_contacts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A recipient that a worker holds, as the database has it when the outcome is written."""
 
     id: int

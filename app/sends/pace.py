@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+FIRST_CHUNK = 100
 LARGEST_CHUNK = 400
+"""Beyond it the statements of a chunk count for little in what a row costs."""
 
 
 class Pace:
-    """Halves when claimed rows had to wait too long for a free connection, and doubles while none has to."""
+    """Halves when claimed rows had to wait too long for a free connection; doubles with each full chunk of which none
+    had to."""
 
     def __init__(self) -> None:
-        self.chunk = LARGEST_CHUNK
+        self.chunk = FIRST_CHUNK
+        """The size of the next chunk."""
         self._slowed = False
 
     def slow_down(self) -> None:
@@ -17,9 +21,8 @@ class Pace:
         self.chunk = max(1, self.chunk // 2)
         self._slowed = True
 
-    def next_chunk(self) -> int:
-        """The size of the next chunk."""
-        if not self._slowed:
+    def claimed(self, count: int) -> None:
+        """So many rows were claimed."""
+        if count >= self.chunk and not self._slowed:
             self.chunk = min(self.chunk * 2, LARGEST_CHUNK)
         self._slowed = False
-        return self.chunk

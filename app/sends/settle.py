@@ -74,7 +74,7 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
-    return {row.id: Held(*tuple(row)) for row in transaction.execute(statement)}
+    return {row.id: Held._make(row) for row in transaction.execute(statement)}
 
 
 def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> None:
@@ -142,18 +142,18 @@ def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
 
 
 def _tell(transaction: Transaction, made: Sequence[Consequence]) -> None:
-    payloads: dict[int, list[Payload]] = defaultdict(list)
+    told: dict[int, list[Consequence]] = defaultdict(list)
     for one in made:
         if one.event:
-            payloads[one.held.account_id].append(_payload(one, one.event))
-    record_many(transaction, payloads)
+            told[one.held.account_id].append(one)
+    record_many(transaction, {account_id: map(_payload, of_account) for account_id, of_account in told.items()})
 
 
-def _payload(one: Consequence, event: str) -> Payload:
+def _payload(one: Consequence) -> Payload:
     held, address = one.held, one.verdict.address
     is_email = held.type == "email"
     return recipient_event(
-        event,
+        one.event or "",
         recipient_id=held.id,
         uuid=held.uuid,
         group_id=held.group_id,

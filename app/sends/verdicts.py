@@ -71,5 +71,7 @@ def parse_line(line: bytes) -> Verdict:
 
 def cleaned(result: DeliveryResult) -> DeliveryResult:
     """The result with a reply that databases and JSON can hold: no control characters, no half surrogates, not long."""
+    if len(result.reply) <= LONGEST_DETAIL and result.reply.isascii() and result.reply.isprintable():
+        return result
     reply = _CONTROL.sub(" ", result.reply).encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
     return replace(result, reply=reply)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
+from functools import lru_cache
 
 UNSUBSCRIBE = "unsubscribe"
 OPEN = "open"
@@ -60,5 +60,9 @@ def opened(secret_key: str, purpose: str, token: str) -> bytes | None:
 
 
 def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
-    key = f"transactional-messaging-service {purpose} links\0{secret_key}".encode()
-    return hmac.digest(key, content, hashlib.sha256)[:SIGNATURE_BYTES]
+    return hmac.digest(_key(secret_key, purpose), content, "sha256")[:SIGNATURE_BYTES]
+
+
+@lru_cache(maxsize=32)
+def _key(secret_key: str, purpose: str) -> bytes:
+    return f"transactional-messaging-service {purpose} links\0{secret_key}".encode()

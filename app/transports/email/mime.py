@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from email.utils import format_datetime
+from functools import lru_cache
 
 from app.transports.email.headers import address_header, identifier_header, text_header, unsubscribe_headers
 from app.transports.email.parts import (
@@ -44,18 +46,32 @@ def build(
     """
     headers = [
         identifier_header("Message-ID", message_id),
-        f"Date: {format_datetime(date)}\r\n".encode(),
-        address_header("From", from_address, from_name or ""),
-        address_header("Reply-To", reply_to) if reply_to else b"",
+        _shared_headers(date, from_address, from_name, reply_to),
         address_header("To", to),
         text_header("Subject", subject),
         unsubscribe_headers(*unsubscribe) if unsubscribe else b"",
         FIXED_HEADERS,
     ]
-    return b"".join([*headers, *_content(html, text, attachments)])
+    # The boundaries are those of the message, tried again too, and nobody knows them before its content is fixed.
+    boundary = hashlib.sha256(message_id.encode()).hexdigest()[:32]
+    return b"".join([*headers, *_content(html, text, attachments, boundary)])
 
 
-def _content(html: str | None, text: str | None, attachments: Sequence[Attachment | EncodedAttachment]) -> Entity:
+@lru_cache(maxsize=256)
+def _shared_headers(date: datetime, from_address: str, from_name: str | None, reply_to: str | None) -> bytes:
+    """Those that are the same for all recipients of a send."""
+    return b"".join(
+        [
+            f"Date: {format_datetime(date)}\r\n".encode(),
+            address_header("From", from_address, from_name or ""),
+            address_header("Reply-To", reply_to) if reply_to else b"",
+        ]
+    )
+
+
+def _content(
+    html: str | None, text: str | None, attachments: Sequence[Attachment | EncodedAttachment], boundary: str
+) -> Entity:
     encoded = [item if isinstance(item, EncodedAttachment) else encode_attachment(item) for item in attachments]
     inline = [item.entity(inline=True) for item in encoded if item.is_inline_in(html)]
     others = [item.entity(inline=False) for item in encoded if not item.is_inline_in(html)]
@@ -63,5 +79,5 @@ def _content(html: str | None, text: str | None, attachments: Sequence[Attachmen
     if text is not None or html is None:
         bodies.append(text_entity("plain", text or ""))
     if html is not None:
-        bodies.append(multipart("related", [text_entity("html", html), *inline]))
-    return multipart("mixed", [multipart("alternative", bodies), *others])
+        bodies.append(multipart("related", [text_entity("html", html), *inline], boundary))
+    return multipart("mixed", [multipart("alternative", bodies, boundary), *others], boundary)

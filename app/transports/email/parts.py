@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -72,11 +71,14 @@ def text_entity(subtype: str, text: str) -> Entity:
     return [head.encode(), body.replace(b"\n", b"\r\n")]
 
 
-def multipart(subtype: str, entities: Sequence[Entity]) -> Entity:
-    """Several parts as one; a single part needs nothing around it."""
+def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity:
+    """Several parts as one; a single part needs nothing around it.
+
+    `boundary` holds 128 bits, in hexadecimal digits, that whoever wrote the parts could not know.
+    """
     if len(entities) == 1:
         return entities[0]
-    boundary = f"=_{secrets.token_hex(16)}"  # no encoded body can hold "=_", and no plain one 128 unknown bits
+    boundary = f"=_{boundary}_{subtype}"  # no encoded body can hold "=_", and no plain one the unknown bits
     root = ' type="text/html";' if subtype == "related" else ""  # RFC 2387, 3.1
     result = [f'Content-Type: multipart/{subtype};{root}\r\n boundary="{boundary}"\r\n\r\n'.encode()]
     for entity in entities:

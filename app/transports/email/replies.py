@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from app.transports.base import DeliveryResult
 
@@ -27,8 +28,7 @@ class Reply:
     @classmethod
     def from_wire(cls, code: int, raw: bytes) -> Reply:
         """From the code and the lines of text, joined by line feeds, as smtplib gives them."""
-        lines = [_CONTROL.sub(" ", line).strip() for line in raw.decode("utf-8", "replace").split("\n")]
-        return cls(code, _joined(lines)[:LONGEST_TEXT])
+        return cls(code, _text(raw))
 
     def __str__(self) -> str:
         return f"{self.code} {self.text}".strip()
@@ -49,6 +49,13 @@ class Reply:
         """The code in the text, else `X.0.0`; the class is that of the outcome, as RFC 2034 asks of the server."""
         found = _STATUS.match(self.text)
         return f"{severity}.{found[2]}.{found[3]}" if found else f"{severity}.0.0"
+
+
+@lru_cache(maxsize=256)
+def _text(raw: bytes) -> str:
+    """On one line. A server says the same to every MAIL and RCPT, so most replies are read but once."""
+    lines = [_CONTROL.sub(" ", line).strip() for line in raw.decode("utf-8", "replace").split("\n")]
+    return _joined(lines)[:LONGEST_TEXT]
 
 
 def _joined(lines: list[str]) -> str:

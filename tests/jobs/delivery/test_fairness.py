@@ -14,7 +14,7 @@ from app.sends.claim import Claimed, claim, give_back, has_due, has_expired_leas
 from app.sends.deliver import drain
 from app.sends.load import load, within_budget
 from app.sends.outcome import RetryRules
-from app.sends.pace import LARGEST_CHUNK, Pace
+from app.sends.pace import FIRST_CHUNK, Pace
 from app.sends.settle import settle
 from app.sends.station import station_of
 from app.sends.verdicts import Verdict
@@ -94,7 +94,7 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
     order = [mail.recipients[0] for mail in mail_server.mails]
     worker.stopping.set()
     draining.join()
-    assert order.index("reset@example.com") - before <= LARGEST_CHUNK + 10
+    assert order.index("reset@example.com") - before <= FIRST_CHUNK + 10
 
 
 def test_what_waits_too_long_goes_back(
@@ -113,14 +113,23 @@ def test_what_waits_too_long_goes_back(
 
 
 def test_pace() -> None:
-    """Chunks halve while rows wait too long, down to one, and double when they do not."""
+    """Chunks halve while rows wait too long, down to one, and double with each full one of which none does."""
     pace = Pace()
     sizes = []
     for _ in range(9):
         pace.slow_down()
-        sizes.append(pace.next_chunk())
+        sizes.append(pace.chunk)
+        pace.claimed(pace.chunk)
     assert sizes == [50, 25, 12, 6, 3, 1, 1, 1, 1]
-    assert [pace.next_chunk() for _ in range(8)] == [2, 4, 8, 16, 32, 64, 100, 100]
+    sizes = []
+    for _ in range(10):
+        pace.claimed(pace.chunk)
+        sizes.append(pace.chunk)
+    assert sizes == [2, 4, 8, 16, 32, 64, 128, 256, 400, 400]
+    pace.slow_down()
+    pace.claimed(200)
+    pace.claimed(20)
+    assert pace.chunk == 200
 
 
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
