@@ -7,10 +7,9 @@ from each. So an account with one row never stands behind another one's hundred 
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, func, literal, select, true
+from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, bindparam, func, literal, select, true
 from sqlalchemy.orm import aliased
 
 from app.db.models import Recipient
@@ -19,18 +18,23 @@ from app.db.models import Recipient
 QUEUED = literal("queued", literal_execute=True)
 
 
-def picked_rows(moment: datetime, *, size: int, after: int, postgresql: bool) -> CTE:
-    """Ids of about `size` rows due at `moment`, taken evenly from the accounts that come after the account `after`.
+MOMENT = bindparam("moment", type_=Recipient.due_time.type)
+SIZE = bindparam("size", type_=Integer)
+AFTER = bindparam("after", type_=Recipient.account_id.type)
 
-    At most `size` accounts are served. On PostgreSQL the rows are locked, and those that others have locked are
+
+def picked_rows(*, postgresql: bool) -> CTE:
+    """Ids of about SIZE rows due at MOMENT, taken evenly from the accounts that come after the account AFTER.
+
+    At most SIZE accounts are served. On PostgreSQL the rows are locked, and those that others have locked are
     passed over. SQLite knows neither LATERAL nor row locks; there a transaction that picks holds the only write lock.
     """
-    served = _served_accounts(moment, size, after)
+    served = _served_accounts()
     turn = aliased(Recipient, name="turn")
-    share = select(size // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
+    share = select(SIZE // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
     oldest = (
         select(turn.id)
-        .where(turn.state == QUEUED, turn.account_id == served.c.account_id, turn.due_time <= moment)
+        .where(turn.state == QUEUED, turn.account_id == served.c.account_id, turn.due_time <= MOMENT)
         .order_by(turn.due_time, turn.id)
         .limit(share)
         .correlate(served)
@@ -41,21 +45,21 @@ def picked_rows(moment: datetime, *, size: int, after: int, postgresql: bool) ->
     return select(Recipient.id).select_from(served.join(Recipient, Recipient.id.in_(oldest))).cte("picked")
 
 
-def any_due(moment: datetime) -> Select[Any]:
-    """Gives a row when any recipient is due at `moment`."""
-    return select(_due_accounts(moment).c.account_id).limit(1)
+def any_due() -> Select[Any]:
+    """Gives a row when any recipient is due at MOMENT."""
+    return select(_due_accounts().c.account_id).limit(1)
 
 
-def _served_accounts(moment: datetime, size: int, after: int) -> CTE:
-    due = _due_accounts(moment).c.account_id
-    return select(due).order_by(due <= after, due).limit(size).cte("served")
+def _served_accounts() -> CTE:
+    due = _due_accounts().c.account_id
+    return select(due).order_by(due <= AFTER, due).limit(SIZE).cte("served")
 
 
-def _due_accounts(moment: datetime) -> CTE:
+def _due_accounts() -> CTE:
     waiting = _waiting_accounts().c.account_id
     own = aliased(Recipient, name="own")
     first_due = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == waiting).scalar_subquery()
-    return select(waiting).where(first_due <= moment).cte("due")
+    return select(waiting).where(first_due <= MOMENT).cte("due")
 
 
 def _waiting_accounts() -> CTE:
