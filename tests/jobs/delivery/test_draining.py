@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from app.db.models import Send
 from app.queueing import SENDS
-from app.sends import deliver
+from app.sends import deliver, telling
 from app.sends.deliver import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
@@ -109,7 +109,7 @@ def test_a_log_line_carries_the_request_id(
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
         drain(worker)
-    lines = [vars(record) for record in caplog.records if record.name == deliver.__name__]
+    lines = [vars(record) for record in caplog.records if record.name == telling.__name__]
     found = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
     with worker.database.read() as session:
         expected = {
