@@ -167,10 +167,29 @@ class ScriptedSmtp(SMTP):
         await super().smtp_QUIT(arg)
 
 
+class _Lines:
+    """What comes over a connection, line by line; `rest` has come and was not asked for yet."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.rest = b""
+
+    def readline(self) -> bytes:
+        """Empty at the end."""
+        while b"\n" not in self.rest:
+            part = self._connection.recv(65536)
+            if not part:
+                return b""
+            self.rest += part
+        line, feed, self.rest = self.rest.partition(b"\n")
+        return line + feed
+
+
 class LineServer:
     """Plays one list of replies per connection: the first on connecting, the next ones after each line received.
 
     After a reply that begins with 354 it reads up to the end of the message. At the end of the list it hangs up.
+    `behind` is what had come along with the end of each message, before the reply to it.
     """
 
     def __init__(self, *conversations: Sequence[str]) -> None:
@@ -178,6 +197,7 @@ class LineServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.lines: list[bytes] = []
+        self.behind: list[bytes] = []
         self._thread = threading.Thread(target=self._serve)
 
     def __enter__(self) -> Self:
@@ -196,10 +216,10 @@ class LineServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as lines:
-                self._play(connection, lines, replies)
+            with connection:
+                self._play(connection, _Lines(connection), replies)
 
-    def _play(self, connection: socket.socket, lines: Any, replies: Sequence[str]) -> None:
+    def _play(self, connection: socket.socket, lines: _Lines, replies: Sequence[str]) -> None:
         with contextlib.suppress(OSError):
             for number, reply in enumerate(replies):
                 if number:
@@ -207,6 +227,8 @@ class LineServer:
                     while replies[number - 1].startswith("354") and line not in (b".\r\n", b""):
                         line = lines.readline()
                     self.lines.append(line)
+                    if replies[number - 1].startswith("354") and line:
+                        self.behind.append(lines.rest)
                 connection.sendall(reply.encode() + b"\r\n")
 
 

@@ -1,0 +1,129 @@
+"""A message is announced behind the end of the one before it, with PIPELINING (docs/transports.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome
+from app.transports.email.relays import Relay, RelayConnection
+from app.transports.email.smtp import SmtpConnection, smtp_transport
+from tests.unit.transports.mailserver import LineServer
+
+MakeMail = Callable[..., OutboundEmail]
+
+HELLO = ["220 relay ready", "250-relay\r\n250 PIPELINING"]
+INVITES = ["250 sender", "250 recipient", "354 go ahead"]
+TAKEN = DeliveryResult.accepted("250 taken", "2.0.0")
+
+
+def connect(relay: LineServer) -> SmtpConnection:
+    return smtp_transport(f"smtp://127.0.0.1:{relay.port}").connect()
+
+
+def send_in_turn(connection: SmtpConnection, mails: Sequence[OutboundEmail]) -> list[DeliveryResult]:
+    """Each with the one that follows it."""
+    results = [connection.send(one, following) for one, following in zip(mails, [*mails[1:], None], strict=True)]
+    connection.close()
+    return results
+
+
+def commands(relay: LineServer) -> str:
+    """The first letter of each line that was a command."""
+    return "".join(line.decode()[:1].upper() for line in relay.lines if line[:1].upper() in b"EMRDQ")
+
+
+def test_the_next_message_is_announced_behind_the_end_of_the_one_before(mail: MakeMail) -> None:
+    conversation = [*HELLO, *INVITES, "250 taken", *INVITES, "250 taken", "221 bye"]
+    with LineServer(conversation) as relay:
+        results = send_in_turn(connect(relay), [mail("ann@example.com"), mail("bob@example.com")])
+    assert results == [TAKEN, TAKEN]
+    assert relay.behind == [b"MAIL FROM:<shop@main.example>\r\nRCPT TO:<bob@example.com>\r\nDATA\r\n", b""]
+    assert commands(relay) == "EMRDMRDQ"
+
+
+@pytest.mark.parametrize("hello", [["220 relay ready", "250 relay"], HELLO])
+def test_nothing_is_announced_that_has_to_be_asked_step_by_step(mail: MakeMail, hello: list[str]) -> None:
+    """Without PIPELINING, or with a blind copy."""
+    offers = hello == HELLO
+    invites = ["250 sender", "250 recipient", *(["250 copy"] if offers else []), "354 go ahead"]
+    with LineServer([*hello, *INVITES, "250 taken", *invites, "250 taken", "221 bye"]) as relay:
+        results = send_in_turn(connect(relay), [mail(), mail(bcc="archive@main.example" if offers else None)])
+    assert results == [TAKEN, TAKEN]
+    assert relay.behind == [b"", b""]
+
+
+def test_a_refusal_of_the_announced_message_is_its_own_answer(mail: MakeMail) -> None:
+    refusal = ["250 sender", "550 5.1.1 no such user", "554 no valid recipients", "250 cleared"]
+    conversation = [*HELLO, *INVITES, "250 taken", *refusal, *INVITES, "250 taken", "221 bye"]
+    with LineServer(conversation) as relay:
+        results = send_in_turn(connect(relay), [mail(), mail("nobody@example.com"), mail()])
+    assert results == [TAKEN, DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"), TAKEN]
+
+
+def test_a_server_that_waits_for_the_announced_message_to_nobody_is_hung_up_on(mail: MakeMail) -> None:
+    refusal = ["250 sender", "550 5.1.1 no such user", "354 go ahead"]
+    second = [*HELLO, *INVITES, "250 taken", "221 bye"]
+    with LineServer([*HELLO, *INVITES, "250 taken", *refusal], second) as relay:
+        results = send_in_turn(connect(relay), [mail(), mail("nobody@example.com"), mail()])
+    assert results == [TAKEN, DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"), TAKEN]
+
+
+def test_without_an_answer_only_the_message_before_is_uncertain(mail: MakeMail) -> None:
+    """The announced one has not been sent, so a fresh session carries it at once."""
+    with LineServer([*HELLO, *INVITES], [*HELLO, *INVITES, "250 taken", "221 bye"]) as relay:
+        first, second = send_in_turn(connect(relay), [mail(), mail()])
+    assert (first.outcome, second) == (Outcome.UNCERTAIN, TAKEN)
+    assert commands(relay)[-5:] == "EMRDQ"
+
+
+@pytest.mark.parametrize("answers", [[], ["250 sender"], ["421 closing"], ["250 sender", "421 closing"]])
+def test_a_session_that_ends_during_the_announcement_is_followed_by_another(mail: MakeMail, answers: list[str]) -> None:
+    with LineServer([*HELLO, *INVITES, "250 taken", *answers], [*HELLO, *INVITES, "250 taken", "221 bye"]) as relay:
+        assert send_in_turn(connect(relay), [mail(), mail()]) == [TAKEN, TAKEN]
+
+
+def test_a_server_that_waits_for_a_message_is_told_nothing_else(mail: MakeMail) -> None:
+    """QUIT would be taken for the text of the message."""
+    with LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"]) as relay:
+        connection = connect(relay)
+        assert connection.send(mail(), mail()) == TAKEN
+        connection.close()
+    assert commands(relay) == "EMRDMRD"
+
+
+def test_another_message_than_the_announced_one_goes_over_a_fresh_session(mail: MakeMail) -> None:
+    with LineServer(
+        [*HELLO, *INVITES, "250 taken", *INVITES, "never said"], [*HELLO, *INVITES, "250 taken", "221 bye"]
+    ) as relay:
+        connection = connect(relay)
+        assert connection.send(mail(), mail("bob@example.com")) == TAKEN
+        assert connection.send(mail("cyd@example.com")) == TAKEN
+        connection.close()
+    assert b"RCPT TO:<cyd@example.com>\r\n" in relay.lines
+
+
+def test_a_session_that_has_carried_enough_announces_nothing(mail: MakeMail) -> None:
+    one = [*HELLO, *INVITES, "250 taken", "221 bye"]
+    with LineServer(one, one) as relay:
+        connection = smtp_transport(f"smtp://127.0.0.1:{relay.port}?messages=1").connect()
+        assert send_in_turn(connection, [mail(), mail()]) == [TAKEN, TAKEN]
+    assert commands(relay) == "EMRDQEMRDQ"
+
+
+def test_a_relay_that_is_set_aside_is_not_left_waiting_for_what_was_announced_to_it(mail: MakeMail) -> None:
+    """Another connection finds it busy meanwhile; the announced message goes to the next relay, and to it alone."""
+    first = LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"])
+    with first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
+        transports = [smtp_transport(f"smtp://127.0.0.1:{server.port}") for server in (first, second)]
+        ways = [(Relay(transport, time.monotonic), transport.connect()) for transport in transports]
+        connection = RelayConnection(ways, time.monotonic)
+        bob = mail("bob@example.com")
+        assert connection.send(mail(), bob) == TAKEN
+        ways[0][0].note(reached=False)
+        assert connection.send(bob) == TAKEN
+        assert commands(first) == "EMRDMRD"
+        connection.close()
+    assert b"RCPT TO:<bob@example.com>\r\n" in second.lines
