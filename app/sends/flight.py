@@ -7,6 +7,7 @@ carrier that answers at once, and then no other one takes the processor from it.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -24,6 +25,9 @@ STALLED = 0.05
 GATHER = 0.01
 """Seconds in which more verdicts come together while many are on their way: to wake for each of them would take the
 processor from the thread that sends."""
+
+SIGNING_THREADS = os.cpu_count() or 1
+"""An RSA signature takes longer than all the rest of a mail, and lets other threads run meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ class Flight:
         self._in_hand.update(one.parcel.recipient.id for one in added)
         with self._lock:
             self._waiting += added
-            if self._engaged == self._awaiting:
+            wanted = SIGNING_THREADS if any(one.parcel.letter.keys for one in added) else 1
+            for _ in range(wanted - (self._engaged - self._awaiting)):
                 self._engage()
 
     def withdraw(self, waited: float) -> list[int]:

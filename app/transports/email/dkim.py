@@ -39,6 +39,7 @@ GUARDED = (
 SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
 """Signed where they occur (RFC 8058, 4, asks for it)."""
 
+_KNOWN = [(name, name.lower().encode(), name in GUARDED) for name in (*GUARDED, *SIGNED)]
 _FIELD = re.compile(rb"\r\n(?![ \t])")
 _LINE = 64
 
@@ -122,13 +123,22 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
     Of several fields of one name the last comes first; a name without a field left stands for nothing (RFC 6376,
     5.4.2).
     """
-    fields = [line.partition(b":")[::2] for line in _FIELD.split(head)]
+    by_name: dict[bytes, list[bytes]] = {}
+    for line in reversed(_FIELD.split(head)):
+        name, _, value = line.partition(b":")
+        by_name.setdefault(name.lower(), []).append(_relaxed(name, value))
     names, chosen = [], []
-    for name in (*GUARDED, *SIGNED):
-        of_name = [one for one in reversed(fields) if one[0].lower() == name.lower().encode()]
-        names += [name] * (len(of_name) + (name in GUARDED))
+    for known, key, guard in _KNOWN:
+        of_name = by_name.get(key, [])
+        names += [known] * (len(of_name) + guard)
         chosen += of_name
-    return names, b"".join(name + b":" + value for name, value in Relaxed.canonicalize_headers(chosen))
+    return names, b"".join(chosen)
+
+
+def _relaxed(name: bytes, value: bytes) -> bytes:
+    """A field in its canonical form (RFC 6376, 3.4.2)."""
+    ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
+    return b"%b:%b" % (name, canonical)
 
 
 def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, moment: datetime) -> bytes:
@@ -137,8 +147,7 @@ def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, 
         f" v=1; a={signer.algorithm}; c=relaxed/relaxed;\r\n d={signer.domain};\r\n s={signer.selector};"
         f" t={int(moment.timestamp())};\r\n h={_folded(names)};\r\n bh={body_hash};\r\n b="
     ).encode()
-    ((name, canonical),) = Relaxed.canonicalize_headers([(b"DKIM-Signature", value)])
-    signature = signer.signature(signed + name + b":" + canonical.removesuffix(b"\r\n"))
+    signature = signer.signature(signed + _relaxed(b"DKIM-Signature", value).removesuffix(b"\r\n"))
     text = base64.b64encode(signature).decode()
     pieces = [text[start : start + _LINE] for start in range(0, len(text), _LINE)]
     return b"DKIM-Signature:" + value + "\r\n ".join(pieces).encode() + b"\r\n"
