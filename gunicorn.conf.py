@@ -38,6 +38,7 @@ workers = settings.web_workers
 worker_class = "app.http.worker.Worker"  # gthread, with connections spread over the processes
 threads = settings.web_threads
 child_exit = worker.child_exit
+post_worker_init = worker.post_worker_init
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
@@ -32,23 +33,20 @@ STANDARD = (
 SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD}
 """Access level -> its scopes; each level includes the lower ones (decisions: 3)."""
 
-VALID_KEY = Prepared(
-    select(
-        ApiKey.account_id,
-        ApiKey.id,
-        ApiKey.access_level,
-        ApiKey.creation_time,
-        Account.allowed_networks,
-        Account.rate_limit,
-    )
-    .join(Account, Account.id == ApiKey.account_id)
-    .where(
-        ApiKey.token_hash == bindparam("token_hash", type_=String),
-        ApiKey.revoked_time.is_(None),
-        ApiKey.expiry_time.is_(None),
-    )
+KEY_COLUMNS = (
+    ApiKey.account_id,
+    ApiKey.id.label("key_id"),
+    ApiKey.access_level,
+    ApiKey.creation_time.label("key_creation_time"),
+    Account.allowed_networks,
+    Account.rate_limit,
 )
-"""Every request runs it."""
+IS_THE_KEY = (
+    ApiKey.token_hash == bindparam("token_hash", type_=String),
+    ApiKey.revoked_time.is_(None),
+    ApiKey.expiry_time.is_(None),
+)
+VALID_KEY = Prepared(select(*KEY_COLUMNS).join(Account, Account.id == ApiKey.account_id).where(*IS_THE_KEY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +93,18 @@ def bearer_token(header: str | None) -> str:
 
 def find_principal(session: Session, token: str) -> Principal:
     """The key with this token. Raises `api_key_invalid` for one that is unknown, revoked or has an expiry date."""
-    row = VALID_KEY.row(session, token_hash=hash_token(token))
+    return principal_of(VALID_KEY.row(session, token_hash=hash_token(token)))
+
+
+def principal_of(row: Any) -> Principal:
+    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` where there is none."""
     if row is None:
         raise ServiceError("api_key_invalid")
     return Principal(
         account_id=row.account_id,
-        key_id=row.id,
+        key_id=row.key_id,
         access_level=row.access_level,
-        key_creation_time=row.creation_time,
+        key_creation_time=row.key_creation_time,
         allowed_networks=tuple(row.allowed_networks),
         rate_limit=row.rate_limit,
     )

@@ -20,13 +20,12 @@ from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_response, query_pairs
-from app.http.context import principal, services
+from app.http.context import services, the_list
 from app.http.docs import collection_parameters, instance_parameters
 from app.http.idempotency import Work, idempotent
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
 from app.lists.fields import ListSpec
-from app.lists.find import get_list
 from app.query.conditions import Query
 from app.query.grammar import (
     parse_collection,
@@ -63,16 +62,10 @@ IDS = [
 ]
 
 
-def the_list(list_id: str) -> ListSpec:
-    """The list that the path names. Raises `not_found`."""
-    with services().database.read() as session:
-        return get_list(session, principal().account_id, path_id(list_id))
-
-
 def the_contact(list_id: str, contact_id: str) -> tuple[ListSpec, int]:
     """The list and the id of the contact that the path names. Raises `not_found`."""
+    lst = the_list(list_id)
     with services().database.read() as session:
-        lst = get_list(session, principal().account_id, path_id(list_id))
         require_contact(session, lst, path_id(contact_id))
     return lst, path_id(contact_id)
 
@@ -85,10 +78,10 @@ class Contacts(MethodView):
     @blp.describe(returns=ContactCollectionSchema, query=collection_parameters(COMMON))
     def get(self, list_id: str) -> Response:
         """A page of contacts, newest first."""
+        lst = the_list(list_id)
+        resource = contact_shape(lst.value_fields).resource
+        query = parse_collection(query_pairs(), resource)
         with services().database.read() as session:
-            lst = get_list(session, principal().account_id, path_id(list_id))
-            resource = contact_shape(lst.value_fields).resource
-            query = parse_collection(query_pairs(), resource)
             page = page_contacts(session, lst, query)
         return collection_response(resource, query, page)
 
@@ -138,8 +131,8 @@ class Contact(MethodView):
     @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON))
     def get(self, list_id: str, contact_id: str) -> Response:
         """The contact."""
+        lst = the_list(list_id)
         with services().database.read() as session:
-            lst = get_list(session, principal().account_id, path_id(list_id))
             try:
                 query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)
             except ServiceError:

@@ -7,6 +7,9 @@ import ipaddress
 from flask import current_app, g, request
 
 from app.auth import Principal
+from app.http.paths import path_id
+from app.lists.fields import ListSpec
+from app.lists.find import existing
 from app.services import Services
 
 EXTENSION = "tms"
@@ -24,6 +27,11 @@ def principal() -> Principal:
     """The key that the guards let in."""
     found: Principal = g.principal
     return found
+
+
+def the_list(list_id: str) -> ListSpec:
+    """The list of a path below it, which the guards have read together with the key. Raises `not_found`."""
+    return existing(g.list, path_id(list_id))
 
 
 def request_id() -> str:

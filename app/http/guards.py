@@ -15,14 +15,16 @@ from app.auth import Principal, bearer_token, find_principal
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import client_address, services
-from app.http.paths import request_path
+from app.http.paths import path_id, request_path
 from app.http.rate import Allowance, take
 from app.http.responses import JSON
+from app.lists.admit import find_principal_and_list
 
 access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
 API = "v1"
+LISTS = "/<list_id>/"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
 
 
@@ -59,13 +61,27 @@ def _guard_api(version: str) -> None:
 def _admit() -> None:
     """Key, network and rate: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
+    list_id = _list_in_path()
     with services().database.read() as session:
-        principal = find_principal(session, token)
+        if list_id is None:
+            principal, g.list = find_principal(session, token), None
+        else:
+            principal, g.list = find_principal_and_list(session, token, list_id)
     _check_network(principal)
     g.principal = principal
     g.allowance = take(services(), principal)
     if g.allowance is not None and g.allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
+
+
+def _list_in_path() -> int | None:
+    """The id of the list below which the path leads; None for another path, or for what cannot be an id."""
+    if request.url_rule is None or LISTS not in request.url_rule.rule:
+        return None
+    try:
+        return path_id((request.view_args or {})["list_id"])
+    except ServiceError:
+        return None  # told when its turn comes: after key, network, rate and permission
 
 
 def _check_network(principal: Principal) -> None:

@@ -8,6 +8,7 @@ finds it still waiting then takes it, so that a process that hangs keeps nobody 
 
 from __future__ import annotations
 
+import gc
 import time
 from ctypes import c_int
 from multiprocessing.sharedctypes import RawArray
@@ -32,6 +33,13 @@ def _slot(worker: Any) -> int:
 def child_exit(_server: object, worker: Any) -> None:
     """gunicorn's hook, called in the master: a process has ended, in whatever way."""
     _held[_slot(worker)] = NOBODY
+
+
+def post_worker_init(_worker: object) -> None:
+    """gunicorn's hook: the process is ready. What is loaded by now stays, and the garbage collector need not look
+    through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, Row, bindparam, select
@@ -16,6 +16,7 @@ from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 LARGEST_ID = 2**63 - 1
 
+LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in List.__table__.columns)
 FIELD_COLUMNS = (
     ListField.id.label("field_id"),
     ListField.key.label("field_key"),
@@ -25,7 +26,8 @@ FIELD_COLUMNS = (
 )
 FIELD_ORDER = (ListField.position, ListField.id)
 LIST_WITH_FIELDS = Prepared(
-    select(List.__table__, *FIELD_COLUMNS)
+    select(*LIST_COLUMNS, *FIELD_COLUMNS)
+    .select_from(List)
     .outerjoin(ListField, ListField.list_id == List.id)
     .where(
         List.account_id == bindparam("account_id", type_=BigInteger),
@@ -37,14 +39,21 @@ LIST_WITH_FIELDS = Prepared(
 
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
-    """The account's list with that id. Raises `not_found` (decisions: 1.8).
-
-    Every request about contacts begins with this one statement.
-    """
+    """The account's list with that id. Raises `not_found` (decisions: 1.8)."""
     rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, LARGEST_ID))
-    if not rows:
-        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
+    return existing(list_of(rows) if rows else None, list_id)
+
+
+def list_of(rows: Sequence[Any]) -> ListSpec:
+    """The list of rows with LIST_COLUMNS and FIELD_COLUMNS, a row per field."""
     return _spec(rows[0], [_field(row) for row in rows if row.field_id is not None])
+
+
+def existing(found: ListSpec | None, list_id: int) -> ListSpec:
+    """The list that was looked for. Raises `not_found`."""
+    if found is None:
+        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
+    return found
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
@@ -52,12 +61,12 @@ def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> d
     wanted = [list_id for list_id in list_ids if list_id <= LARGEST_ID]
     if not wanted:
         return {}
-    statement = select(List.__table__).where(List.account_id == account_id, List.id.in_(wanted))
+    statement = select(*LIST_COLUMNS).where(List.account_id == account_id, List.id.in_(wanted))
     lists = session.execute(statement).all()
     by_list: defaultdict[int, list[FieldSpec]] = defaultdict(list)
-    for row in _fields(session, [row.id for row in lists]):
+    for row in _fields(session, [row.list_id for row in lists]):
         by_list[row.list_id].append(_field(row))
-    return {row.id: _spec(row, by_list[row.id]) for row in lists}
+    return {row.list_id: _spec(row, by_list[row.list_id]) for row in lists}
 
 
 def _fields(session: Session, list_ids: list[int]) -> Iterable[Row[Any]]:
@@ -74,13 +83,13 @@ def _field(row: Row[Any]) -> FieldSpec:
 
 def _spec(row: Row[Any], fields: list[FieldSpec]) -> ListSpec:
     return ListSpec(
-        id=row.id,
-        account_id=row.account_id,
-        name=row.name,
-        system=row.system,
-        allow_duplicates=row.allow_duplicates,
-        stop_words=tuple(row.stop_words),
-        creation_time=row.creation_time,
-        last_modified_time=row.last_modified_time,
+        id=row.list_id,
+        account_id=row.list_account_id,
+        name=row.list_name,
+        system=row.list_system,
+        allow_duplicates=row.list_allow_duplicates,
+        stop_words=tuple(row.list_stop_words),
+        creation_time=row.list_creation_time,
+        last_modified_time=row.list_last_modified_time,
         fields=tuple(fields),
     )
