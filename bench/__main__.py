@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, reading, webhooks, writing
+from bench.cases import delivery, fairness, latency, reading, webhooks, writing
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -18,6 +18,8 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "sending": writing.sending,
     "delivery": delivery.run,
     "webhooks": webhooks.run,
+    "latency": latency.run,
+    "fairness": fairness.run,
 }
 
 

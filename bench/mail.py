@@ -83,6 +83,10 @@ class Sink:
         found: dict[str, Any] = json.loads(self._ask(b"XCOUNT\r\n")[4:])
         return found
 
+    def time_of(self, number: int) -> float:
+        """When DATA of the mail to this recipient came; 0 while it has not."""
+        return float(self._ask(b"XTIME %d\r\n" % number)[4:])
+
     def check(self, mails: int) -> None:
         """Raises `Failed` unless exactly so many mails came, each to a recipient of its own and right for it."""
         found = self.count()

@@ -2,7 +2,8 @@
 
 Each mail must name, in its text, the order of the recipient that it goes to. `XCOUNT` answers with how many mails
 came, how many of them went to different recipients, how many were wrong and when the first DATA came (seconds of the
-monotonic clock, which all processes of the machine share); `XRESET` begins anew.
+monotonic clock, which all processes of the machine share); `XTIME NUMBER` when that to this recipient came, for numbers
+from WATCHED on; `XRESET` begins anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from dataclasses import dataclass, field
 
 RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
+WATCHED = 10_000_000
 SOFT_BREAK = b"=\r\n"
 END = b"\r\n.\r\n"
 
@@ -28,6 +30,8 @@ class Tally:
     wrong: int = 0
     recipients: set[bytes] = field(default_factory=set)
     first_data: float = 0.0
+    times: dict[bytes, float] = field(default_factory=dict)
+    """Recipient -> when its DATA came."""
 
     def report(self) -> bytes:
         """The answer to `XCOUNT`."""
@@ -97,9 +101,13 @@ class Session:
         elif verb == b"DATA":
             self._in_data = True
             tally.first_data = tally.first_data or time.monotonic()
+            if int(self._recipient) >= WATCHED:
+                tally.times[self._recipient] = time.monotonic()
             return b"354 go on\r\n"
         elif line == b"XCOUNT":
             return tally.report()
+        elif verb == b"XTIM":
+            return b"250 %f\r\n" % tally.times.get(line.split()[1], 0.0)
         elif line == b"XRESET":
             tally = Tally()
         return b"221 bye\r\n" if verb == b"QUIT" else b"250 2.0.0 ok\r\n"

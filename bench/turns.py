@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,11 @@ def in_turns(
         goals=str(goal),
         reached=_reached(goal, to_floor, to_peer),
     )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that so large a share of the values does not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
 
 
 def _figure(rates: Sequence[float]) -> str:

@@ -69,7 +69,7 @@ def _creations(parts: Stack, shop: Shop, server: Server, numbers: Iterator[int],
         path = f"/v1/lists/{shop.list_id}/contacts"
         requests = [request("POST", path, shop.token, orjson.dumps(body)) for body in bodies]
         with all_busy(server.workers, server.name):
-            speed = rate(server.port, requests, lambda status, _: status == 204)
+            speed = rate(server.port, requests, lambda status, _: status == 204, life=2)
         written = [_count(parts, "contacts") - before, *(_count(parts, table) for table in OUTBOX)]
         if written != [count * BULK] * 3:
             raise Failed(f"{server.name}: rows are missing: {written}")

@@ -1,0 +1,98 @@
+"""Case G: from the acceptance of a send, while nothing else goes on, to the first byte of DATA."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+from redis import Redis
+from rq import Queue
+
+from bench.contacts import Shop, open_shop
+from bench.floors.start import QUEUE, TIMES, note
+from bench.load import fetch
+from bench.mail import Sink, send_request, sink
+from bench.options import Options
+from bench.processes import Failed, running, wait_for
+from bench.sink import WATCHED
+from bench.stack import Server, Stack, api, send_workers, stack
+from bench.turns import Row, percentile
+
+SHARES = {"p50": (0.50, 3.0), "p99": (0.99, 5.0)}
+"""Which share of the times, and how many times the floor's it may be."""
+
+Once = Callable[[], float]
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of G, in milliseconds."""
+    with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
+        target = kept.enter_context(sink(parts))
+        shop = open_shop(parts)
+        server = kept.enter_context(api(parts))
+        kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
+        ours = _ours(server, shop, target)
+        floor = kept.enter_context(_floor(parts)) if options.postgresql else None
+        ours_times: list[float] = []
+        floor_times: list[float] = []
+        for _ in range(options.rounds):
+            count = options.amount(60, 5)
+            ours_times += [ours() for _ in range(count)]
+            floor_times += [floor() for _ in range(count)] if floor else []
+        return [_row(name, ours_times, floor_times) for name in SHARES]
+
+
+def _ours(server: Server, shop: Shop, target: Sink) -> Once:
+    numbers = itertools.count(WATCHED)
+
+    def once() -> float:
+        number = next(numbers)
+        status, body = fetch(server.port, send_request(shop, range(number, number + 1)))
+        accepted = time.monotonic()
+        if status != 202:
+            raise Failed(f"status {status}: {body[:500]!r}")
+        wait_for(lambda: target.time_of(number) > 0, "the mail is on its way", pause=0.005)
+        time.sleep(0.15)  # the outcome is written, and the worker waits for work again
+        return max(target.time_of(number) - accepted, 0.0)
+
+    once()
+    return once
+
+
+@contextlib.contextmanager
+def _floor(parts: Stack) -> Iterator[Once]:
+    url = parts.services.settings.redis_url
+    connection: Redis = parts.services.redis
+    queue = Queue(QUEUE, connection=connection)
+
+    def once() -> float:
+        connection.delete(TIMES)
+        queue.enqueue(note)
+        enqueued = time.monotonic()
+        wait_for(lambda: connection.llen(TIMES) > 0, "the job has started", pause=0.005)
+        time.sleep(0.05)
+        return max(float(connection.lrange(TIMES, 0, 0)[0]) - enqueued, 0.0)
+
+    with running("rq", ["-m", "bench.floors.start", url], {}, parts.folder):
+        once()
+        yield once
+
+
+def _row(name: str, ours: list[float], floor: list[float]) -> Row:
+    share, most = SHARES[name]
+    own = percentile(ours, share)
+    if not floor:
+        return Row(f"G. latency when idle, {name}", "ms", f"{own * 1000:.1f}")
+    bare = percentile(floor, share)
+    ratio = own / max(bare, 1e-6)
+    return Row(
+        f"G. latency when idle, {name}",
+        "ms",
+        f"{own * 1000:.1f}",
+        f"{bare * 1000:.1f}",
+        of_floor=f"{ratio:.2f}",
+        goals=f"at most {most:g}x floor",
+        reached=ratio <= most,
+    )

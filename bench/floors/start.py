@@ -1,0 +1,34 @@
+"""The floor of case G: RQ's own way from an enqueue to the start of the job, without a fork.
+
+`python -m bench.floors.start REDIS_URL` works on the queue until it is ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from redis import Redis
+from rq import Queue
+from rq.worker import SimpleWorker
+
+QUEUE, TIMES = "floor", "bench:starts"
+
+
+def note() -> None:
+    """The job: when it started, on the clock that all processes of the machine share."""
+    _connection().rpush(TIMES, time.monotonic())
+
+
+def _connection() -> Redis:
+    return Redis.from_url(sys.argv[1])
+
+
+def main(redis_url: str) -> None:
+    """See the module."""
+    connection = Redis.from_url(redis_url)
+    SimpleWorker([Queue(QUEUE, connection=connection)], connection=connection).work(logging_level="WARNING")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
