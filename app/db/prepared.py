@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Select
+from sqlalchemy import CompoundSelect, Connection, Select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -24,7 +24,7 @@ DIALECT: Any = postgresql.psycopg.dialect
 class Prepared:
     """A select whose bound values alone differ from one run to the next. Rows are tuples with names."""
 
-    def __init__(self, statement: Select[Any]) -> None:
+    def __init__(self, statement: Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]) -> None:
         self._statement = statement
         self._row = _named(statement)
 
@@ -65,7 +65,7 @@ def read_rows(session: Session, statement: Select[Any]) -> list[Any]:
     return rows
 
 
-def _named(statement: Select[Any]) -> Any:
+def _named(statement: Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]) -> Any:
     return _row_class(tuple(str(column.key) for column in statement.selected_columns))
 
 

@@ -54,10 +54,12 @@ def drain(services: Services) -> None:
 
     When work is left, another wake-up goes out for it.
     """
-    recover_expired_leases(services)
-    look_into(services)
     try:
-        Drain(services, station_of(services)).run()
+        sending = Drain(services, station_of(services))
+        sending.begin()
+        recover_expired_leases(services)
+        look_into(services)
+        sending.run()
     except BaseException:
         # The next drain settles by its journal what this one could not.
         renew_station(services)
@@ -88,11 +90,18 @@ class Drain:
         self._claim_in_doubt = False
         """A claim failed, and may have been committed all the same."""
 
+    def begin(self) -> None:
+        """The first message leaves before anything else is looked after: somebody may wait for just this one."""
+        if self._is_open():
+            self._take_on()
+            self._collect()
+
     def run(self) -> None:
         """Goes on until everything is sent and written down.
 
         It ends early, and leaves verdicts to the journal, only when the process stops while the database fails.
         """
+        self._next_look = 0.0  # what was recovered since the first look is due, too
         while self._round():
             if (self._flight or self._claim_in_doubt) and time.monotonic() > self._end + LONGEST_WAIT:
                 self._end = time.monotonic() + SLICE  # one slow message must not hold up all others

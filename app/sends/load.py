@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
-from sqlalchemy import Select, func, or_, select, union_all
+from sqlalchemy import BindParameter, Select, String, bindparam, func, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
-from app.db.among import among
-from app.db.models import Attachment, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
+from app.db.among import among, json_array
+from app.db.models import Attachment, Base, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
+from app.db.prepared import Prepared
 from app.sends.claim import Claimed
 from app.sends.compose import Addressee, Letter, SendContent
 from app.sends.signing import StoredKey
@@ -25,6 +27,66 @@ from app.transports.email import mime
 
 BUDGET = 32 * 1024 * 1024
 """Characters of bodies and bytes of attachments of one chunk. One recipient alone may exceed it."""
+
+
+def _parameter(name: str) -> BindParameter[Any]:
+    return bindparam(name, type_=String)
+
+
+def _entries_on(model: type[BlockedAddress | Unsubscriber]) -> Select[int, str, str]:
+    """Entries whose account and address occur among those asked for, if not always together."""
+    return select(model.account_id, model.kind, model.address).where(
+        among(model.account_id, _parameter("accounts")),
+        among(model.kind, _parameter("kinds")),
+        among(model.address, _parameter("addresses")),
+    )
+
+
+def _columns_of(model: type[Base], form: type[Any]) -> list[Any]:
+    return [getattr(model, one.name) for one in fields(form)]
+
+
+# Built once: to build them takes longer than to run them, and every message waits for all of them.
+_OF_SENDS = among(Attachment.send_id, _parameter("send_ids"))
+WEIGHTS = Prepared(
+    select(
+        Send.id,
+        (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("weight"),
+    ).where(among(Send.id, _parameter("send_ids")))
+)
+FILE_WEIGHTS = Prepared(
+    select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("weight"))
+    .where(_OF_SENDS)
+    .group_by(Attachment.send_id, Attachment.recipient_id)
+)
+FILES = Prepared(
+    select(
+        Attachment.send_id,
+        Attachment.recipient_id,
+        Attachment.name,
+        Attachment.mime_type,
+        Attachment.content,
+        Attachment.content_id,
+    )
+    .where(_OF_SENDS, or_(Attachment.recipient_id.is_(None), among(Attachment.recipient_id, _parameter("recipients"))))
+    .order_by(Attachment.position, Attachment.id)
+)
+SENDS = Prepared(select(*_columns_of(Send, SendContent)).where(among(Send.id, _parameter("send_ids"))))
+CONTACTS = Prepared(select(*_columns_of(Contact, ContactState)).where(among(Contact.id, _parameter("contact_ids"))))
+KEYS = Prepared(
+    select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
+    .join(Domain, Domain.id == DkimKey.domain_id)
+    .where(among(Domain.account_id, _parameter("accounts")), among(Domain.name, _parameter("domains")))
+    .order_by(DkimKey.algorithm.desc(), DkimKey.id)
+)
+BLOCKED = Prepared(_entries_on(BlockedAddress))
+_UNSUBSCRIBED = _entries_on(Unsubscriber).add_columns(Unsubscriber.list_id)
+# Entries of a list and account-wide ones have an index each: asked for apart, both are found by it.
+UNSUBSCRIBED = Prepared(
+    union_all(
+        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)), _UNSUBSCRIBED.where(Unsubscriber.list_id.is_(None))
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +100,9 @@ class Parcel:
 
 
 def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
-    """The first of the chunk, as many as fit into the budget and at least one; two selects."""
+    """The first of the chunk, as many as fit into the budget and at least one; two selects for more than one."""
+    if len(claimed) < 2:
+        return list(claimed)
     shared, own = _weights(session, {one.send_id for one in claimed})
     total, counted, kept = 0, set[int](), list[Claimed]()
     for one in claimed:
@@ -52,14 +116,10 @@ def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]
 
 def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
     """The weight of each send, and of what each recipient has of its own."""
-    shared: dict[int, int] = defaultdict(int)
+    wanted = json_array(send_ids)
+    shared: dict[int, int] = defaultdict(int, WEIGHTS.rows(session, send_ids=wanted))
     own: dict[int, int] = defaultdict(int)
-    bodies = func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)
-    for send_id, weight in session.execute(select(Send.id, bodies).where(Send.id.in_(send_ids))):
-        shared[send_id] += weight
-    files = select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)))
-    grouped = files.where(Attachment.send_id.in_(send_ids)).group_by(Attachment.send_id, Attachment.recipient_id)
-    for send_id, recipient_id, weight in session.execute(grouped):
+    for send_id, recipient_id, weight in FILE_WEIGHTS.rows(session, send_ids=wanted):
         if recipient_id is None:
             shared[send_id] += int(weight)
         else:
@@ -68,7 +128,7 @@ def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int
 
 
 def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
-    """A parcel for each claimed recipient, in the same order; seven selects."""
+    """A parcel for each claimed recipient, in the same order; seven selects at most."""
     contacts = _contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
     shared_files, own_files = _files(session, claimed)
@@ -95,33 +155,30 @@ def _parcel(
 
 
 def _sends(session: Session, claimed: Iterable[Claimed]) -> list[SendContent]:
-    columns = [getattr(Send, one.name) for one in fields(SendContent)]
-    rows = session.execute(select(*columns).where(Send.id.in_({one.send_id for one in claimed})))
-    return [SendContent(*row) for row in rows]
+    wanted = json_array({one.send_id for one in claimed})
+    return [SendContent(*row) for row in SENDS.rows(session, send_ids=wanted)]
 
 
 def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]) -> dict[int, Sequence[StoredKey]]:
     """The keys of each send, RSA first, because that is what every receiver can check; one select."""
     accounts = {one.send_id: one.account_id for one in claimed}
     senders = {send.id: (accounts[send.id], domain_of(send.from_address)) for send in sends}
-    statement = (
-        select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
-        .join(Domain, Domain.id == DkimKey.domain_id)
-        .where(Domain.account_id.in_(set(accounts.values())), Domain.name.in_({name for _, name in senders.values()}))
-        .order_by(DkimKey.algorithm.desc(), DkimKey.id)
-    )
+    wanted = {
+        "accounts": json_array(set(accounts.values())),
+        "domains": json_array({name for _, name in senders.values()}),
+    }
     found: dict[tuple[int, str], list[StoredKey]] = defaultdict(list)
-    for account_id, key_id, domain, selector, private_key in session.execute(statement):
+    for account_id, key_id, domain, selector, private_key in KEYS.rows(session, **wanted):
         found[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
     return {send_id: found.get(sender, ()) for send_id, sender in senders.items()}
 
 
 def _contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:
-    """The contact of each recipient that still has one, by recipient id."""
+    """The contact of each recipient that still has one, by recipient id; no select where none is named."""
     wanted = {one.contact_id for one in claimed if one.contact_id is not None}
-    columns = [getattr(Contact, one.name) for one in fields(ContactState)]
-    rows = session.execute(select(*columns).where(among(Contact.id, wanted)))
-    found = {contact.id: contact for contact in (ContactState(*row) for row in rows)}
+    if not wanted:
+        return {}
+    found = {row.id: ContactState(*row) for row in CONTACTS.rows(session, contact_ids=json_array(wanted))}
     paired = ((one, found.get(one.contact_id or 0)) for one in claimed)
     return {one.id: contact for one, contact in paired if contact and _is_theirs(one, contact)}
 
@@ -133,23 +190,14 @@ def _is_theirs(recipient: Claimed, contact: ContactState) -> bool:
 def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[int, ContactState]) -> Suppressions:
     """The entries on the addresses of these recipients; two selects."""
     targets = {to for one in claimed if (to := target(one, contacts.get(one.id)))}
-    blocked = session.execute(_entries_on(BlockedAddress, targets))
-    unsubscribed = _entries_on(Unsubscriber, targets).add_columns(Unsubscriber.list_id)
-    # Entries of a list and account-wide ones have an index each: asked for apart, both are found by it.
-    of_lists = unsubscribed.where(Unsubscriber.list_id.is_not(None))
-    of_accounts = unsubscribed.where(Unsubscriber.list_id.is_(None))
+    wanted = {
+        "accounts": json_array({to.account_id for to in targets}),
+        "kinds": json_array({to.kind for to in targets}),
+        "addresses": json_array({to.address for to in targets}),
+    }
     return Suppressions(
-        blocked=frozenset(Target(*row) for row in blocked),
-        unsubscribed=frozenset((Target(*row[:3]), row[3]) for row in session.execute(union_all(of_lists, of_accounts))),
-    )
-
-
-def _entries_on(model: type[BlockedAddress | Unsubscriber], targets: Collection[Target]) -> Select[int, str, str]:
-    """Entries whose account and address occur among the targets, if not always together."""
-    return select(model.account_id, model.kind, model.address).where(
-        model.account_id.in_({to.account_id for to in targets}),
-        model.kind.in_({to.kind for to in targets}),
-        among(model.address, {to.address for to in targets}),
+        blocked=frozenset(Target._make(row) for row in BLOCKED.rows(session, **wanted)),
+        unsubscribed=frozenset((Target._make(row[:3]), row[3]) for row in UNSUBSCRIBED.rows(session, **wanted)),
     )
 
 
@@ -157,18 +205,13 @@ def _files(
     session: Session, claimed: Sequence[Claimed]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
-    file = (Attachment.name, Attachment.mime_type, Attachment.content, Attachment.content_id)
-    statement = (
-        select(Attachment.send_id, Attachment.recipient_id, *file)
-        .where(
-            Attachment.send_id.in_({one.send_id for one in claimed}),
-            or_(Attachment.recipient_id.is_(None), among(Attachment.recipient_id, [one.id for one in claimed])),
-        )
-        .order_by(Attachment.position, Attachment.id)
-    )
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
     own: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
-    for send_id, recipient_id, name, mime_type, content, content_id in session.execute(statement):
+    wanted = {
+        "send_ids": json_array({one.send_id for one in claimed}),
+        "recipients": json_array([one.id for one in claimed]),
+    }
+    for send_id, recipient_id, name, mime_type, content, content_id in FILES.rows(session, **wanted):
         encoded = mime.encode_attachment(mime.Attachment(name, mime_type, content, content_id))
         if recipient_id is None:
             shared[send_id].append(encoded)

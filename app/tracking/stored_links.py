@@ -33,8 +33,10 @@ def link_rows(body_html: str | None, body_text: str | None) -> list[dict[str, An
 
 
 def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:
-    """The stored links of each send: type and URL -> id; one select."""
+    """The stored links of each send: type and URL -> id; one select, and none for nobody."""
     found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    if not send_ids:
+        return found
     statement = select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id)
     for send_id, link_type, url, link_id in session.execute(statement.where(SendLink.send_id.in_(send_ids))):
         found[send_id][link_type, url] = link_id

@@ -217,11 +217,12 @@ RESULTS = {
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
 def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
-    """For 1 recipient as for 100 (design: 2 and 4)."""
+    """For 2 recipients as for 100 (design: 2 and 4). A single one is sent whatever it weighs, without two of them."""
     rows.add_webhook()
     list_id = rows.add_list()
-    for_one, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 100))
-    assert for_one == for_many
+    for_one, for_two, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
+    assert for_two == for_many
+    assert for_one == [for_two[0], for_two[1] - 2, for_two[2]]
 
 
 def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
