@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, fairness, latency, reading, webhooks, writing
+from bench.cases import delivery, fairness, growth, latency, memory, reading, webhooks, writing
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -20,6 +20,8 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "webhooks": webhooks.run,
     "latency": latency.run,
     "fairness": fairness.run,
+    "growth": growth.run,
+    "memory": memory.run,
 }
 
 
