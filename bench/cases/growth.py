@@ -199,6 +199,6 @@ def _seconds_of_count(at: Installation) -> float:
     began = time.perf_counter()
     status, body = fetch(at.server.port, one)
     found: dict[str, Any] = orjson.loads(body)
-    if status != 200 or found["count"] < at.count:
+    if status != 200 or found["size"] < at.count:
         raise Failed(f"this is not the count: {found} at {now()}")
     return time.perf_counter() - began
