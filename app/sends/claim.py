@@ -22,7 +22,7 @@ from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.given import given_values, update_each
 from app.db.models import Recipient
-from app.db.queue import any_due, picked_rows
+from app.db.queue import any_due, is_picked
 
 LEASE = 90.0
 """Seconds for which a claimed row stays its worker's: longer than a living worker stalls, renewed well before."""
@@ -65,7 +65,7 @@ def _claiming(*, postgresql: bool) -> ReturningUpdate[*tuple[Any, ...]]:
     columns = Recipient.__table__.c
     return (
         update(Recipient.__table__)  # type: ignore[arg-type]
-        .where(columns.id.in_(select(picked_rows(postgresql=postgresql).c.id)))
+        .where(is_picked(columns.id, postgresql=postgresql))
         .values(
             state="sending",
             worker=bindparam("claimer"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import event, text
 
 from app.clock import now
 from app.sends.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
@@ -223,6 +224,37 @@ def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services
     for_one, for_two, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
     assert for_two == for_many
     assert for_one == [for_two[0], for_two[1] - 2, for_two[2]]
+
+
+def test_a_claim_does_not_read_the_whole_table(rows: Rows, worker: Services) -> None:
+    """However many recipients there are, nor all that are due."""
+    rows.add_send(addresses(20_000))
+    with worker.database.write() as transaction:
+        transaction.execute(text("ANALYZE"))
+    plan = plan_of_a_claim(worker)
+    wrong = "Seq Scan on recipients" if worker.database.is_postgresql else "SCAN recipients"
+    assert any("ix_recipients_due" in line for line in plan), plan
+    assert not any(line.strip().removeprefix("->  ").startswith(wrong) and "INDEX" not in line for line in plan), plan
+
+
+def plan_of_a_claim(services: Services) -> list[str]:
+    """As the database explains it."""
+    verb, column = ("EXPLAIN", 0) if services.database.is_postgresql else ("EXPLAIN QUERY PLAN", 3)
+    engine = services.database.engine
+    found: list[tuple[str, Any]] = []
+
+    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        found.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", keep)
+    try:
+        take(services, 100)
+    finally:
+        event.remove(engine, "before_cursor_execute", keep)
+    ((statement, parameters),) = [one for one in found if "UPDATE recipients" in one[0]]
+    with services.database.read() as session:
+        explained = session.connection().exec_driver_sql(f"{verb} {statement}", parameters)
+        return [str(row[column]) for row in explained]
 
 
 def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
