@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 
-from app import logs
+from app import logs, memory
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
 from app.transports.base import TransportUrlError
@@ -24,8 +23,5 @@ def services() -> Services:
         raise SystemExit(2) from None
     logs.configure(settings)
     made = make_services(settings)
-    # What is loaded by now stays. Left to the garbage collector, it would be looked through again and again while
-    # thousands of rows come and go, which took a tenth of a worker's time.
-    gc.collect()
-    gc.freeze()
+    memory.settle()
     return made

@@ -11,9 +11,14 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_MS = 30_000
 STATEMENT_TIMEOUT_MS = 60_000
+LARGE = 1024 * 1024
+"""Bytes; to connect anew takes less than to carry as many."""
+GIVEN_UP = "tms_given_up"
 WRITE = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
@@ -48,7 +53,21 @@ def make_engine(url: str, *, pool_size: int = 10, autocommit: bool = False) -> E
         },
     )
     event.listen(engine, "checkout", _on_postgresql_checkout)
+    event.listen(engine, "checkin", _on_postgresql_checkin)
     return engine
+
+
+def release_after(session: Session, size: int) -> None:
+    """Has PostgreSQL's connection closed at the end of a session that has carried many bytes: libpq never gives back
+    the room that it took for the largest statement or result."""
+    if size > LARGE:
+        session.connection().info[GIVEN_UP] = True
+
+
+def _on_postgresql_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
+    """The next checkout finds it closed, and replaces it."""
+    if record.info.pop(GIVEN_UP, False) and connection is not None:
+        connection.close()
 
 
 def _on_postgresql_checkout(connection: psycopg.Connection[Any], _record: object, _proxy: object) -> None:

@@ -8,13 +8,14 @@ finds it still waiting then takes it, so that a process that hangs keeps nobody 
 
 from __future__ import annotations
 
-import gc
 import time
 from ctypes import c_int
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
+
+from app import memory
 
 SLOTS = 256
 NOBODY = -1
@@ -36,10 +37,8 @@ def child_exit(_server: object, worker: Any) -> None:
 
 
 def post_worker_init(_worker: object) -> None:
-    """gunicorn's hook: the process is ready. What is loaded by now stays, and the garbage collector need not look
-    through it again and again."""
-    gc.collect()
-    gc.freeze()
+    """gunicorn's hook: the process is ready."""
+    memory.settle()
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]

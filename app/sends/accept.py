@@ -16,6 +16,7 @@ from app.contacts.rules import RANK
 from app.content.attachments import new_content_id
 from app.db.bulk import Family, draw_ids, insert_rows, insert_with_family
 from app.db.database import Transaction
+from app.db.engine import release_after
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
@@ -155,7 +156,9 @@ def _write(
         Family(SendLink, "send_id", links, {"account_id": account_id}),
     ]
     send_id = insert_with_family(transaction, Send, send, families)
-    insert_rows(transaction, Attachment, _attachment_rows(account_id, send_id, draft, rows))
+    files = _attachment_rows(account_id, send_id, draft, rows)
+    insert_rows(transaction, Attachment, files)
+    release_after(transaction, sum(len(file["content"]) for file in files))
     if group.id is not None:
         count_send(transaction, group.id, recipients=count, moment=second)
     return Accepted(tuple(row["uuid"] for row in rows), group_id)

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
 from app.db.among import among, json_array
+from app.db.engine import release_after
 from app.db.models import Attachment, Base, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
 from app.db.prepared import Prepared
 from app.sends.claim import Claimed
@@ -131,10 +132,10 @@ def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
     """A parcel for each claimed recipient, in the same order; seven selects at most."""
     contacts = _contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
-    shared_files, own_files = _files(session, claimed)
     sends = _sends(session, claimed)
     keys = _keys(session, claimed, sends)
     links = find_links(session, [send.id for send in sends if send.track_clicks])
+    shared_files, own_files = _files(session, claimed)
     letters = {send.id: Letter(send, shared_files[send.id], keys[send.id], links[send.id]) for send in sends}
     return [
         _parcel(one, letters[one.send_id], contacts.get(one.id), suppressions, own_files[one.id]) for one in claimed
@@ -211,10 +212,13 @@ def _files(
         "send_ids": json_array({one.send_id for one in claimed}),
         "recipients": json_array([one.id for one in claimed]),
     }
+    total = 0
     for send_id, recipient_id, name, mime_type, content, content_id in FILES.rows(session, **wanted):
+        total += len(content)
         encoded = mime.encode_attachment(mime.Attachment(name, mime_type, content, content_id))
         if recipient_id is None:
             shared[send_id].append(encoded)
         else:
             own[recipient_id].append(encoded)
+    release_after(session, total)
     return shared, own
