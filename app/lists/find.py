@@ -40,8 +40,13 @@ LIST_WITH_FIELDS = Prepared(
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
     """The account's list with that id. Raises `not_found` (decisions: 1.8)."""
+    return existing(find_list(session, account_id, list_id), list_id)
+
+
+def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
+    """The account's list with that id, if there is one."""
     rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, LARGEST_ID))
-    return existing(list_of(rows) if rows else None, list_id)
+    return list_of(rows) if rows else None
 
 
 def list_of(rows: Sequence[Any]) -> ListSpec:

@@ -20,7 +20,7 @@ from app.db.engine import release_after
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
-from app.lists.find import lists_by_id
+from app.lists.find import find_list
 from app.queueing import SENDS
 from app.sends.content import Content, SavedMessage, check_content, merged
 from app.sends.draft import AttachmentDraft, SendDraft
@@ -118,7 +118,7 @@ def _find_list(inquiry: Inquiry) -> ListSpec | None:
     list_id, type_ = inquiry.draft.list_id, inquiry.draft.type
     if list_id is None:
         return None
-    lst = lists_by_id(inquiry.transaction, inquiry.account_id, [list_id]).get(list_id)
+    lst = find_list(inquiry.transaction, inquiry.account_id, list_id)
     if lst is None:
         inquiry.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no list {list_id}.")
     elif not (lst.has_email if type_ == "email" else lst.has_mobile):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, bindparam, exists, select
+from sqlalchemy import ColumnElement, String, and_, bindparam, exists, select
 
 from app.addresses import domain_of
 from app.db.database import Transaction
 from app.db.models import Account, Domain, Group
+from app.db.prepared import Prepared
 from app.sends.content import Content
 from app.sends.draft import SendDraft
 
@@ -58,9 +58,7 @@ def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content
         "bcc_domain": domains[1],
     }
     statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
-    *account, group_id, group_type, group_name, from_configured, bcc_configured = (
-        transaction.connection().execute(statement, given).one()
-    )
+    *account, group_id, group_type, group_name, from_configured, bcc_configured = statement.row(transaction, **given)
     found = dict(zip(domains, (from_configured, bcc_configured), strict=True))
     return Standing(
         SendingAccount(*account),
@@ -79,8 +77,8 @@ def _is_configured(parameter: str) -> ColumnElement[bool]:
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 
 
-def _statement(which: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
-    return (
+def _statement(which: ColumnElement[bool]) -> Prepared:
+    return Prepared(
         select(
             *(getattr(Account, name) for name in SendingAccount.__slots__),
             *(Group.id, Group.type, Group.name),
