@@ -55,6 +55,8 @@ class Session:
         self._received = bytearray()
         self._recipient = b""
         self._in_data = False
+        self._searched = 0
+        """Bytes of what has come in which there is no end."""
 
     def receive(self) -> bool:
         """Answers what has come; False when the client is gone."""
@@ -74,7 +76,8 @@ class Session:
 
     def _step(self, answers: bytearray) -> bool:
         """Takes one command or one whole message."""
-        end = self._received.find(END if self._in_data else b"\r\n")
+        end = self._received.find(END if self._in_data else b"\r\n", max(self._searched - len(END), 0))
+        self._searched = len(self._received) if end < 0 else 0
         if end < 0:
             return False
         taken = bytes(self._received[:end])
