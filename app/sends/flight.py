@@ -126,7 +126,8 @@ class Flight:
 
     def _may_announce(self, lane: Lane) -> bool:
         """Whether nobody else would send the next message sooner."""
-        return lane.is_quick or (lane.is_steady and self._engaged == self._station.connections)
+        free = self._engaged < self._station.connections
+        return lane.announcing is not None and (lane.is_quick or (lane.is_steady and not free))
 
     @contextlib.contextmanager
     def _awaits(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app import logs
 from app.clock import now
@@ -29,7 +29,7 @@ from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
 from app.tracking.ways_back import ways_back
-from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms, Transport
+from app.transports.base import Announcing, Connection, DeliveryResult, OutboundEmail, OutboundSms, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import Listening, Take
@@ -51,6 +51,11 @@ class Lane:
     sms: Connection[OutboundSms]
     seconds: float = math.inf
     """What the last message took."""
+    announcing: Announcing | None = field(init=False)
+    """The connection for mail, where it can announce."""
+
+    def __post_init__(self) -> None:
+        self.announcing = self.email if isinstance(self.email, Announcing) else None
 
     @property
     def is_quick(self) -> bool:
@@ -174,7 +179,9 @@ def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> Deliver
     match outgoing.message:
         case OutboundEmail() as email:
             upcoming = following.message if following else None
-            return lane.email.send(email, upcoming if isinstance(upcoming, OutboundEmail) else None)
+            if lane.announcing and isinstance(upcoming, OutboundEmail):
+                return lane.announcing.send(email, upcoming)
+            return lane.email.send(email)
         case OutboundSms() as text:
             return lane.sms.send(text)
         case result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 
@@ -96,15 +96,23 @@ class OutboundSms:
 class Connection(Protocol[Message_contra]):
     """A way to the carrier, for one thread at a time."""
 
-    def send(self, message: Message_contra, following: Message_contra | None = None, /) -> DeliveryResult:
-        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it.
-
-        `following` is what will be sent next over this connection, where that is known: it may be announced already.
-        """
+    def send(self, message: Message_contra, /) -> DeliveryResult:
+        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it."""
         ...
 
     def close(self) -> None:
         """Give the way back. Sending again opens it anew."""
+        ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A connection for mail over which the next message can be announced together with the end of one."""
+
+    announces: Literal[True]
+
+    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
+        """The same; `following` is what will be sent next over this connection, where that is known."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Installs plugins for a test: a real distribution on the path whose entry points name blueprints."""
+"""Installs plugins for a test: a real distribution on the path with entry points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entry_points: dict[str, str], **modules: str) -> None:
-    """Puts a distribution on the path. `entry_points` are name -> reference in the group `tms.blueprints`; `modules`
-    are name -> source."""
+def install(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    entry_points: dict[str, str],
+    group: str = "tms.blueprints",
+    **modules: str,
+) -> None:
+    """Puts a distribution on the path. `entry_points` are name -> reference in the group; `modules` are name ->
+    source."""
     for name, source in modules.items():
         (folder / f"{name}.py").write_text(source)
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -18,5 +24,5 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entry_points: dict[st
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tms-plugin-of-a-test\nVersion: 1.0\n")
     lines = [f"{name} = {reference}" for name, reference in entry_points.items()]
-    (about / "entry_points.txt").write_text("\n".join(["[tms.blueprints]", *lines, ""]))
+    (about / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
     monkeypatch.syspath_prepend(str(folder))

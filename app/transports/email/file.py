@@ -19,7 +19,7 @@ class MailFolder:
         """The folder itself."""
         return self
 
-    def send(self, message: OutboundEmail, _following: OutboundEmail | None = None, /) -> DeliveryResult:
+    def send(self, message: OutboundEmail) -> DeliveryResult:
         """Write the message; a folder that cannot be written to is a deferral."""
         try:
             self.folder.write(f"{message.uuid}.eml", message.content)

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from app.transports.base import DeliveryResult, OutboundEmail
 from app.transports.email.smtp import SmtpConnection, SmtpTransport
@@ -71,6 +72,8 @@ class RelayTransport:
 
 class RelayConnection:
     """At most one session with each relay at a time."""
+
+    announces: Literal[True] = True
 
     def __init__(self, ways: Sequence[tuple[Relay, SmtpConnection]], clock: Callable[[], float]) -> None:
         self._ways = ways

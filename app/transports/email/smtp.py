@@ -10,6 +10,7 @@ from __future__ import annotations
 import smtplib
 import ssl
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.transports.base import DeliveryResult, OutboundEmail
 from app.transports.email.smtp_dialogue import Dialogue
@@ -32,6 +33,8 @@ class SmtpTransport:
 
 class SmtpConnection:
     """At most one session with the relay at a time."""
+
+    announces: Literal[True] = True
 
     def __init__(self, transport: SmtpTransport) -> None:
         self._transport = transport

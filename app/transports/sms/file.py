@@ -21,7 +21,7 @@ class SmsFolder:
         """The folder itself."""
         return self
 
-    def send(self, message: OutboundSms, _following: OutboundSms | None = None, /) -> DeliveryResult:
+    def send(self, message: OutboundSms) -> DeliveryResult:
         """Write the message; a folder that cannot be written to is a deferral."""
         segments = count_segments(message.text)
         try:

@@ -50,7 +50,7 @@ class KannelTransport:
         """The pool is shared."""
         return self
 
-    def send(self, message: OutboundSms, _following: OutboundSms | None = None, /) -> DeliveryResult:
+    def send(self, message: OutboundSms) -> DeliveryResult:
         """Hand one text over. Nothing is sent twice by itself: a lost answer is a deferral."""
         target = f"{self._settings.url}?{urlencode(self._parameters(message))}"
         try:

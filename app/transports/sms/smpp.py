@@ -52,7 +52,7 @@ class SmppTransport:
         """Binds now, and gives receipts and replies to `take`, in a thread of its own."""
         self._bind.listen(take)
 
-    def send(self, message: OutboundSms, _following: OutboundSms | None = None, /) -> DeliveryResult:
+    def send(self, message: OutboundSms) -> DeliveryResult:
         """Hand one text over, part by part; the first part that is not taken decides."""
         parts = split(message.text)
         if len(parts) > MOST_PARTS:
