@@ -12,15 +12,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import String, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import domain_of
 from app.clock import now
+from app.db.among import among, json_array
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.models import Contact, DestinationPause, Recipient
+from app.db.prepared import Prepared
 from app.sends.claim import Claimed
 from app.sends.outcome import Consequence
 from app.transports.base import DeliveryResult, Outcome
@@ -35,6 +38,22 @@ PROBE = 60.0
 # The subjects of RFC 3463 that are the mail system's: 4, network and routing, and 7, policy.
 _OF_THE_DOMAIN = re.compile(r"4\.[47]\.\d+")
 _SERVERS_REPLY = re.compile(r"4\d\d\b")
+
+
+class Pause(NamedTuple):
+    """What is known of a domain that has put us off."""
+
+    id: int
+    domain: str
+    failures: int
+    until_time: datetime
+
+
+PAUSES = Prepared(
+    select(*(getattr(DestinationPause, name) for name in Pause._fields)).where(
+        among(DestinationPause.domain, bindparam("domains", type_=String))
+    )
+)
 
 
 def concerns_domain(result: DeliveryResult | None) -> bool:
@@ -67,12 +86,11 @@ def _domain(one: Consequence) -> str:
     return domain_of(one.verdict.address or "")
 
 
-def _pauses(transaction: Transaction, domains: set[str]) -> dict[str, DestinationPause]:
-    statement = select(DestinationPause).where(DestinationPause.domain.in_(domains))
-    return {pause.domain: pause for pause in transaction.scalars(statement)}
+def _pauses(transaction: Transaction, domains: set[str]) -> dict[str, Pause]:
+    return {row.domain: Pause._make(row) for row in PAUSES.rows(transaction, domains=json_array(domains))}
 
 
-def _add(transaction: Transaction, domain: str, more: int, known: DestinationPause | None) -> None:
+def _add(transaction: Transaction, domain: str, more: int, known: Pause | None) -> None:
     """One step up. What comes in while the domain rests was on its way before that, and adds nothing."""
     moment = now()
     before = known.failures if known else 0
@@ -113,7 +131,7 @@ def _by_domain(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[str
     return found
 
 
-def _put_off(transaction: Transaction, worker: str, pause: DestinationPause, rows: Sequence[Claimed]) -> list[int]:
+def _put_off(transaction: Transaction, worker: str, pause: Pause, rows: Sequence[Claimed]) -> list[int]:
     """All of them, or all but one when the rest is over: the claimer that moves its end has the probe."""
     until = pause.until_time
     if until <= now() and _takes_probe(transaction, pause, until):
@@ -129,7 +147,7 @@ def _put_off(transaction: Transaction, worker: str, pause: DestinationPause, row
     return ids
 
 
-def _takes_probe(transaction: Transaction, pause: DestinationPause, until: datetime) -> bool:
+def _takes_probe(transaction: Transaction, pause: Pause, until: datetime) -> bool:
     moved = (
         update(DestinationPause)
         .where(DestinationPause.id == pause.id, DestinationPause.until_time == until)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -135,8 +136,9 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
     return names, b"".join(chosen)
 
 
+@lru_cache(maxsize=256)
 def _relaxed(name: bytes, value: bytes) -> bytes:
-    """A field in its canonical form (RFC 6376, 3.4.2)."""
+    """A field in its canonical form (RFC 6376, 3.4.2); most fields are the same for all recipients of a send."""
     ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     return b"%b:%b" % (name, canonical)
 
@@ -145,7 +147,7 @@ def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, 
     """The whole field. What is signed ends in an empty `b=`, without a line end (RFC 6376, 3.7)."""
     value = (
         f" v=1; a={signer.algorithm}; c=relaxed/relaxed;\r\n d={signer.domain};\r\n s={signer.selector};"
-        f" t={int(moment.timestamp())};\r\n h={_folded(names)};\r\n bh={body_hash};\r\n b="
+        f" t={int(moment.timestamp())};\r\n h={_folded(tuple(names))};\r\n bh={body_hash};\r\n b="
     ).encode()
     signature = signer.signature(signed + _relaxed(b"DKIM-Signature", value).removesuffix(b"\r\n"))
     text = base64.b64encode(signature).decode()
@@ -153,7 +155,8 @@ def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, 
     return b"DKIM-Signature:" + value + "\r\n ".join(pieces).encode() + b"\r\n"
 
 
-def _folded(names: Sequence[str]) -> str:
+@lru_cache(maxsize=64)
+def _folded(names: tuple[str, ...]) -> str:
     """The names joined by colons, in lines that are not long."""
     lines = [""]
     for name in names:
