@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--short", action="store_true", help="little work, to find breakage only")
     parser.add_argument("--sqlite", action="store_true", help="the service on SQLite, without floors and peers")
     given = parser.parse_args(arguments)
-    options = Options(rounds=2 if given.short else given.rounds, short=given.short, postgresql=not given.sqlite)
+    options = Options(rounds=1 if given.short else given.rounds, short=given.short, postgresql=not given.sqlite)
     chosen = given.only.split(",") if given.only else list(CASES)
     rows, failed = [], []
     for name in chosen:

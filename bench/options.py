@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`short` finds breakage only: little work, two rounds, no judgement. Without PostgreSQL there are no floors."""
+    """`short` finds breakage only: little work, one round, no judgement. Without PostgreSQL there are no floors."""
 
     rounds: int
     short: bool

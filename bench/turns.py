@@ -89,7 +89,7 @@ def in_turns(
         peer=_figure(results[id(peer)]) if peer else None,
         of_floor=str(to_floor) if to_floor else None,
         of_peer=str(to_peer) if to_peer else None,
-        goals=str(goal),
+        goals=str(goal) if floor or peer else "",
         reached=_reached(goal, to_floor, to_peer),
     )
 

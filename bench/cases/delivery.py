@@ -33,6 +33,8 @@ from bench.stack import Server, Stack, api, plain_url, send_workers, stack
 from bench.started import seconds_of
 from bench.turns import Goal, Measure, Row, in_turns
 
+REST = 1.0
+"""Seconds until the last wake-up has been looked at: a process stopped in a transaction would keep SQLite locked."""
 LEFT = text(
     "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE state = 'queued' OR state = 'sending' LIMIT 1) AS unfinished"
 )
@@ -73,6 +75,7 @@ class Delivery:
         """Rounds of our own workers, which stay up from round to round."""
         with send_workers(self.parts, processes, EMAIL_TRANSPORT_URL=self._sink.url) as workers:
             wait_for(lambda: self._are_ready(processes), "the workers wait for work")
+            time.sleep(REST)
             _signal(workers, signal.SIGSTOP)
 
             def measure() -> float:
@@ -84,6 +87,7 @@ class Delivery:
                     _signal(workers, signal.SIGCONT)
                     wait_for(self._is_done, "all is delivered", 300, pause=0.02)
                     seconds = time.perf_counter() - began
+                time.sleep(REST)
                 _signal(workers, signal.SIGSTOP)
                 if self._count_delivered() - before != count:
                     raise Failed("not every mail is noted as delivered")
