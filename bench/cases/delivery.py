@@ -48,7 +48,7 @@ def run(options: Options) -> list[Row]:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
         delivery = Delivery(parts, shop, server, target)
-        count = options.amount(12_000, 300)
+        count = options.amount(12_000 if options.postgresql else 2_000, 300)
         with without_keys(parts):
             rows = [
                 _one(options, delivery, count),
