@@ -143,8 +143,6 @@ class Flight:
 
     def _next(self) -> Outgoing | None:
         """The next message that waits."""
-        try:
-            waiting = self._waiting.popleft()
-        except IndexError:
-            return None
-        return self._station.compose(waiting.parcel)
+        with self._lock:
+            waiting = self._waiting.popleft() if self._waiting else None
+        return self._station.compose(waiting.parcel) if waiting else None
