@@ -52,14 +52,16 @@ def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
 
 def _find(services: Services, gateway_id: str) -> int | None:
     """The gateway may be quicker than the sender, which writes outcomes together."""
-    end = time.monotonic() + PATIENCE
+    end, may_come = time.monotonic() + PATIENCE, True
     while True:
         with services.database.read() as session:
             found = recipient_with_gateway_id(session, gateway_id)
-            may_come = found is None and has_unsettled_texts(session)
-        if not may_come or time.monotonic() > end or services.stopping.is_set():
-            return found
-        services.stopping.wait(LOOK_AGAIN)
+            if found is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
+                return found
+            # One more look follows a no: the note may have been written between this question and the look before it.
+            may_come = has_unsettled_texts(session)
+        if may_come:
+            services.stopping.wait(LOOK_AGAIN)
 
 
 def _record(transaction: Transaction, reply: GatewayReply) -> None:

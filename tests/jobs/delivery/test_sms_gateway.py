@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen, remove
 
 from app.clock import this_second
 from app.db.models import SmsSender
@@ -67,6 +68,30 @@ def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender:
     rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
     thread.join()
     assert answers == [OK]
+    assert rows.recipient(ann).state == "delivered"
+
+
+def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """Not noted at the first look, and nothing on its way any more at the second: the note was written in between."""
+    (ann,) = rows.add_send([new_mobile()], type="sms")
+    station_of(sender)
+    rows.change([ann], state="sending", worker="slow", lease_time=this_second())
+    noting: list[threading.Thread] = []
+
+    def note() -> None:
+        rows.change([ann], state="sent", gateway_id="late-1", sent_time=this_second(), worker=None, lease_time=None)
+
+    def note_once(*given: Any) -> None:
+        if "gateway_id" in given[2] and not noting:
+            noting.append(threading.Thread(target=note))
+            noting[0].start()
+            noting[0].join()
+
+    listen(sender.database.engine, "after_cursor_execute", note_once)
+    try:
+        assert smsc.receipt("late-1") == OK
+    finally:
+        remove(sender.database.engine, "after_cursor_execute", note_once)
     assert rows.recipient(ann).state == "delivered"
 
 
