@@ -10,20 +10,22 @@ from __future__ import annotations
 import logging
 import secrets
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
-from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.models import Webhook, WebhookAttempt, WebhookSecret
-from app.events.fixed import drop_expired, fix_batch, oldest_events, run, take_off
+from app.db.models import Webhook, WebhookAttempt
+from app.db.prepared import Prepared
+from app.events.fixed import drop_expired, fix_batch, oldest_events, take_off
+from app.events.hold import Held, hold, hold_ours
 from app.events.http_client import Answer
 from app.metrics import WEBHOOK_TRIES
 from app.presence import departed, present
@@ -34,6 +36,18 @@ LEASE = 90.0
 """Seconds; longer than any request can take."""
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
+
+LOG_ATTEMPT = Prepared(
+    insert(WebhookAttempt)
+    .inline()
+    .values(
+        {
+            name: bindparam(f"new_{name}", type_=column.type)
+            for name, column in WebhookAttempt.__table__.c.items()
+            if name != "id"
+        }
+    )
+)
 
 logger = logging.getLogger(__name__)
 _chance = secrets.SystemRandom()
@@ -49,7 +63,7 @@ class Batch:
     claim: str
     batch_id: str
     payloads: list[str]
-    stored_secrets: list[tuple[str, str]]
+    stored_secrets: Sequence[tuple[str, str]]
 
 
 def presence_folder(settings: Settings) -> Path:
@@ -64,7 +78,8 @@ def take_over(services: Services) -> None:
             return
         theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
         with services.database.write() as transaction:
-            freed = run(transaction, update(Webhook).where(theirs).values(lease_time=None, worker=None)).rowcount
+            freeing = update(Webhook).where(theirs).values(lease_time=None, worker=None)
+            freed = transaction.connection().execute(freeing).rowcount
     if freed:
         logger.warning("took over what a dead process was sending", extra={"webhooks": freed})
 
@@ -77,8 +92,13 @@ def has_due(session: Session) -> bool:
 def claim(services: Services) -> Batch | None:
     """The next batch of the webhook that has been due for longest, under a lease; None when there is none."""
     with services.database.write() as transaction:
-        webhook = _lock_due(transaction)
-        return _next_batch(transaction, webhook, services.settings) if webhook else None
+        webhook_id = _lock_due(transaction)
+        webhook = hold(transaction, webhook_id) if webhook_id is not None else None
+        if webhook is None:
+            return None
+        batch = _next_batch(transaction, webhook, services.settings)
+        webhook.store(transaction)
+        return batch
 
 
 def delivered(services: Services, batch: Batch, answer: Answer, *, go_on: bool = False) -> Batch | None:
@@ -95,10 +115,13 @@ def delivered(services: Services, batch: Batch, answer: Answer, *, go_on: bool =
         take_off(transaction, webhook)
         webhook.failures = 0
         webhook.due_time = answer.began + timedelta(seconds=services.settings.webhook_spacing)
+        following = None
         if go_on and webhook.due_time <= now():
-            return _next_batch(transaction, webhook, services.settings)
-        webhook.lease_time = webhook.worker = None
-        return None
+            following = _next_batch(transaction, webhook, services.settings)
+        else:
+            webhook.let_go()
+        webhook.store(transaction)
+        return following
 
 
 def failed(services: Services, batch: Batch, answer: Answer) -> None:
@@ -112,7 +135,8 @@ def failed(services: Services, batch: Batch, answer: Answer) -> None:
         webhook.failures += 1
         spaced = answer.began + timedelta(seconds=services.settings.webhook_spacing)
         webhook.due_time = max(spaced, seconds_from_now(retry_delay(webhook.failures)))
-        webhook.lease_time = webhook.worker = None
+        webhook.let_go()
+        webhook.store(transaction)
     logger.warning("webhook %s: try %s failed: %s", batch.webhook_id, webhook.failures, _outcome(answer))
 
 
@@ -122,7 +146,7 @@ def gone(services: Services, batch: Batch) -> None:
         webhook = _still_ours(transaction, batch)
         if webhook is None:
             return
-        transaction.delete(webhook)
+        transaction.execute(delete(Webhook).where(Webhook.id == webhook.id))
     WEBHOOK_TRIES.labels("gone").inc()
     logger.warning("webhook %s: deleted, its receiver answered 410", batch.webhook_id)
 
@@ -132,7 +156,8 @@ def release(services: Services, batch: Batch) -> None:
     with services.database.write() as transaction:
         webhook = _still_ours(transaction, batch)
         if webhook is not None:
-            webhook.lease_time = webhook.worker = None
+            webhook.let_go()
+            webhook.store(transaction)
 
 
 def retry_delay(failures: int) -> float:
@@ -150,14 +175,13 @@ def _is_due(moment: datetime) -> ColumnElement[bool]:
     return and_(Webhook.due_time <= moment, free, oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
 
 
-def _lock_due(transaction: Transaction) -> Webhook | None:
-    """The lock is the weaker one of an update that changes no key: inserts of events, which hold a key share of the
-    webhook until they are committed, neither wait for it nor hide the webhook from us."""
-    statement = select(Webhook).where(_is_due(now())).order_by(Webhook.due_time, Webhook.id).limit(1)
+def _lock_due(transaction: Transaction) -> int | None:
+    """Which webhook it is. What another process holds is passed over."""
+    statement = select(Webhook.id).where(_is_due(now())).order_by(Webhook.due_time, Webhook.id).limit(1)
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 
 
-def _next_batch(transaction: Transaction, webhook: Webhook, settings: Settings) -> Batch | None:
+def _next_batch(transaction: Transaction, webhook: Held, settings: Settings) -> Batch | None:
     """What the webhook is sent next, under a lease; without events it is nobody's."""
     began = now()
     dropped = drop_expired(transaction, webhook, began - timedelta(seconds=settings.webhook_expiry))
@@ -166,19 +190,17 @@ def _next_batch(transaction: Transaction, webhook: Webhook, settings: Settings) 
         transaction.after_commit(partial(logger.warning, told, webhook.id, dropped))
     payloads = fix_batch(transaction, webhook)
     if payloads:
-        return _lease(transaction, webhook, payloads, began, settings)
-    webhook.batch_id = webhook.batch_events = webhook.lease_time = webhook.worker = None
+        return _lease(webhook, payloads, began, settings)
+    webhook.batch_id = webhook.batch_events = None
+    webhook.let_go()
     return None
 
 
-def _lease(
-    transaction: Transaction, webhook: Webhook, payloads: list[str], began: datetime, settings: Settings
-) -> Batch:
+def _lease(webhook: Held, payloads: list[str], began: datetime, settings: Settings) -> Batch:
     """Takes the lease. The due time moves at once, so that the spacing holds even if this worker dies."""
     webhook.worker = f"{present(presence_folder(settings))}:{uuid.uuid4().hex}"
     webhook.lease_time = began + timedelta(seconds=LEASE)
     webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
-    signers = select(WebhookSecret.key_id, WebhookSecret.secret).where(WebhookSecret.webhook_id == webhook.id)
     return Batch(
         webhook_id=webhook.id,
         account_id=webhook.account_id,
@@ -186,20 +208,19 @@ def _lease(
         claim=webhook.worker,
         batch_id=webhook.batch_id or "",
         payloads=payloads,
-        stored_secrets=[(key_id, stored) for key_id, stored in run(transaction, signers.order_by(WebhookSecret.id))],
+        stored_secrets=webhook.stored_secrets,
     )
 
 
-def _still_ours(transaction: Transaction, batch: Batch) -> Webhook | None:
-    statement = select(Webhook).where(Webhook.id == batch.webhook_id, Webhook.worker == batch.claim)
-    webhook = transaction.scalars(statement.with_for_update(key_share=True)).first()
+def _still_ours(transaction: Transaction, batch: Batch) -> Held | None:
+    webhook = hold_ours(transaction, batch.webhook_id, batch.claim)
     if webhook is None:
         logger.warning("webhook %s: deleted, or its lease ran out, while a request was under way", batch.webhook_id)
     return webhook
 
 
 def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome: str) -> None:
-    row: dict[str, Any] = {
+    values: dict[str, Any] = {
         "account_id": batch.account_id,
         "webhook_id": batch.webhook_id,
         "batch_id": batch.batch_id,
@@ -210,7 +231,7 @@ def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome
         "detail": answer.detail or None,
         "milliseconds": round((answer.ended - answer.began) / timedelta(milliseconds=1)),
     }
-    insert_rows(transaction, WebhookAttempt, [row])
+    LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})
     transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
 
 

@@ -6,9 +6,7 @@ import contextlib
 import http.client
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, requote_uri
@@ -78,17 +76,6 @@ class Connection(http.client.HTTPConnection):
         if self._wire is not None:
             with contextlib.suppress(OSError):
                 self._wire.shutdown(socket.SHUT_RDWR)
-
-    @contextlib.contextmanager
-    def cut_after(self, seconds: float) -> Iterator[None]:
-        """Bounds the time of the block."""
-        timer = threading.Timer(seconds, self.cut)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
 
 def trusted_roots() -> ssl.SSLContext:

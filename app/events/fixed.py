@@ -9,15 +9,16 @@ deleted unsent with the batch.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CursorResult, Executable, Select, delete, select
+from sqlalchemy import Select, String, bindparam, delete, select
 
-from app.db.among import among
+from app.db.among import among, json_array
 from app.db.database import Transaction
-from app.db.models import Event, Webhook
+from app.db.models import Event
+from app.db.prepared import Prepared
+from app.events.hold import Held
 
 MOST_EVENTS = 1000
 """Of one request (specification: Events, Delivery, 1)."""
@@ -33,20 +34,28 @@ def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:
     return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
 
 
-def fix_batch(transaction: Transaction, webhook: Webhook) -> list[str]:
+_IS_OF_BATCH = among(Event.id, bindparam("events", type_=String))
+OLDEST = Prepared(
+    oldest_events(bindparam("webhook_id", type_=Event.webhook_id.type), MOST_EVENTS, Event.id, Event.payload)
+)
+OF_BATCH = Prepared(select(Event.payload).where(_IS_OF_BATCH).order_by(Event.id))
+DROP_BATCH = Prepared(delete(Event).where(_IS_OF_BATCH))
+
+
+def fix_batch(transaction: Transaction, webhook: Held) -> list[str]:
     """The payloads of the batch: of the one that is on the webhook, else of a new one of the oldest events."""
     if webhook.batch_events:
-        payloads = _payloads(transaction, webhook.batch_events)
-        if payloads:
-            return payloads
-    rows = run(transaction, oldest_events(webhook.id, MOST_EVENTS, Event.id, Event.payload)).all()
+        rows = OF_BATCH.tuples(transaction, events=json_array(webhook.batch_events))
+        if rows:
+            return [payload for (payload,) in rows]
+    found = OLDEST.tuples(transaction, webhook_id=webhook.id)
     webhook.batch_id = str(uuid.uuid4())
-    webhook.batch_events = [row[0] for row in rows]
+    webhook.batch_events = [event_id for event_id, _ in found]
     webhook.first_failed_time = None
-    return [row[1] for row in rows]
+    return [payload for _, payload in found]
 
 
-def drop_expired(transaction: Transaction, webhook: Webhook, limit: datetime) -> int:
+def drop_expired(transaction: Transaction, webhook: Held, limit: datetime) -> int:
     """Drops the events of the batch if its first failed try was that long ago; counts them."""
     if webhook.first_failed_time is None or webhook.first_failed_time > limit:
         return 0
@@ -55,18 +64,8 @@ def drop_expired(transaction: Transaction, webhook: Webhook, limit: datetime) ->
     return dropped
 
 
-def take_off(transaction: Transaction, webhook: Webhook) -> int:
+def take_off(transaction: Transaction, webhook: Held) -> int:
     """Ends the batch and deletes its events; counts them."""
-    done = delete(Event).where(among(Event.id, webhook.batch_events or []))
+    events = json_array(webhook.batch_events or [])
     webhook.batch_id = webhook.batch_events = webhook.first_failed_time = None
-    return run(transaction, done).rowcount
-
-
-def _payloads(transaction: Transaction, ids: Sequence[int]) -> list[str]:
-    statement = select(Event.payload).where(among(Event.id, ids)).order_by(Event.id)
-    return [row[0] for row in run(transaction, statement)]
-
-
-def run(transaction: Transaction, statement: Executable) -> CursorResult[*tuple[Any, ...]]:
-    """Runs a statement on many rows, past the session."""
-    return transaction.connection().execute(statement)
+    return DROP_BATCH.run(transaction, events=events)

@@ -1,8 +1,8 @@
 """Posting to webhooks: somebody else's servers, which may be slow, broken or hostile.
 
 A request follows no redirect, uses no proxy of the environment, verifies TLS, and ends in a bounded time whatever the
-other side does: a time-out of the socket only bounds the silence, so a timer cuts the connection of a receiver that
-trickles bytes. The connection of a webhook is kept for its next batch.
+other side does: a watchdog cuts the connection of a receiver that trickles bytes. The connection of a webhook is kept
+for its next batch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from datetime import datetime
 
 from app.clock import now
 from app.events.connection import Connection, Target, read_target, trusted_roots
+from app.events.watchdog import Watchdog
 
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
@@ -60,6 +61,7 @@ class WebhookClient:
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
         self._lock = threading.Lock()
+        self._watchdog = Watchdog()
         self._idle: OrderedDict[int, Connection] = OrderedDict()
         self._busy: set[Connection] = set()
 
@@ -103,7 +105,7 @@ class WebhookClient:
                 connection.connect()
                 began = now()
             with self._response(connection, body, headers) as response:
-                detail, reusable = _rest(connection, response)
+                detail, reusable = self._rest(connection, response)
             return Answer(response.status, detail, began)
         except (OSError, http.client.HTTPException, ValueError) as error:
             if kept and isinstance(error, CLOSED):
@@ -113,7 +115,7 @@ class WebhookClient:
             self._put_back(webhook_id, connection, keep=reusable)
 
     def _response(self, connection: Connection, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        with connection.cut_after(self._read_timeout):
+        with self._watchdog.cut_after(connection, self._read_timeout):
             # A receiver may answer and close before it has read all of the body: then its answer counts.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request("POST", connection.target.path, body, dict(headers))
@@ -126,6 +128,21 @@ class WebhookClient:
         if connection.was_cut:  # the end of the stream then passes for the end of the headers
             raise TimeoutError(f"no answer in {self._read_timeout:g} s")
         return response
+
+    def _rest(self, connection: Connection, response: http.client.HTTPResponse) -> tuple[str, bool]:
+        """The beginning of the body for the log, and whether the connection can serve again.
+
+        The status stands already, so nothing that goes wrong here counts.
+        """
+        if response.isclosed():  # there is no body
+            return "", not response.will_close
+        try:
+            with self._watchdog.cut_after(connection, REST_TIMEOUT):
+                body = response.read(MOST_READ)
+        except (OSError, http.client.HTTPException):
+            return "", False
+        detail = _shortened(body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace"))
+        return detail, response.isclosed() and not response.will_close
 
     def _take_kept(self, webhook_id: int, target: Target) -> Connection | None:
         with self._lock:
@@ -147,20 +164,6 @@ class WebhookClient:
                 surplus.append(self._idle.popitem(last=False)[1])
         for one in surplus:
             one.close()
-
-
-def _rest(connection: Connection, response: http.client.HTTPResponse) -> tuple[str, bool]:
-    """The beginning of the body for the log, and whether the connection can serve again.
-
-    The status stands already, so nothing that goes wrong here counts.
-    """
-    try:
-        with connection.cut_after(REST_TIMEOUT):
-            body = response.read(MOST_READ)
-    except (OSError, http.client.HTTPException):
-        return "", False
-    detail = _shortened(body[: 4 * LONGEST_DETAIL].decode("utf-8", "replace"))
-    return detail, response.isclosed() and not response.will_close
 
 
 def _shortened(text: str) -> str:

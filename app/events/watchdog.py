@@ -1,0 +1,60 @@
+"""Bounds what a connection may take, whatever the other side does: a time-out of the socket only bounds the silence.
+
+One thread watches all connections of a client. A timer for each request would be a thread for each request, which took
+as long as signing it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Cuttable(Protocol):
+    """Something that another thread waits for."""
+
+    def cut(self) -> None:
+        """Ends the wait. Called with the watchdog's lock held: it must not watch anything itself."""
+
+
+class Watchdog:
+    """Its thread ends when it wakes up and finds nothing to watch; the next request starts another one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._deadlines: dict[Cuttable, float] = {}
+        self._wakes_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
+        """Cuts it when the block takes longer. One at a time for each that is watched."""
+        self._watch(watched, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._deadlines.pop(watched, None)
+
+    def _watch(self, watched: Cuttable, deadline: float) -> None:
+        with self._changed:
+            self._deadlines[watched] = deadline
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True, name="watchdog")
+                self._thread.start()
+            elif deadline < self._wakes_at:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        with self._changed:
+            while self._deadlines:
+                self._wakes_at = min(self._deadlines.values())
+                self._changed.wait(self._wakes_at - time.monotonic())
+                moment = time.monotonic()
+                for watched in [one for one, deadline in self._deadlines.items() if deadline <= moment]:
+                    del self._deadlines[watched]
+                    watched.cut()
+            self._thread = None
