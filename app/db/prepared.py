@@ -72,11 +72,12 @@ class Prepared:
         if connection.dialect.name != "postgresql":
             return connection.execute(self._statement, values)
         sql, constants, converters = self._compiled
-        _tell_listeners(connection, sql, values)
         converted = {name: convert(values[name]) for name, convert in converters.items()}
+        given = {**constants, **values, **converted}
+        _tell_listeners(connection, sql, given)
         driver: Any = connection.connection.driver_connection
         try:
-            return driver.execute(sql, {**constants, **values, **converted})
+            return driver.execute(sql, given)
         except psycopg.Error as error:
             raise DBAPIError(sql, None, error, hide_parameters=True) from error
 

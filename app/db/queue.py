@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, any_, bindparam, func, literal, select, true
+from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, any_, bindparam, func, literal_column, select, true
 from sqlalchemy.orm import aliased
 
 from app.db.models import Recipient
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
-QUEUED = literal("queued", literal_execute=True)
+QUEUED: ColumnElement[str] = literal_column("'queued'")
 
 
 MOMENT = bindparam("moment", type_=Recipient.due_time.type)

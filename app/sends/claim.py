@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, select, text, update
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from app.clock import now, seconds_from_now
 from app.db.among import among
@@ -22,6 +21,7 @@ from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.given import given_values, update_each
 from app.db.models import Recipient
+from app.db.prepared import Prepared
 from app.db.queue import any_due, is_picked
 
 LEASE = 90.0
@@ -48,22 +48,26 @@ class Claimed(NamedTuple):
     attempts: int
 
 
+DUE_TIME = len(Claimed._fields)
+
+
 def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[Claimed]:
     """Takes about `size` due rows, evenly from the accounts that come after the account `after`, in one statement.
 
     An account's oldest rows come first, and in the result the accounts take turns.
     """
     given = {"moment": now(), "size": size, "after": after, "claimer": worker, "lease_end": seconds_from_now(LEASE)}
-    rows = transaction.connection().execute(_claiming(postgresql=is_postgresql(transaction)), given)
-    oldest_first = sorted(rows, key=lambda row: (row.due_time, row.id))
-    return _in_turns([Claimed._make(row[:-1]) for row in oldest_first])
+    rows = _claiming(postgresql=is_postgresql(transaction)).tuples(transaction, **given)
+    oldest_first = sorted(rows, key=lambda row: (row[DUE_TIME], row[0]))
+    return _in_turns([Claimed._make(row[:DUE_TIME]) for row in oldest_first])
 
 
 @cache
-def _claiming(*, postgresql: bool) -> ReturningUpdate[*tuple[Any, ...]]:
-    """Built once: to build it takes ten times as long as to run it for a row."""
+def _claiming(*, postgresql: bool) -> Prepared:
+    """Built once: to build it takes ten times as long as to run it for a row. Its rows are those of `Claimed`, and the
+    time when each was due."""
     columns = Recipient.__table__.c
-    return (
+    return Prepared(
         update(Recipient.__table__)  # type: ignore[arg-type]
         .where(is_picked(columns.id, postgresql=postgresql))
         .values(

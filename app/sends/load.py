@@ -11,7 +11,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import BindParameter, Select, String, bindparam, func, or_, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Select,
+    String,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    union_all,
+)
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
@@ -34,9 +47,10 @@ def _parameter(name: str) -> BindParameter[Any]:
     return bindparam(name, type_=String)
 
 
-def _entries_on(model: type[BlockedAddress | Unsubscriber]) -> Select[int, str, str]:
+def _entries_on(model: type[BlockedAddress | Unsubscriber], list_id: Any) -> Select[Any]:
     """Entries whose account and address occur among those asked for, if not always together."""
-    return select(model.account_id, model.kind, model.address).where(
+    what: ColumnElement[str] = literal_column(f"'{model.__tablename__}'").label("what")
+    return select(what, model.account_id, model.kind, model.address, list_id.label("list_id")).where(
         among(model.account_id, _parameter("accounts")),
         among(model.kind, _parameter("kinds")),
         among(model.address, _parameter("addresses")),
@@ -72,7 +86,11 @@ FILES = Prepared(
     .where(_OF_SENDS, or_(Attachment.recipient_id.is_(None), among(Attachment.recipient_id, _parameter("recipients"))))
     .order_by(Attachment.position, Attachment.id)
 )
-SENDS = Prepared(select(*_columns_of(Send, SendContent)).where(among(Send.id, _parameter("send_ids"))))
+SENDS = Prepared(
+    select(*_columns_of(Send, SendContent), exists().where(Attachment.send_id == Send.id).label("has_files")).where(
+        among(Send.id, _parameter("send_ids"))
+    )
+)
 CONTACTS = Prepared(select(*_columns_of(Contact, ContactState)).where(among(Contact.id, _parameter("contact_ids"))))
 KEYS = Prepared(
     select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
@@ -80,12 +98,13 @@ KEYS = Prepared(
     .where(among(Domain.account_id, _parameter("accounts")), among(Domain.name, _parameter("domains")))
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
-BLOCKED = Prepared(_entries_on(BlockedAddress))
-_UNSUBSCRIBED = _entries_on(Unsubscriber).add_columns(Unsubscriber.list_id)
+_UNSUBSCRIBED = _entries_on(Unsubscriber, Unsubscriber.list_id)
 # Entries of a list and account-wide ones have an index each: asked for apart, both are found by it.
-UNSUBSCRIBED = Prepared(
+ENTRIES = Prepared(
     union_all(
-        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)), _UNSUBSCRIBED.where(Unsubscriber.list_id.is_(None))
+        _entries_on(BlockedAddress, null()),
+        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)),
+        _UNSUBSCRIBED.where(Unsubscriber.list_id.is_(None)),
     )
 )
 
@@ -129,13 +148,14 @@ def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int
 
 
 def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
-    """A parcel for each claimed recipient, in the same order; seven selects at most."""
+    """A parcel for each claimed recipient, in the same order; six selects at most, three where nothing is tracked or
+    attached and nobody is a contact."""
     contacts = _contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
-    sends = _sends(session, claimed)
+    sends, with_files = _sends(session, claimed)
     keys = _keys(session, claimed, sends)
     links = find_links(session, [send.id for send in sends if send.track_clicks])
-    shared_files, own_files = _files(session, claimed)
+    shared_files, own_files = _files(session, claimed, with_files)
     letters = {send.id: Letter(send, shared_files[send.id], keys[send.id], links[send.id]) for send in sends}
     return [
         _parcel(one, letters[one.send_id], contacts.get(one.id), suppressions, own_files[one.id]) for one in claimed
@@ -155,9 +175,10 @@ def _parcel(
     return Parcel(recipient, letter, addressee, skip)
 
 
-def _sends(session: Session, claimed: Iterable[Claimed]) -> list[SendContent]:
-    wanted = json_array({one.send_id for one in claimed})
-    return [SendContent(*row) for row in SENDS.rows(session, send_ids=wanted)]
+def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:
+    """The sends, and which of them have attachments."""
+    rows = SENDS.rows(session, send_ids=json_array({one.send_id for one in claimed}))
+    return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_files}
 
 
 def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]) -> dict[int, Sequence[StoredKey]]:
@@ -189,28 +210,33 @@ def _is_theirs(recipient: Claimed, contact: ContactState) -> bool:
 
 
 def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[int, ContactState]) -> Suppressions:
-    """The entries on the addresses of these recipients; two selects."""
+    """The entries on the addresses of these recipients; one select."""
     targets = {to for one in claimed if (to := target(one, contacts.get(one.id)))}
     wanted = {
         "accounts": json_array({to.account_id for to in targets}),
         "kinds": json_array({to.kind for to in targets}),
         "addresses": json_array({to.address for to in targets}),
     }
+    entries = ENTRIES.tuples(session, **wanted)
     return Suppressions(
-        blocked=frozenset(Target._make(row) for row in BLOCKED.rows(session, **wanted)),
-        unsubscribed=frozenset((Target._make(row[:3]), row[3]) for row in UNSUBSCRIBED.rows(session, **wanted)),
+        blocked=frozenset(Target(*found) for what, *found, _ in entries if what == BlockedAddress.__tablename__),
+        unsubscribed=frozenset(
+            (Target(*found), list_id) for what, *found, list_id in entries if what == Unsubscriber.__tablename__
+        ),
     )
 
 
 def _files(
-    session: Session, claimed: Sequence[Claimed]
+    session: Session, claimed: Sequence[Claimed], with_files: Collection[int]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
     own: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)
+    if not with_files:
+        return shared, own
     wanted = {
-        "send_ids": json_array({one.send_id for one in claimed}),
-        "recipients": json_array([one.id for one in claimed]),
+        "send_ids": json_array(with_files),
+        "recipients": json_array([one.id for one in claimed if one.send_id in with_files]),
     }
     total = 0
     for send_id, recipient_id, name, mime_type, content, content_id in FILES.rows(session, **wanted):

@@ -8,10 +8,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
+from app.db.among import among, json_array
 from app.db.models import SendLink
+from app.db.prepared import Prepared
 from app.tracking.links import LinkType, links_in_source
 
 MOST_LINKS = 500
@@ -20,6 +22,12 @@ LONGEST_URL = 2000
 """Bytes of a URL that is stored: no more fit into an index."""
 LONGEST_REMEMBERED = 100_000
 """Characters of a source whose links are remembered: the same few messages are sent over and over."""
+
+LINKS = Prepared(
+    select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
+        among(SendLink.send_id, bindparam("send_ids", type_=String))
+    )
+)
 
 
 def link_rows(body_html: str | None, body_text: str | None) -> list[dict[str, Any]]:
@@ -37,8 +45,7 @@ def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tu
     found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
     if not send_ids:
         return found
-    statement = select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id)
-    for send_id, link_type, url, link_id in session.execute(statement.where(SendLink.send_id.in_(send_ids))):
+    for send_id, link_type, url, link_id in LINKS.tuples(session, send_ids=json_array(send_ids)):
         found[send_id][link_type, url] = link_id
     return found
 
