@@ -26,33 +26,15 @@ _chance = secrets.SystemRandom()
 Result = TypeVar("Result")
 
 
-class Transaction(Session):
-    """A writing session. What is given to `after_commit` runs once the data is safe, and never otherwise."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, expire_on_commit=False, autoflush=False)
-        self._after_commit: list[Callable[[], None]] = []
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        """Registers an action for the time after the commit (design: enqueue only after commit)."""
-        self._after_commit.append(action)
-
-    def release(self) -> None:
-        """Runs the registered actions."""
-        actions, self._after_commit = self._after_commit, []
-        for action in actions:
-            action()
-
-
 class Reading(Session):
     """A session for selects, over one connection that it takes with its first statement.
 
     SQLAlchemy's own bookkeeping of transactions begins only with the first statement that goes through the ORM: without
-    it a session costs a third, which the selects of the hottest paths notice (app/db/prepared.py).
+    it a session costs a third, which the statements of the hottest paths notice (app/db/prepared.py).
     """
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(autoflush=False)
+    def __init__(self, engine: Engine, **options: Any) -> None:
+        super().__init__(autoflush=False, **options)
         self._engine = engine
         self._kept: Connection | None = None
 
@@ -73,6 +55,48 @@ class Reading(Session):
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+
+
+class Transaction(Reading):
+    """A writing session: its connection is in a transaction from the first statement to the commit or rollback.
+
+    What is given to `after_commit` runs once the data is safe, and never otherwise.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, expire_on_commit=False)
+        self._after_commit: list[Callable[[], None]] = []
+
+    def connection(self, *_: Any, **__: Any) -> Connection:
+        """The session's own, in the transaction. The ORM joins it there, and leaves its end to us."""
+        kept = super().connection()
+        if not kept.in_transaction():
+            kept.begin()
+        return kept
+
+    def commit(self) -> None:
+        """Writes what the ORM still holds, and ends the transaction."""
+        if self.in_transaction():
+            super().commit()
+        if self._kept is not None and self._kept.in_transaction():
+            self._kept.commit()
+
+    def rollback(self) -> None:
+        """Undoes the transaction; another statement begins the next one."""
+        if self.in_transaction():
+            super().rollback()
+        if self._kept is not None and self._kept.in_transaction():
+            self._kept.rollback()
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Registers an action for the time after the commit (design: enqueue only after commit)."""
+        self._after_commit.append(action)
+
+    def release(self) -> None:
+        """Runs the registered actions."""
+        actions, self._after_commit = self._after_commit, []
+        for action in actions:
+            action()
 
 
 class Database:

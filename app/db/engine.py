@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import sqlite3
+import time
 from typing import Any
 
 import orjson
@@ -15,6 +16,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_MS = 30_000
+BUSY_PAUSE = 0.02
+"""Seconds between two tries to change the mode of a new file of SQLite's."""
 STATEMENT_TIMEOUT_MS = 60_000
 LARGE = 1024 * 1024
 """Bytes; to connect anew takes less than to carry as many."""
@@ -101,10 +104,24 @@ def _sqlite(url: str) -> Engine:
 def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
     # The driver's own BEGIN comes too late for reads and cannot be IMMEDIATE: we send it ourselves.
     connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode=WAL")
+    _use_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Nearly always the file is in that mode already. The change of a new one needs it alone, and SQLite's own time-out
+    does not wait for another process that writes it at that moment: several that start together are just that."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(BUSY_PAUSE)
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

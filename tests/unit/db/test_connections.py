@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from pathlib import Path
+
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import bindparam, select, text, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.db.database import Database
 from app.db.engine import LARGE, release_after
 from app.db.models import Account
+from app.db.prepared import Prepared
 from tests.support.tenants import Tenant
+
+MARK = Prepared(
+    update(Account)
+    .where(Account.id == bindparam("account_id"))
+    .values(owner_email=bindparam("mark", type_=Account.owner_email.type))
+)
 
 
 def connection_of(session: Session) -> int:
@@ -57,3 +69,80 @@ def test_a_reading_session_sees_what_is_committed_meanwhile(tenant: Tenant) -> N
         with database.write() as transaction:
             transaction.get_one(Account, tenant.id).name = "Renamed"
         assert session.execute(named).scalar_one() == ("Renamed" if database.is_postgresql else before)
+
+
+def marks(tenant: Tenant) -> tuple[str | None, ...]:
+    """What the three ways to write have left."""
+    with tenant.services.database.read() as session:
+        account = session.get_one(Account, tenant.id)
+        return account.owner_email, account.default_from_name, account.default_from_address
+
+
+def write_marks(transaction: Session, tenant: Tenant, mark: str) -> None:
+    """By a kept statement, by the ORM and by the connection."""
+    transaction.get_one(Account, tenant.id).default_from_name = mark
+    assert MARK.run(transaction, account_id=tenant.id, mark=mark) == 1
+    of_tenant = update(Account).where(Account.id == tenant.id)
+    transaction.connection().execute(of_tenant.values(default_from_address=mark))
+
+
+def write(tenant: Tenant, mark: str, error: Exception | None = None) -> None:
+    with tenant.services.database.write() as transaction:
+        write_marks(transaction, tenant, mark)
+        if error:
+            raise error
+
+
+def test_a_transaction_is_one_for_all_ways_to_write(tenant: Tenant) -> None:
+    before = marks(tenant)
+    with pytest.raises(RuntimeError):
+        write(tenant, "lost", RuntimeError())
+    assert marks(tenant) == before
+    write(tenant, "kept")
+    assert marks(tenant) == ("kept", "kept", "kept")
+
+
+def test_what_the_orm_fails_to_write_at_the_commit_undoes_the_whole_transaction(tenant: Tenant) -> None:
+    before = marks(tenant)
+    released: list[str] = []
+
+    def write_what_fails() -> None:
+        with tenant.services.database.write() as transaction:
+            transaction.after_commit(lambda: released.append("yes"))
+            write_marks(transaction, tenant, "lost")
+            transaction.get_one(Account, tenant.id).name = None  # type: ignore[assignment]
+
+    with pytest.raises(IntegrityError):
+        write_what_fails()
+    assert (marks(tenant), released) == (before, [])
+
+
+def test_after_a_rollback_the_next_statement_begins_another_transaction(tenant: Tenant) -> None:
+    before = marks(tenant)
+    with tenant.services.database.write() as transaction:
+        write_marks(transaction, tenant, "lost")
+        transaction.flush()
+        transaction.rollback()
+        assert MARK.run(transaction, account_id=tenant.id, mark="kept") == 1
+        if tenant.services.database.is_postgresql:
+            assert marks(tenant) == before
+    assert marks(tenant) == ("kept", *before[1:])
+
+
+def test_a_new_sqlite_file_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+    """To change its mode SQLite needs the file alone, and gives up at once where somebody writes it."""
+    path = tmp_path / "new.sqlite3"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE taken (id)")
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("SELECT * FROM taken").fetchall()
+    writer = threading.Timer(0.3, other.execute, ["COMMIT"])
+    writer.start()
+    database = Database(f"sqlite:///{path}")
+    try:
+        with database.read() as session:
+            assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+    finally:
+        database.close()
+        writer.join()
+        other.close()
