@@ -29,7 +29,6 @@ JOBS = {
 
 NO_TIME_LIMIT = -1
 """A job ends its time slice by itself; a limit from outside could cut a send between the wire and its record."""
-KEEP_FAILURES = 3600
 
 
 class WakeUps:
@@ -58,4 +57,4 @@ class WakeUps:
     @staticmethod
     def _add_unless_waiting(queue: Queue, function: str) -> None:
         if queue.count == 0:
-            queue.enqueue_call(function, timeout=NO_TIME_LIMIT, result_ttl=0, failure_ttl=KEEP_FAILURES)
+            queue.enqueue_call(function, timeout=NO_TIME_LIMIT)

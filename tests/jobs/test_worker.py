@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from app.queueing import SENDS, WakeUps
 from app.services import connect_redis
@@ -100,6 +102,28 @@ def test_a_job_that_raises_does_not_end_the_worker(bench: Bench) -> None:
     (bench.folder / "fail").unlink()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
+
+
+def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: Bench) -> None:
+    """Also one whose job has raised: what it left is in the tables, and the next look finds it."""
+    (bench.folder / "fail").touch()
+    bench.wake()
+    bench.wait_for_notes("began")
+    (bench.folder / "fail").unlink()
+    bench.wake()
+    bench.wait_for_notes("began", "began", "ended")
+    with connect_redis(bench.redis.url) as client:
+        assert [key for key in client.scan_iter("rq:*") if not key.startswith((b"rq:worker", b"rq:queues"))] == []
+
+
+def test_only_our_own_jobs_are_called_whatever_the_queue_holds(bench: Bench) -> None:
+    with connect_redis(bench.redis.url) as client:
+        queue = Queue(SENDS, connection=client, serializer=JSONSerializer)
+        queue.enqueue_call("pathlib.Path.touch", (str(bench.folder / "called"),))
+        wait_until(lambda: queue.count == 0, "the job is taken")
+    bench.wake()
+    bench.wait_for_notes("began", "ended")
+    assert not (bench.folder / "called").exists()
 
 
 def test_an_idle_worker_outlives_redis(bench: Bench) -> None:

@@ -74,7 +74,7 @@ def test_a_job_names_a_function_and_carries_nothing(redis: Redis) -> None:
     WakeUps(redis).wake(SENDS)
     (job,) = Queue(SENDS, connection=redis, serializer=JSONSerializer).get_jobs()
     assert (job.func_name, job.args, job.kwargs) == (JOBS[SENDS], [], {})
-    assert (job.timeout, job.result_ttl, job.failure_ttl) == (-1, 0, 3600)
+    assert job.timeout == -1
 
 
 def test_without_redis_it_warns_once_and_returns_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
