@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.addresses import domain_of
 from app.content.plain_text import plain_text
@@ -50,8 +50,7 @@ class SendContent:
     track_clicks: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Addressee:
+class Addressee(NamedTuple):
     """One recipient, as far as its message depends on it. `values` are its own, `files` its own attachments."""
 
     id: int

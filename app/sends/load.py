@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -109,8 +109,7 @@ ENTRIES = Prepared(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(NamedTuple):
     """A recipient ready to be rendered and sent; with a `skip` reason it is not sent to."""
 
     recipient: Claimed

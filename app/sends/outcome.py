@@ -15,8 +15,10 @@ The rules stand here and nowhere else (decisions: 6, 8 and 11, Outcomes):
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from app.sends.verdicts import Verdict
@@ -62,8 +64,7 @@ class Held(NamedTuple):
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Consequence:
+class Consequence(NamedTuple):
     """What is to be written for one recipient. `blocks` and `troubles` are for its address."""
 
     held: Held
@@ -76,7 +77,7 @@ class Consequence:
     sent_time: datetime | None = None
     counter: Counter | None = None
     event: str | None = None
-    extra: dict[str, str | bool] = field(default_factory=dict)
+    extra: Mapping[str, str | bool] = MappingProxyType({})
     blocks: bool = False
     troubles: Literal["add", "forget"] | None = None
 

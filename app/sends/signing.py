@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
@@ -29,7 +29,7 @@ def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, mom
     leave unsigned.
     """
     signers = [_opened(key, secret_key) for key in keys]
-    return replace(email, content=dkim.sign(email.content, signers, moment))
+    return email._replace(content=dkim.sign(email.content, signers, moment))
 
 
 @lru_cache(maxsize=1024)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,8 +14,7 @@ LONGEST_DETAIL = 1000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The end of one try.
 
     `attempt` is the number of the try, so that a verdict that is read again from a journal is never taken for one of
@@ -74,4 +72,4 @@ def cleaned(result: DeliveryResult) -> DeliveryResult:
     if len(result.reply) <= LONGEST_DETAIL and result.reply.isascii() and result.reply.isprintable():
         return result
     reply = _CONTROL.sub(" ", result.reply).encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
-    return replace(result, reply=reply)
+    return result._replace(reply=reply)

@@ -14,7 +14,7 @@ import re
 
 from app.addresses import domain_of
 from app.settings import Settings
-from app.tracking.tokens import recipient_of, recipient_token
+from app.tracking.tokens import number_bytes, recipient_of, signed_bytes
 
 BOUNCE = "bounce"
 UNSUBSCRIBE_BY_MAIL = "unsubscribe by mail"
@@ -66,6 +66,5 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
 
 def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
     """The token of a link, in letters that survive a change of case."""
-    token = recipient_token(secret_key, purpose, recipient_id)
-    signed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    signed = signed_bytes(secret_key, purpose, number_bytes(recipient_id))
     return base64.b32encode(signed).decode().rstrip("=").lower()

@@ -43,7 +43,12 @@ def number_bytes(number: int) -> bytes:
 
 def sealed(secret_key: str, purpose: str, content: bytes) -> str:
     """The content with its signature, in the letters of a URL."""
-    return base64.urlsafe_b64encode(content + _signature(secret_key, purpose, content)).decode("ascii").rstrip("=")
+    return base64.urlsafe_b64encode(signed_bytes(secret_key, purpose, content)).decode("ascii").rstrip("=")
+
+
+def signed_bytes(secret_key: str, purpose: str, content: bytes) -> bytes:
+    """The content with its signature."""
+    return content + _signature(secret_key, purpose, content)
 
 
 def opened(secret_key: str, purpose: str, token: str) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.settings import Settings
 from app.tracking.marks import Marker
@@ -10,8 +10,7 @@ from app.tracking.return_path import return_path, unsubscribe_address
 from app.tracking.unsubscribe import unsubscribe_link
 
 
-@dataclass(frozen=True, slots=True)
-class WaysBack:
+class WaysBack(NamedTuple):
     """What one recipient's message carries."""
 
     unsubscribe_link: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from app.transports.base import DeliveryResult
 
@@ -18,8 +18,7 @@ _STATUS = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})(?=\s|$)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """One reply: its code and its text, on one line."""
 
     code: int
