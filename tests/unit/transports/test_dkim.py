@@ -9,10 +9,11 @@ from typing import Any
 import dkim as verifier
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from hypothesis import given
+from dkim.canonicalization import Relaxed
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.transports.email.dkim import ALGORITHMS, new_key, open_signer, record_name, record_value, sign
+from app.transports.email.dkim import ALGORITHMS, new_key, open_signer, record_name, record_value, relaxed_body, sign
 from app.transports.email.mime import Attachment, build
 
 MOMENT = datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC)
@@ -130,6 +131,17 @@ def test_the_fields_of_one_click_unsubscribing_are_signed() -> None:
 def test_every_mail_is_signed_validly(body: str, subject: str) -> None:
     changed = BASIC | {"text": body, "subject": subject, "attachments": []}
     assert are_valid(sign(build(**changed), SIGNERS, MOMENT)) == [True, True]
+
+
+@given(
+    parts=st.lists(st.sampled_from([b"a", b"bc", b".", b" ", b"  ", b"\t", b"\r\n", b"\r", b"\n", b"=20"]), max_size=12)
+)
+@example(parts=[])
+@example(parts=[b"\r\n"])
+@example(parts=[b"a", b"\r\n"])
+def test_a_body_that_is_canonical_already_is_what_the_library_makes_of_it(parts: list[bytes]) -> None:
+    body = b"".join(parts)
+    assert relaxed_body(body) == Relaxed.canonicalize_body(body)
 
 
 def test_an_international_local_part_is_signed_validly() -> None:
