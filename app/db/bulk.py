@@ -21,6 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.db.models import Base
+from app.db.prepared import on_driver
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 DRAWN = text(
@@ -91,7 +92,7 @@ def insert_with_family(session: Session, model: type[Base], row: Mapping[str, An
         *own.data(row, []),
         *(part for one, shape in zip(present, shapes, strict=True) for part in shape.data(one.shared, one.rows)),
     ]
-    created: int = session.connection().exec_driver_sql(statement, tuple(data)).scalar_one()
+    created: int = on_driver(session.connection(), statement, data).fetchone()[0]
     return created
 
 
@@ -107,7 +108,7 @@ def _insert(
     connection = session.connection()
     if is_postgresql(session) and _is_json(table):
         shape = _Shape.of(table, shared, rows)
-        connection.exec_driver_sql(_insert_of_json(shape, or_nothing), shape.data(shared, rows))
+        on_driver(connection, _insert_of_json(shape, or_nothing), shape.data(shared, rows))
         return
     given = [{**shared, **row} for row in rows]
     if or_nothing:

@@ -73,13 +73,19 @@ class Prepared:
             return connection.execute(self._statement, values)
         sql, constants, converters = self._compiled
         converted = {name: convert(values[name]) for name, convert in converters.items()}
-        given = {**constants, **values, **converted}
-        _tell_listeners(connection, sql, given)
-        driver: Any = connection.connection.driver_connection
-        try:
-            return driver.execute(sql, given)
-        except psycopg.Error as error:
-            raise DBAPIError(sql, None, error, hide_parameters=True) from error
+        return on_driver(connection, sql, {**constants, **values, **converted})
+
+
+def on_driver(connection: Connection, sql: str, given: Any) -> Any:
+    """The driver's cursor of a statement that PostgreSQL has run, in the transaction of the connection. Raises what
+    SQLAlchemy would."""
+    _tell_listeners(connection, sql, given)
+    driver: Any = connection.connection.driver_connection
+    try:
+        return driver.execute(sql, given)
+    except psycopg.Error as error:
+        dialect = connection.dialect
+        raise DBAPIError.instance(sql, None, error, psycopg.Error, hide_parameters=True, dialect=dialect) from error
 
 
 def read_rows(session: Session, statement: Select[Any]) -> list[Any]:
@@ -103,7 +109,7 @@ def _row_class(names: tuple[str, ...]) -> Any:
     return namedtuple("Row", names, rename=True)
 
 
-def _tell_listeners(connection: Connection, sql: str, values: dict[str, Any]) -> None:
+def _tell_listeners(connection: Connection, sql: str, values: Any) -> None:
     """Who counts or reads the statements of an engine hears of this one, too."""
     for listener in connection.dispatch.before_cursor_execute:
         listener(connection, None, sql, values, None, False)

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from app.db.database import Transaction
 from app.db.models import Account, Group
+from app.db.prepared import Prepared
 from app.errors import ServiceError
 from app.sends.draft import MessageType, SendDraft
 from app.sends.inquiry import Inquiry
@@ -17,10 +18,13 @@ from app.sends.standing import FoundGroup
 COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 
 
-COUNT = (
-    update(Group.__table__)  # type: ignore[arg-type]
+COUNT = Prepared(
+    update(Group)
     .where(Group.id == bindparam("group"))
-    .values(sent=Group.sent + bindparam("recipients"), last_sent_time=bindparam("moment"))
+    .values(
+        sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
+        last_sent_time=bindparam("moment", type_=Group.last_sent_time.type),
+    )
 )
 
 
@@ -110,4 +114,4 @@ def create_group(
 
 def count_send(transaction: Transaction, group_id: int, *, recipients: int, moment: datetime) -> None:
     """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
-    transaction.connection().execute(COUNT, {"group": group_id, "recipients": recipients, "moment": moment})
+    COUNT.run(transaction, group=group_id, recipients=recipients, moment=moment)

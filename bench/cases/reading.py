@@ -31,18 +31,19 @@ def run(options: Options) -> list[Row]:
         _check_one(servers, one, CONTACTS // 2)
         _check_page(servers, page)
         singles, pages = options.amount(3000, 200), options.amount(100, 10)
-        return [
+        rows = [
             in_turns(
                 "A. GET one contact", "requests/s", Goal(0.70, 1.5), options.rounds, **_measures(servers, one, singles)
-            ),
-            in_turns(
-                "B. GET 1,000 contacts",
-                "requests/s",
-                Goal(0.75, 3.5),
-                options.rounds,
-                **_measures(servers, page, pages),
-            ),
+            )
         ]
+        if options.postgresql:
+            pair = [servers[0], kept.enter_context(floor_api(parts, "duties"))]
+            _check_one(pair, one, CONTACTS // 2)
+            duties = _measures(pair, one, singles)
+            rows.append(in_turns("A. the floor with its duties", "requests/s", Goal(0.70), options.rounds, **duties))
+        measures = _measures(servers, page, pages)
+        rows.append(in_turns("B. GET 1,000 contacts", "requests/s", Goal(0.75, 3.5), options.rounds, **measures))
+        return rows
 
 
 def _measures(servers: list[Server], one: bytes, count: int) -> dict[str, Measure]:

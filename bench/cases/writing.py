@@ -112,7 +112,16 @@ def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) 
         if options.postgresql:
             measures["peer"] = _post_office(environment, recipients, count)
         rows.append(in_turns(case, "requests/s", goal, options.rounds, **measures))
+        if options.postgresql and recipients == 1:
+            rows.append(_with_duties(options, parts, servers[0], make, count))
     return rows
+
+
+def _with_duties(options: Options, parts: Stack, server: Server, make: Callable[[], bytes], count: int) -> Row:
+    """D1 against a floor that looks at what a send refers to."""
+    with floor_api(parts, "duties") as floor:
+        measures = {one.name: _sends(parts, one, make, 1, count) for one in (server, floor)}
+        return in_turns("D1. the floor with its duties", "requests/s", Goal(0.75), options.rounds, **measures)
 
 
 def _send(shop: Shop, numbers: Iterator[int], recipients: int) -> bytes:

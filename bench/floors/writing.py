@@ -27,6 +27,8 @@ STRINGS = ("first_name", "last_name", "city")
 NAMES = {"email", "mobile", "plan", "born", "points", *STRINGS}
 MOST = 10_000
 
+__all__ = ["application"]
+
 CREATE = """
 WITH drafted AS (
     SELECT list.account_id, list.id AS list_id, draft.* FROM lists list,
