@@ -108,16 +108,16 @@ def _acknowledge(transaction: Transaction, text: Text, detail: str) -> None:
 def _bounce(transaction: Transaction, text: Text, detail: str) -> None:
     moment, temporary = now(), EXPIRED.search(detail) is not None
     _set_state(transaction, text, "bounced", detail)
-    counted = {"bounced": Group.bounced + 1, "delivered": Group.delivered - 1}
-    transaction.execute(
-        update(Group).where(Group.id == text.group_id).values(counted),
-        execution_options={"synchronize_session": False},
-    )
     note_bounce(transaction, _address(text), text.id, temporary=temporary)
     reason = "delivery time expired" if temporary else "not delivered"
     told = text.event("bounced", moment, bounce_reason=reason, bounce_string=detail, is_temporary_bounce=temporary)
     record(transaction, text.account_id, [told])
     text.add_step(transaction, "bounced", detail, moment)
+    counted = {"bounced": Group.bounced + 1, "delivered": Group.delivered - 1}
+    transaction.execute(
+        update(Group).where(Group.id == text.group_id).values(counted),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def _set_state(transaction: Transaction, text: Text, state: str, reason: str | None) -> None:

@@ -57,11 +57,12 @@ def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], r
     ]
     if made:
         _write_recipients(transaction, made)
-        _count(transaction, made)
         apply_to_addresses(transaction, made)
         note_destinations(transaction, made)
         _tell(transaction, made)
         insert_rows(transaction, RecipientStep, [_step(one) for one in made])
+        # Last here as everywhere: workers that write outcomes of one group wait for each other from here on.
+        _count(transaction, made)
     return made
 
 

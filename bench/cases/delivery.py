@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import psycopg
@@ -26,6 +27,7 @@ from app.queueing import SENDS
 from bench import post_office
 from bench.contacts import Shop, open_shop
 from bench.floors.delivery import CREATE
+from bench.floors.promises import CREATE as PROMISES
 from bench.mail import Sink, accept, sink, values
 from bench.options import Options
 from bench.processes import Failed, all_busy, wait_for
@@ -38,6 +40,7 @@ REST = 1.0
 LEFT = text(
     "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE state = 'queued' OR state = 'sending' LIMIT 1) AS unfinished"
 )
+FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STDIN'
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 
 
@@ -50,11 +53,10 @@ def run(options: Options) -> list[Row]:
         delivery = Delivery(parts, shop, server, target)
         count = options.amount(12_000 if options.postgresql else 2_000, 300)
         with without_keys(parts):
-            rows = [
-                _one(options, delivery, count),
-                _small(options, delivery, count // 4),
-                _two(options, delivery, count),
-            ]
+            rows = [_one(options, delivery, count)]
+            if options.postgresql:
+                rows.append(_promised(options, delivery, count))
+            rows += [_small(options, delivery, count // 4), _two(options, delivery, count)]
         with without_keys(parts, "ed25519"):
             return [*rows, _signed(options, delivery, count // 2)]
 
@@ -109,6 +111,30 @@ class Delivery:
             self._fill_floor(count)
             seconds = seconds_of(arguments, {})
             self._sink.check(count)
+            return count / seconds
+
+        return measure
+
+    def floor_with_promises(self, count: int) -> Measure:
+        """Rounds of the floor that keeps the promises of the design."""
+        url = plain_url(self.parts.database_url)
+
+        def measure() -> float:
+            self._sink.reset()
+            first = self._take(count)
+            with psycopg.connect(url) as connection:
+                connection.execute(PROMISES)
+                connection.execute("TRUNCATE promised_mails, promised_steps")
+                with connection.cursor().copy(FILL_PROMISES) as copy:
+                    for number in range(first, first + count):
+                        address = f"person{number}@customers.example"
+                        copy.write_row((number, str(uuid4()), address, orjson.dumps(values(number)).decode(), "queued"))
+            seconds = seconds_of(["bench.floors.promises", url, str(self._sink.port)], {})
+            self._sink.check(count)
+            with psycopg.connect(url) as connection:
+                (noted,) = connection.execute("SELECT count(*) FROM promised_steps").fetchone() or (0,)
+            if noted != count:
+                raise Failed("the floor has not noted every mail")
             return count / seconds
 
         return measure
@@ -189,6 +215,13 @@ def _one(options: Options, delivery: Delivery, count: int) -> Row:
             floor=delivery.floor(count),
             peer=peer,
         )
+
+
+def _promised(options: Options, delivery: Delivery, count: int) -> Row:
+    """Against a floor that keeps the promises of the design, too."""
+    with delivery.ours(count) as ours:
+        floor = delivery.floor_with_promises(count)
+        return in_turns("E. the floor with its promises", "mails/s", Goal(0.50), options.rounds, ours=ours, floor=floor)
 
 
 def _small(options: Options, delivery: Delivery, count: int) -> Row:

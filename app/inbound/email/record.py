@@ -110,13 +110,6 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     moment, temporary = now(), (report.status or "").startswith("4")
     diagnostic = bounce_string(DeliveryResult.refused(report.words, report.status))
     mail.change(transaction, state="bounced", reason=diagnostic)
-    counted = {"bounced": Group.bounced + 1}
-    if mail.state == "delivered":
-        counted["delivered"] = Group.delivered - 1
-    transaction.execute(
-        update(Group).where(Group.id == mail.group_id).values(counted),
-        execution_options={"synchronize_session": False},
-    )
     note_bounce(transaction, Address(mail.account_id, email_key(mail.email or "")), mail.id, temporary=temporary)
     told = mail.event(
         "bounced",
@@ -127,6 +120,13 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     )
     record(transaction, mail.account_id, [told])
     mail.add_step(transaction, "bounced", diagnostic, moment)
+    counted = {"bounced": Group.bounced + 1}
+    if mail.state == "delivered":
+        counted["delivered"] = Group.delivered - 1
+    transaction.execute(
+        update(Group).where(Group.id == mail.group_id).values(counted),
+        execution_options={"synchronize_session": False},
+    )
     return Effect.RECORDED
 
 

@@ -1,0 +1,173 @@
+"""The floor of delivery with the promises that the bare one leaves out, written as leanly and in one thread.
+
+`python -m bench.floors.promises DATABASE_URL SMTP_PORT`, as `bench.floors.delivery`. Rows are claimed under a lease,
+which is on the disk before anything leaves; recipients are looked up, as are the addresses that may not be sent to;
+three templates are filled, the HTML one safely; return path and opt-out link are signed for the recipient; every answer
+goes to a journal at once, and to the log; outcomes are written with a timeline and a count, for rows that are still
+ours. What is left out still is what happens when something goes wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import html
+import os
+import socket
+import sys
+import tempfile
+import time
+from typing import Any
+
+import orjson
+import psycopg
+
+from bench.mail import HTML, SUBJECT, TEXT
+
+CREATE = """
+CREATE TABLE IF NOT EXISTS promised_mails (
+    id bigint PRIMARY KEY, uuid text NOT NULL, email text NOT NULL, "values" jsonb NOT NULL, state text NOT NULL,
+    attempts int NOT NULL DEFAULT 0, worker text, lease_time timestamptz, sent_time timestamptz
+);
+CREATE INDEX IF NOT EXISTS promised_mails_queued ON promised_mails (id) WHERE state = 'queued';
+CREATE TABLE IF NOT EXISTS promised_steps (mail_id bigint, moment timestamptz, step text, detail text);
+CREATE INDEX IF NOT EXISTS promised_steps_mail ON promised_steps (mail_id);
+CREATE TABLE IF NOT EXISTS promised_counts (id int PRIMARY KEY, delivered bigint NOT NULL);
+INSERT INTO promised_counts VALUES (1, 0) ON CONFLICT DO NOTHING
+"""
+CLAIM = """
+UPDATE promised_mails SET state = 'sending', worker = %s, lease_time = now() + interval '90 seconds',
+    attempts = attempts + 1
+WHERE id = ANY(ARRAY(
+    SELECT id FROM promised_mails WHERE state = 'queued' ORDER BY id LIMIT 400 FOR UPDATE SKIP LOCKED))
+RETURNING id, uuid, email, "values", attempts
+"""
+PEOPLE = 'SELECT id, email, "values", state FROM promised_mails WHERE id = ANY(%s)'
+KEPT_OUT = """
+SELECT address FROM blocked_addresses WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
+UNION ALL SELECT address FROM unsubscribers WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
+"""
+STILL_OURS = "SELECT id, attempts FROM promised_mails WHERE id = ANY(%s) AND worker = %s ORDER BY id FOR UPDATE"
+DONE = """
+UPDATE promised_mails SET state = 'delivered', worker = NULL, lease_time = NULL, sent_time = given.moment
+FROM json_to_recordset(%s::json) given (id bigint, moment timestamptz) WHERE promised_mails.id = given.id
+"""
+STEPS = """
+INSERT INTO promised_steps SELECT id, moment, 'sent', reply
+FROM json_to_recordset(%s::json) given (id bigint, moment timestamptz, reply text)
+"""
+COUNT = "UPDATE promised_counts SET delivered = delivered + %s WHERE id = 1"
+
+WORKER, KEY = "floor", b"a key for the tokens of the floor"
+PUBLIC = "http://127.0.0.1:8000"
+HEADERS = (
+    "Message-ID: <%s@bench.example>\r\nDate: Sat, 21 Nov 2026 00:00:00 +0000\r\nFrom: Bench <hello@bench.example>\r\n"
+    "To: %s\r\nSubject: %s\r\nList-Unsubscribe: <%s>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
+    "MIME-Version: 1.0\r\nAuto-Submitted: auto-generated\r\n"
+    'Content-Type: multipart/alternative; boundary="%s"\r\n\r\n'
+)
+PARTS = (
+    "--%s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n\r\n%s\r\n"
+    "--%s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n\r\n%s\r\n--%s--\r\n"
+)
+
+
+def _template(source: str) -> str:
+    """In the form of `%`."""
+    parts = source.split("%%")
+    return "".join(part if place % 2 == 0 else f"%({part})s" for place, part in enumerate(parts))
+
+
+SUBJECT_TEMPLATE, TEXT_TEMPLATE = _template(SUBJECT), _template(TEXT).replace("\n", "\r\n")
+HTML_TEMPLATE = _template(HTML)
+
+
+def main(database_url: str, port: int) -> None:
+    """See the module."""
+    with (
+        psycopg.connect(database_url) as database,
+        socket.create_connection(("127.0.0.1", port)) as link,
+        tempfile.TemporaryFile("ab", buffering=0) as journal,
+        open(os.devnull, "w") as log,
+    ):
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream = link.makefile("rb")
+        stream.readline()
+        link.sendall(b"EHLO floor\r\n")
+        while stream.readline()[3:4] == b"-":
+            pass
+        print("ready", flush=True)
+        sys.stdin.readline()
+        while rows := database.execute(CLAIM, (WORKER,)).fetchall():
+            database.commit()
+            made = _send(link, stream, journal, _look_up(database, rows))
+            _settle(database, made)
+            log.write("".join(orjson.dumps({"message": "sent", **one}).decode() + "\n" for one in made))
+            journal.truncate(0)
+    print("done", flush=True)
+
+
+def _look_up(database: psycopg.Connection[Any], rows: list[Any]) -> list[Any]:
+    """Those that may be sent to."""
+    addresses = [row[2] for row in rows]
+    people = {row[0]: row for row in database.execute(PEOPLE, ([row[0] for row in rows],))}
+    kept_out = {row[0] for row in database.execute(KEPT_OUT, (addresses, addresses))}
+    database.commit()
+    return [row for row in rows if row[0] in people and row[2] not in kept_out]
+
+
+def _send(link: socket.socket, stream: Any, journal: Any, rows: list[Any]) -> list[dict[str, Any]]:
+    """All mails of a claim; the answer to each is read with the invitation to the next, and journalled at once."""
+    waiting, before, made = b"", None, list[dict[str, Any]]()
+    for row in rows:
+        sender, content = _compose(row)
+        link.sendall(waiting + b"MAIL FROM:<%b>\r\nRCPT TO:<%b>\r\nDATA\r\n" % (sender, row[2].encode()))
+        if waiting:
+            made.append(_note(journal, before, stream.readline()))
+        answers = [stream.readline() for _ in range(3)]
+        if answers[-1][:3] != b"354":
+            raise RuntimeError(f"refused: {answers}")
+        waiting, before = content, row
+    link.sendall(waiting)
+    made.append(_note(journal, rows[-1], stream.readline()))
+    return made
+
+
+def _note(journal: Any, row: Any, reply: bytes) -> dict[str, Any]:
+    if reply[:3] != b"250":
+        raise RuntimeError("refused at the end")
+    told = {"id": row[0], "uuid": row[1], "attempt": row[4], "moment": _now(), "reply": reply.decode().strip()}
+    journal.write(orjson.dumps(told) + b"\n")
+    return told
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+
+
+def _compose(row: Any) -> tuple[bytes, bytes]:
+    """The envelope sender, and the mail to the end of its data."""
+    row_id, uuid, email, values, _ = row
+    number = row_id.to_bytes(8, "big")
+    sender = base64.b32encode(number + hmac.digest(KEY, b"b" + number, "sha256")[:10]).decode().rstrip("=").lower()
+    token = base64.urlsafe_b64encode(number + hmac.digest(KEY, b"u" + number, "sha256")[:10]).decode().rstrip("=")
+    text = TEXT_TEMPLATE % values
+    rich = HTML_TEMPLATE % {name: html.escape(value) for name, value in values.items()}
+    boundary = uuid.replace("-", "")
+    head = HEADERS % (uuid, email, SUBJECT_TEMPLATE % values, f"{PUBLIC}/u/{token}", boundary)
+    content = (head + PARTS % (boundary, text, boundary, rich, boundary)).encode().replace(b"\r\n.", b"\r\n..")
+    return f"bounces+{sender}@bench.example".encode(), content + b".\r\n"
+
+
+def _settle(database: psycopg.Connection[Any], made: list[dict[str, Any]]) -> None:
+    held = dict(database.execute(STILL_OURS, ([one["id"] for one in made], WORKER)).fetchall())
+    kept = [one for one in made if held.get(one["id"]) == one["attempt"]]
+    given = orjson.dumps(kept).decode()
+    database.execute(DONE, (given,))
+    database.execute(STEPS, (given,))
+    database.execute(COUNT, (len(kept),))
+    database.commit()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
