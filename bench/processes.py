@@ -20,6 +20,10 @@ class Failed(Exception):
     """The case is void: something answered wrongly, did not start or did not do its part."""
 
 
+class Uneven(Failed):
+    """The load did not reach all processes."""
+
+
 @contextlib.contextmanager
 def running(name: str, arguments: Sequence[str], environment: Mapping[str, str], logs: Path) -> Iterator[int]:
     """Runs `python arguments` in the project's folder until the end of the block; gives its process id."""
@@ -77,9 +81,9 @@ def resident_bytes(pid: int) -> int:
 
 @contextlib.contextmanager
 def all_busy(pids: Sequence[int], what: str) -> Iterator[None]:
-    """Raises `Failed` when one of the processes has idled through the block while others worked."""
+    """Raises `Uneven` when one of the processes has idled through the block while others worked."""
     before = {pid: cpu_seconds(pid) for pid in pids}
     yield
     spent = [cpu_seconds(pid) - before[pid] for pid in pids]
     if min(spent) < 0.1 * max(spent):
-        raise Failed(f"{what}: the load did not reach all processes (seconds of work: {spent})")
+        raise Uneven(f"{what}: the load did not reach all processes (seconds of work: {spent})")

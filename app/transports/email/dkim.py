@@ -42,6 +42,7 @@ SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
 
 _KNOWN = [(name, name.lower().encode(), name in GUARDED) for name in (*GUARDED, *SIGNED)]
 _FIELD = re.compile(rb"\r\n(?![ \t])")
+_UNUSUAL = re.compile(rb"[\t\r\n\v\f]|  ")
 _LINE = 64
 
 PrivateKey = RSAPrivateKey | Ed25519PrivateKey
@@ -135,7 +136,7 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
     by_name: dict[bytes, list[bytes]] = {}
     for line in reversed(_FIELD.split(head)):
         name, _, value = line.partition(b":")
-        by_name.setdefault(name.lower(), []).append(_relaxed(name, value))
+        by_name.setdefault(name.lower(), []).append(relaxed_field(name, value))
     names, chosen = [], []
     for known, key, guard in _KNOWN:
         of_name = by_name.get(key, [])
@@ -144,20 +145,28 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
     return names, b"".join(chosen)
 
 
+def relaxed_field(name: bytes, value: bytes) -> bytes:
+    """A field in its canonical form (RFC 6376, 3.4.2). Most values on one line need only lose the blank before them."""
+    text = value[1:]
+    is_plain = value.startswith(b" ") and not (text.startswith(b" ") or text.endswith(b" ") or _UNUSUAL.search(text))
+    return b"%b:%b\r\n" % (name.lower(), text) if is_plain else _canonicalized(name, value)
+
+
 @lru_cache(maxsize=256)
-def _relaxed(name: bytes, value: bytes) -> bytes:
-    """A field in its canonical form (RFC 6376, 3.4.2); most fields are the same for all recipients of a send."""
+def _canonicalized(name: bytes, value: bytes) -> bytes:
+    """By the library; folded fields are mostly the same for all recipients of a send."""
     ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     return b"%b:%b" % (name, canonical)
 
 
 def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, moment: datetime) -> bytes:
-    """The whole field. What is signed ends in an empty `b=`, without a line end (RFC 6376, 3.7)."""
+    """The whole field. What is signed ends in an empty `b=`, without a line end (RFC 6376, 3.7); in its canonical form
+    our own value differs only in its line breaks."""
     value = (
         f" v=1; a={signer.algorithm}; c=relaxed/relaxed;\r\n d={signer.domain};\r\n s={signer.selector};"
         f" t={int(moment.timestamp())};\r\n h={_folded(tuple(names))};\r\n bh={body_hash};\r\n b="
     ).encode()
-    signature = signer.signature(signed + _relaxed(b"DKIM-Signature", value).removesuffix(b"\r\n"))
+    signature = signer.signature(signed + b"dkim-signature:" + value.replace(b"\r\n", b"").lstrip())
     text = base64.b64encode(signature).decode()
     pieces = [text[start : start + _LINE] for start in range(0, len(text), _LINE)]
     return b"DKIM-Signature:" + value + "\r\n ".join(pieces).encode() + b"\r\n"

@@ -13,7 +13,16 @@ from dkim.canonicalization import Relaxed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.transports.email.dkim import ALGORITHMS, new_key, open_signer, record_name, record_value, relaxed_body, sign
+from app.transports.email.dkim import (
+    ALGORITHMS,
+    new_key,
+    open_signer,
+    record_name,
+    record_value,
+    relaxed_body,
+    relaxed_field,
+    sign,
+)
 from app.transports.email.mime import Attachment, build
 
 MOMENT = datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC)
@@ -133,15 +142,26 @@ def test_every_mail_is_signed_validly(body: str, subject: str) -> None:
     assert are_valid(sign(build(**changed), SIGNERS, MOMENT)) == [True, True]
 
 
-@given(
-    parts=st.lists(st.sampled_from([b"a", b"bc", b".", b" ", b"  ", b"\t", b"\r\n", b"\r", b"\n", b"=20"]), max_size=12)
-)
+PIECES = [b"a", b"bc", b".", b" ", b"  ", b"\t", b"\r\n", b"\r", b"\n", b"=20"]
+
+
+@given(parts=st.lists(st.sampled_from(PIECES), max_size=12))
 @example(parts=[])
 @example(parts=[b"\r\n"])
 @example(parts=[b"a", b"\r\n"])
 def test_a_body_that_is_canonical_already_is_what_the_library_makes_of_it(parts: list[bytes]) -> None:
     body = b"".join(parts)
     assert relaxed_body(body) == Relaxed.canonicalize_body(body)
+
+
+@given(name=st.sampled_from([b"To", b"Message-ID", b"X"]), parts=st.lists(st.sampled_from(PIECES), max_size=8))
+@example(name=b"To", parts=[])
+@example(name=b"To", parts=[b" "])
+@example(name=b"To", parts=[b" ", b"a"])
+def test_a_plain_field_has_the_form_that_the_library_gives_it(name: bytes, parts: list[bytes]) -> None:
+    value = b"".join(parts)
+    ((known, canonical),) = Relaxed.canonicalize_headers([(name, value)])
+    assert relaxed_field(name, value) == known + b":" + canonical
 
 
 def test_an_international_local_part_is_signed_validly() -> None:
