@@ -38,7 +38,7 @@ FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
 
 LOG_ATTEMPT = Prepared(
-    insert(WebhookAttempt)
+    insert(WebhookAttempt.__table__)  # type: ignore[arg-type]
     .inline()
     .values(
         {

@@ -92,7 +92,7 @@ def _webhook() -> Select[Any]:
 BY_ID = Prepared(_webhook())
 BY_CLAIM = Prepared(_webhook().where(Webhook.worker == bindparam("claim", type_=String)))
 STORE = Prepared(
-    update(Webhook)
+    update(Webhook.__table__)  # type: ignore[arg-type]
     .where(Webhook.id == bindparam("held_id"))
     .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE})
 )

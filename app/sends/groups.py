@@ -19,7 +19,7 @@ COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "cli
 
 
 COUNT = Prepared(
-    update(Group)
+    update(Group.__table__)  # type: ignore[arg-type]
     .where(Group.id == bindparam("group"))
     .values(
         sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
