@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.processes import Uneven
 
 UNLUCKY = 5
-"""Rounds of a peer that may be left out."""
+"""Rounds on end that may be left out."""
 
 Measure = Callable[[], float]
 """One round: does the work, checks all of it, and returns the rate (more is better)."""
@@ -76,15 +76,16 @@ def in_turns(
     floor: Measure | None = None,
     peer: Measure | None = None,
 ) -> Row:
-    """Runs all that compete once to warm up, then in turns; each ratio is taken within its round."""
-    peer = peer and _even(peer)
+    """Runs all that compete once to warm up, then in turns; each ratio is taken within its round. A single round is to
+    find breakage, and has no warm-up."""
     competitors = [measure for measure in (ours, floor, peer) if measure is not None]
-    for measure in competitors:
-        measure()
+    if rounds > 1:
+        for measure in competitors:
+            _even(measure)
     results = {id(measure): [] for measure in competitors}  # type: dict[int, list[float]]
     for _ in range(rounds):
         for measure in competitors:
-            results[id(measure)].append(measure())
+            results[id(measure)].append(_even(measure))
     own = results[id(ours)]
     to_floor = Ratio.of(own, results[id(floor)]) if floor else None
     to_peer = Ratio.of(own, results[id(peer)]) if peer else None
@@ -101,17 +102,15 @@ def in_turns(
     )
 
 
-def _even(measure: Measure) -> Measure:
-    """The rounds of a peer in which all of its processes worked: how it spreads its connections is chance, and not ours
-    to judge."""
-
-    def round_of_all() -> float:
-        for _ in range(UNLUCKY):
-            with contextlib.suppress(Uneven):
-                return measure()
-        return measure()
-
-    return round_of_all
+def _even(measure: Measure) -> float:
+    """A round in which all processes worked: how the kernel spreads the connections of one round is chance, and says
+    nothing of what is measured. Raises `Uneven` when it is no chance."""
+    for _ in range(UNLUCKY):
+        try:
+            return measure()
+        except Uneven as chance:
+            print(f"a round is left out: {chance}", file=sys.stderr)
+    return measure()
 
 
 def percentile(values: Sequence[float], share: float) -> float:

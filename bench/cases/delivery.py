@@ -89,8 +89,8 @@ class Delivery:
                     _signal(workers, signal.SIGCONT)
                     wait_for(self._is_done, "all is delivered", 300, pause=0.02)
                     seconds = time.perf_counter() - began
-                time.sleep(REST)
-                _signal(workers, signal.SIGSTOP)
+                    time.sleep(REST)
+                    _signal(workers, signal.SIGSTOP)
                 if self._count_delivered() - before != count:
                     raise Failed("not every mail is noted as delivered")
                 self._sink.check(count)

@@ -102,7 +102,7 @@ def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) 
     fetch(servers[0].port, _send(shop, numbers, 1))  # creates the group
     cases = [
         ("D1. POST a send to 1", 1, options.amount(1000, 100), Goal(0.75)),
-        ("D100. POST a send to 100", 100, options.amount(100, 10), Goal(0.60)),
+        ("D100. POST a send to 100", 100, options.amount(100, 40), Goal(0.60)),
     ]
     environment = post_office.prepare(parts) if options.postgresql else {}
     rows = []
