@@ -78,10 +78,15 @@ class Tenant:
 
     def add(self, model: type[Base], **values: Any) -> int:
         """Inserts one row of the account and returns its id."""
+        return self.add_all(model, [values])[0]
+
+    def add_all(self, model: type[Base], rows: list[dict[str, Any]]) -> list[int]:
+        """Inserts rows of the account, all with the same columns, and returns their ids."""
         with self.services.database.write() as transaction:
-            (row_id,) = draw_ids(transaction, model, 1)
-            transaction.execute(insert(model).values(id=row_id, account_id=self.id, **values))
-        return row_id
+            ids = draw_ids(transaction, model, len(rows))
+            found = [{"id": row_id, "account_id": self.id, **row} for row_id, row in zip(ids, rows, strict=True)]
+            transaction.execute(insert(model), found)
+        return ids
 
     def add_list(
         self, name: str | None = None, fields: tuple[tuple[Any, ...], ...] = PLAIN_FIELDS, **values: Any
@@ -91,16 +96,20 @@ class Tenant:
         values = {"system": False, "allow_duplicates": False, "stop_words": ["STOP", "OPTOUT"], **values}
         values = {"creation_time": moment, "last_modified_time": moment, **values}
         list_id = self.add(List, name=name or unique("list"), **values)
-        for position, (field_name, type_, *options) in enumerate(fields):
-            self.add(
-                ListField,
-                list_id=list_id,
-                position=position,
-                name=field_name,
-                key=field_key(field_name),
-                type=type_,
-                options=options[0] if options else [],
-            )
+        self.add_all(
+            ListField,
+            [
+                {
+                    "list_id": list_id,
+                    "position": position,
+                    "name": field_name,
+                    "key": field_key(field_name),
+                    "type": type_,
+                    "options": options[0] if options else [],
+                }
+                for position, (field_name, type_, *options) in enumerate(fields)
+            ],
+        )
         return list_id
 
     def add_message(self, **values: Any) -> int:
@@ -153,22 +162,24 @@ def new_tenant(app: Flask, **values: Any) -> Tenant:
         transaction.execute(insert(Account).values(id=account_id, **columns))
     tenant = Tenant(app, account_id, name, domain)
     tenant.add(Domain, name=domain, creation_time=moment, verified_time=moment)
-    for level in SCOPES:
-        add_key(tenant, level)
+    tokens = {level: new_token() for level in SCOPES}
+    tenant.add_all(ApiKey, [_key(level, token) for level, token in tokens.items()])
+    tenant.tokens.update(tokens)
     return tenant
 
 
 def add_key(tenant: Tenant, level: str, **values: Any) -> str:
-    """A key of a level, remembered under it in `tokens`."""
+    """A further key of a level."""
     token = new_token()
-    tenant.add(
-        ApiKey,
-        name=unique(level),
-        token_hash=hash_token(token),
-        token_hint=token_hint(token),
-        access_level=level,
-        creation_time=this_second(),
-        **values,
-    )
-    tenant.tokens.setdefault(level, token)
+    tenant.add(ApiKey, **_key(level, token), **values)
     return token
+
+
+def _key(level: str, token: str) -> dict[str, Any]:
+    return {
+        "name": unique(level),
+        "token_hash": hash_token(token),
+        "token_hint": token_hint(token),
+        "access_level": level,
+        "creation_time": this_second(),
+    }
