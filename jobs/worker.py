@@ -26,7 +26,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
-from rq.exceptions import StopRequested
+from rq.exceptions import DeserializationError, StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
@@ -111,8 +111,12 @@ class Worker(SimpleWorker):
             commands.lrem(queue.intermediate_queue_key, 1, job.id)
             commands.delete(job.key)
             commands.execute()
-        if job.func_name not in JOBS.values():
-            logger.error("this is no job of ours: %s", job.func_name)
+        try:
+            is_ours = job.func_name in JOBS.values()
+        except DeserializationError:
+            is_ours = False
+        if not is_ours:
+            logger.error("the job %s of the queue %s is not ours, and is dropped", job.id, queue.name)
             return
         try:
             job.func()

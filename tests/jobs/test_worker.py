@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from rq import Queue
-from rq.serializers import JSONSerializer
+from rq.serializers import DefaultSerializer, JSONSerializer
 
 from app.queueing import SENDS, WakeUps
 from app.services import connect_redis
@@ -38,6 +38,18 @@ class Bench:
 
     def wait_for_notes(self, *expected: str) -> None:
         wait_until(lambda: self.notes() == list(expected), f"the notes are {expected}")
+
+    def fail_once(self) -> None:
+        """Wakes the worker for a job that raises."""
+        (self.folder / "fail").touch()
+        self.wake()
+        self.wait_for_notes("began")
+        (self.folder / "fail").unlink()
+
+    def keys_of_jobs(self) -> list[bytes]:
+        """What Redis holds of RQ's, but for what tells of the worker itself."""
+        with connect_redis(self.redis.url) as client:
+            return [key for key in client.scan_iter("rq:*") if not key.startswith((b"rq:worker", b"rq:queues"))]
 
     def end(self, *signals: signal.Signals) -> float:
         """Sends signals; the seconds until the process has ended well."""
@@ -96,34 +108,34 @@ def test_work_that_comes_while_a_job_ends_is_worked(bench: Bench) -> None:
 
 
 def test_a_job_that_raises_does_not_end_the_worker(bench: Bench) -> None:
-    (bench.folder / "fail").touch()
-    bench.wake()
-    bench.wait_for_notes("began")
-    (bench.folder / "fail").unlink()
+    bench.fail_once()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
 
 
 def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: Bench) -> None:
     """Also one whose job has raised: what it left is in the tables, and the next look finds it."""
-    (bench.folder / "fail").touch()
-    bench.wake()
-    bench.wait_for_notes("began")
-    (bench.folder / "fail").unlink()
+    bench.fail_once()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
-    with connect_redis(bench.redis.url) as client:
-        assert [key for key in client.scan_iter("rq:*") if not key.startswith((b"rq:worker", b"rq:queues"))] == []
+    assert bench.keys_of_jobs() == []
 
 
-def test_only_our_own_jobs_are_called_whatever_the_queue_holds(bench: Bench) -> None:
+@pytest.mark.parametrize("serializer", [JSONSerializer, DefaultSerializer])
+@pytest.mark.parametrize("function", ["sys.exit", "no_such_module.function"])
+def test_only_our_own_jobs_are_called_whatever_the_queue_holds(
+    bench: Bench, function: str, serializer: type[JSONSerializer | DefaultSerializer]
+) -> None:
+    """Another program's, which would end this worker if it were called, or which it cannot even read."""
     with connect_redis(bench.redis.url) as client:
-        queue = Queue(SENDS, connection=client, serializer=JSONSerializer)
-        queue.enqueue_call("pathlib.Path.touch", (str(bench.folder / "called"),))
+        workers = client.smembers("rq:workers")
+        queue = Queue(SENDS, connection=client, serializer=serializer)
+        queue.enqueue_call(function)
         wait_until(lambda: queue.count == 0, "the job is taken")
-    bench.wake()
-    bench.wait_for_notes("began", "ended")
-    assert not (bench.folder / "called").exists()
+        bench.wake()
+        bench.wait_for_notes("began", "ended")
+        assert client.smembers("rq:workers") == workers, "the worker began anew"
+    assert bench.keys_of_jobs() == []
 
 
 def test_an_idle_worker_outlives_redis(bench: Bench) -> None:
