@@ -15,7 +15,7 @@ from sqlalchemy import CursorResult, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
-from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, WebhookAttempt
+from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, WebhookAttempt, table_of
 from app.events import batches
 from app.inbound import parts
 from app.sends import claim, uncertain
@@ -74,7 +74,7 @@ def _delete_older(
 def _delete_chunk(
     services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
 ) -> int:
-    key = model.__table__.c.id
+    key = table_of(model).c.id
     oldest = select(key).where(time < moment).order_by(time).limit(CHUNK)
     with services.database.write() as transaction:
         result: CursorResult[Any] = transaction.connection().execute(delete(model).where(key.in_(oldest)))

@@ -17,7 +17,7 @@ from app.contacts.rules import address_errors, place, raise_in_order, system_err
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
 from app.contacts.subscriptions import entries_of, follow_wishes, lock_for_writes
 from app.db.database import Transaction
-from app.db.models import Contact
+from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec
 
@@ -72,7 +72,7 @@ def update_contacts(
 
 def _locked_rows(transaction: Transaction, lst: ListSpec, ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """The contacts by id, locked in one order for all requests, so that none is changed between look and write."""
-    table = Contact.__table__
+    table = table_of(Contact)
     statement = (
         select(table).where(table.c.list_id == lst.id, table.c.id.in_(ids)).order_by(table.c.id).with_for_update()
     )

@@ -20,7 +20,7 @@ from sqlalchemy import LargeBinary, Table, insert, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from app.db.models import Base
+from app.db.models import Base, table_of
 from app.db.prepared import on_driver
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -57,14 +57,14 @@ def insert_rows(
 
     `shared` are the columns that all rows have in common: they are written, sent and read once.
     """
-    _insert(session, _table(model), shared or {}, rows, or_nothing=False)
+    _insert(session, table_of(model), shared or {}, rows, or_nothing=False)
 
 
 def insert_new_rows(
     session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
 ) -> None:
     """The same, leaving out rows that a unique index refuses because they are there already."""
-    _insert(session, _table(model), shared or {}, rows, or_nothing=True)
+    _insert(session, table_of(model), shared or {}, rows, or_nothing=True)
 
 
 class Family(NamedTuple):
@@ -79,14 +79,14 @@ class Family(NamedTuple):
 def insert_with_family(session: Session, model: type[Base], row: Mapping[str, Any], families: Sequence[Family]) -> int:
     """Inserts a row, with the rows that name it, and returns its id: one statement on PostgreSQL, whatever a family's
     size. Families whose rows hold bytes are not for this."""
-    table, present = _table(model), [family for family in families if family.rows]
+    table, present = table_of(model), [family for family in families if family.rows]
     if not is_postgresql(session):
         row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
         for one in present:
             insert_rows(session, one.model, one.rows, {**one.shared, one.key: row_id})
         return row_id
     own = _Shape.of(table, row, [])
-    shapes = [_Shape.of(_table(one.model), one.shared, one.rows) for one in present]
+    shapes = [_Shape.of(table_of(one.model), one.shared, one.rows) for one in present]
     statement = _insert_of_family(own, tuple((one.key, shape) for one, shape in zip(present, shapes, strict=True)))
     data = [
         *own.data(row, []),
@@ -94,10 +94,6 @@ def insert_with_family(session: Session, model: type[Base], row: Mapping[str, An
     ]
     created: int = on_driver(session.connection(), statement, data).fetchone()[0]
     return created
-
-
-def _table(model: type[Base]) -> Table:
-    return cast(Table, model.__table__)
 
 
 def _insert(

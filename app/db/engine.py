@@ -26,7 +26,8 @@ WRITE = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
 
-def _dumps(value: Any) -> str:
+def dump_json(value: Any) -> str:
+    """The text of a JSON column."""
     return orjson.dumps(value).decode()
 
 
@@ -46,7 +47,7 @@ def make_engine(url: str, *, pool_size: int = 10, autocommit: bool = False) -> E
         pool_recycle=1800,
         isolation_level="AUTOCOMMIT" if autocommit else None,
         skip_autocommit_rollback=autocommit,
-        json_serializer=_dumps,
+        json_serializer=dump_json,
         json_deserializer=orjson.loads,
         hide_parameters=True,
         connect_args={
@@ -89,7 +90,7 @@ def _is_readable(descriptor: int) -> bool:
 def _sqlite(url: str) -> Engine:
     engine = create_engine(
         url,
-        json_serializer=_dumps,
+        json_serializer=dump_json,
         json_deserializer=orjson.loads,
         hide_parameters=True,
         connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "autocommit": sqlite3.LEGACY_TRANSACTION_CONTROL}

@@ -13,15 +13,16 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
-import orjson
 import psycopg
 from sqlalchemy import Connection, Select, SelectBase, UpdateBase
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from app.db.engine import dump_json
+
 _PSYCOPG: Any = postgresql.psycopg
-DIALECT: Any = _PSYCOPG.dialect(json_serializer=lambda value: orjson.dumps(value).decode())
+DIALECT: Any = _PSYCOPG.dialect(json_serializer=dump_json)
 
 
 class Prepared:

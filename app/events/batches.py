@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
-from app.db.models import Webhook, WebhookAttempt
+from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import Prepared
 from app.events.fixed import drop_expired, fix_batch, oldest_events, take_off
 from app.events.hold import Held, hold, hold_ours
@@ -38,12 +38,12 @@ FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
 
 LOG_ATTEMPT = Prepared(
-    insert(WebhookAttempt.__table__)  # type: ignore[arg-type]
-    .inline()
+    insert(table_of(WebhookAttempt))
+    .inline()  # nobody asks for the new id
     .values(
         {
             name: bindparam(f"new_{name}", type_=column.type)
-            for name, column in WebhookAttempt.__table__.c.items()
+            for name, column in table_of(WebhookAttempt).c.items()
             if name != "id"
         }
     )
@@ -176,7 +176,7 @@ def _is_due(moment: datetime) -> ColumnElement[bool]:
 
 
 def _lock_due(transaction: Transaction) -> int | None:
-    """Which webhook it is. What another process holds is passed over."""
+    """Which webhook it is, under the lock that `hold` takes. What another process holds is passed over."""
     statement = select(Webhook.id).where(_is_due(now())).order_by(Webhook.due_time, Webhook.id).limit(1)
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 

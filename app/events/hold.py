@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Select, String, bindparam, select, update
 
 from app.db.database import Transaction
-from app.db.models import Webhook, WebhookSecret
+from app.db.models import Webhook, WebhookSecret, table_of
 from app.db.prepared import Prepared
 
 STATE = (
@@ -92,7 +92,7 @@ def _webhook() -> Select[Any]:
 BY_ID = Prepared(_webhook())
 BY_CLAIM = Prepared(_webhook().where(Webhook.worker == bindparam("claim", type_=String)))
 STORE = Prepared(
-    update(Webhook.__table__)  # type: ignore[arg-type]
+    update(table_of(Webhook))
     .where(Webhook.id == bindparam("held_id"))
     .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE})
 )

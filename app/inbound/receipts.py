@@ -19,8 +19,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import Group, Recipient
+from app.db.models import Recipient
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.sends.blocking import Address, note_bounce, note_delivery
@@ -113,11 +114,7 @@ def _bounce(transaction: Transaction, text: Text, detail: str) -> None:
     told = text.event("bounced", moment, bounce_reason=reason, bounce_string=detail, is_temporary_bounce=temporary)
     record(transaction, text.account_id, [told])
     text.add_step(transaction, "bounced", detail, moment)
-    counted = {"bounced": Group.bounced + 1, "delivered": Group.delivered - 1}
-    transaction.execute(
-        update(Group).where(Group.id == text.group_id).values(counted),
-        execution_options={"synchronize_session": False},
-    )
+    count_in_group(transaction, text.group_id, bounced=1, delivered=-1)
 
 
 def _set_state(transaction: Transaction, text: Text, state: str, reason: str | None) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import BigInteger, Row, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.db.models import List, ListField
+from app.db.models import List, ListField, table_of
 from app.db.prepared import Prepared
 from app.errors import ServiceError
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 LARGEST_ID = 2**63 - 1
 
-LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in List.__table__.columns)
+LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
 FIELD_COLUMNS = (
     ListField.id.label("field_id"),
     ListField.key.label("field_key"),

@@ -19,7 +19,7 @@ from app.clock import this_second
 from app.db.among import among
 from app.db.bulk import insert_new_rows, is_postgresql
 from app.db.database import Transaction
-from app.db.models import AddressTrouble, BlockedAddress
+from app.db.models import AddressTrouble, BlockedAddress, table_of
 from app.sends.outcome import Consequence
 
 TOLERATED = 5
@@ -73,8 +73,8 @@ def _set_aside(transaction: Transaction, delivered: Mapping[Address, int]) -> No
     """Forgets for as long as the recipient that each address got a message by has not bounced after all."""
     rows = [{"row": row, "recipient": delivered[one]} for row, one in _troubles_of(transaction, delivered).items()]
     if rows:
-        columns = AddressTrouble.__table__.c
-        statement = update(AddressTrouble.__table__).where(  # type: ignore[arg-type]
+        columns = table_of(AddressTrouble).c
+        statement = update(table_of(AddressTrouble)).where(
             columns.id == bindparam("row"), columns.forgotten_by.is_(None)
         )
         transaction.connection().execute(statement.values(forgotten_by=bindparam("recipient")), rows)

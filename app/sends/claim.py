@@ -20,7 +20,7 @@ from app.db.among import among
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.given import given_values, update_each
-from app.db.models import Recipient
+from app.db.models import Recipient, table_of
 from app.db.prepared import Prepared
 from app.db.queue import any_due, is_picked
 
@@ -66,9 +66,9 @@ def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> li
 def _claiming(*, postgresql: bool) -> Prepared:
     """Built once: to build it takes ten times as long as to run it for a row. Its rows are those of `Claimed`, and the
     time when each was due."""
-    columns = Recipient.__table__.c
+    columns = table_of(Recipient).c
     return Prepared(
-        update(Recipient.__table__)  # type: ignore[arg-type]
+        update(table_of(Recipient))
         .where(is_picked(columns.id, postgresql=postgresql))
         .values(
             state="sending",
@@ -110,11 +110,11 @@ def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, date
 
 @cache
 def _postponement(*, postgresql: bool) -> Update:
-    columns = Recipient.__table__.c
+    columns = table_of(Recipient).c
     types = {"row": columns.id.type, "due": columns.due_time.type, "held_by": columns.worker.type}
     given = given_values(types, postgresql=postgresql)
     return (
-        update(Recipient.__table__)  # type: ignore[arg-type]
+        update(table_of(Recipient))
         .where(columns.id == given["row"], columns.state == "sending", columns.worker == given["held_by"])
         .values(state="queued", worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=given["due"])
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, insert, select, update
 
 from app.db.database import Transaction
-from app.db.models import Account, Group
+from app.db.models import Account, Group, table_of
 from app.db.prepared import Prepared
 from app.errors import ServiceError
 from app.sends.draft import MessageType, SendDraft
@@ -19,7 +19,7 @@ COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "cli
 
 
 COUNT = Prepared(
-    update(Group.__table__)  # type: ignore[arg-type]
+    update(table_of(Group))
     .where(Group.id == bindparam("group"))
     .values(
         sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
@@ -99,7 +99,7 @@ def create_group(
     transaction: Transaction, account_id: int, type_: MessageType, name: str, *, recipients: int, moment: datetime
 ) -> int:
     """Creates the group that `find_group` planned, with the recipients of its first send; returns its id."""
-    statement = insert(Group.__table__).values(  # type: ignore[arg-type]
+    statement = insert(table_of(Group)).values(
         account_id=account_id,
         type=type_,
         name=name,

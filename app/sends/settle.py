@@ -17,7 +17,7 @@ from app.db.among import among
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.database import Transaction
 from app.db.given import given_values, update_each
-from app.db.models import Group, Recipient, RecipientStep, Send
+from app.db.models import Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
 from app.sends.blocking import apply_to_addresses
@@ -87,7 +87,7 @@ def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> 
 def _update_of_recipients(*, postgresql: bool) -> Update:
     """The address of a contact is kept once something was or may have been sent, or was given up, so that the report
     tells where it went."""
-    columns = Recipient.__table__.c
+    columns = table_of(Recipient).c
     given = given_values(
         {"row": columns.id.type, **{name: columns[name].type for name in WRITTEN}}, postgresql=postgresql
     )
@@ -102,7 +102,7 @@ def _update_of_recipients(*, postgresql: bool) -> Update:
     }
     for name in ("due_time", "sent_time", "gateway_id", "segments"):
         values[name] = func.coalesce(given[name], columns[name])
-    return update(Recipient.__table__).where(columns.id == given["row"]).values(values)  # type: ignore[arg-type]
+    return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
 
 
 def _columns(one: Consequence) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
             counts[one.held.group_id][one.counter] += 1
     if not counts:
         return
-    columns = Group.__table__.c
+    columns = table_of(Group).c
     statement = (
-        update(Group.__table__)  # type: ignore[arg-type]
+        update(table_of(Group))
         .where(columns.id == bindparam("row"))
         .values({name: columns[name] + bindparam(f"more_{name}") for name in COUNTERS})
     )

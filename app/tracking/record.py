@@ -20,8 +20,9 @@ from sqlalchemy import Row, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
+from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import Contact, Group, Recipient, RecipientStep, Send
+from app.db.models import Contact, Recipient, RecipientStep, Send
 from app.events.outbox import record
 from app.events.payloads import Payload, recipient_event
 from app.services import Services
@@ -91,9 +92,9 @@ def keep(transaction: Transaction, visit: Visit) -> None:
     is_repeated = _is_repeated(transaction, visit)
     if not visit.client.machine:
         _write_times(transaction, row, visit)
-        _count(transaction, row, visit)
         told = [] if is_repeated else [_payload(row, visit, event) for event in _events(row, visit)]
         record(transaction, row.account_id, told)
+        _count(transaction, row, visit)
     if not is_repeated:
         transaction.add(_step(row, visit))
 
@@ -149,14 +150,9 @@ def _write_times(transaction: Transaction, row: Row[*tuple[Any, ...]], visit: Vi
 
 
 def _count(transaction: Transaction, row: Row[*tuple[Any, ...]], visit: Visit) -> None:
-    more: dict[Any, Any] = {}
-    if row.first_open_time is None:
-        more[Group.opened] = Group.opened + 1
-    if visit.target and row.first_click_time is None:
-        more[Group.clicked] = Group.clicked + 1
-    if more:
-        counted = update(Group).where(Group.id == row.group_id).values(more)
-        transaction.execute(counted, execution_options={"synchronize_session": False})
+    opened, clicked = row.first_open_time is None, bool(visit.target) and row.first_click_time is None
+    if opened or clicked:
+        count_in_group(transaction, row.group_id, opened=int(opened), clicked=int(clicked))
 
 
 def _events(row: Row[*tuple[Any, ...]], visit: Visit) -> list[str]:

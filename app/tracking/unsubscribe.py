@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Select, exists, func, select, update
+from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.contacts.subscriptions import Kind
 from app.contacts.suppress import unsubscribe
+from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import Account, Contact, Group, List, Recipient, RecipientStep
+from app.db.models import Account, Contact, List, Recipient, RecipientStep
 from app.settings import Settings
 from app.tracking.tokens import UNSUBSCRIBE, recipient_of, recipient_token
 
@@ -85,5 +86,4 @@ def fulfil(transaction: Transaction, wish: Wish) -> None:
     transaction.add(
         RecipientStep(account_id=wish.account_id, recipient_id=wish.recipient_id, time=now(), step=STEP, detail=None)
     )
-    counted = update(Group).where(Group.id == wish.group_id).values(unsubscribed=Group.unsubscribed + 1)
-    transaction.execute(counted, execution_options={"synchronize_session": False})
+    count_in_group(transaction, wish.group_id, unsubscribed=1)

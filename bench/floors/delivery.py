@@ -18,6 +18,8 @@ import psycopg
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 
+from bench.floors.smtp import greeted
+
 CREATE = """
 CREATE TABLE IF NOT EXISTS floor_mails (
     id bigint PRIMARY KEY, email text NOT NULL, "values" jsonb NOT NULL, state text NOT NULL, sent_time timestamptz
@@ -44,13 +46,7 @@ TEMPLATE = (
 def main(database_url: str, port: int, key: str | None = None) -> None:
     """See the module."""
     signer: Any = serialization.load_pem_private_key(Path(key).read_bytes(), None) if key else None
-    with psycopg.connect(database_url) as database, socket.create_connection(("127.0.0.1", port)) as link:
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream = link.makefile("rb")
-        stream.readline()
-        link.sendall(b"EHLO floor\r\n")
-        while stream.readline()[3:4] == b"-":
-            pass
+    with psycopg.connect(database_url) as database, greeted(port) as (link, stream):
         print("ready", flush=True)
         sys.stdin.readline()
         while rows := database.execute(CLAIM).fetchall():

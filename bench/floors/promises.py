@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 import psycopg
 
+from bench.floors.smtp import greeted
 from bench.mail import HTML, SUBJECT, TEXT
 
 CREATE = """
@@ -86,16 +87,10 @@ def main(database_url: str, port: int) -> None:
     """See the module."""
     with (
         psycopg.connect(database_url) as database,
-        socket.create_connection(("127.0.0.1", port)) as link,
+        greeted(port) as (link, stream),
         tempfile.TemporaryFile("ab", buffering=0) as journal,
         open(os.devnull, "w") as log,
     ):
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream = link.makefile("rb")
-        stream.readline()
-        link.sendall(b"EHLO floor\r\n")
-        while stream.readline()[3:4] == b"-":
-            pass
         print("ready", flush=True)
         sys.stdin.readline()
         while rows := database.execute(CLAIM, (WORKER,)).fetchall():

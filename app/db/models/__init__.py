@@ -2,7 +2,7 @@
 
 from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
 from app.db.models.automations import TriggerFiring
-from app.db.models.base import Base
+from app.db.models.base import Base, table_of
 from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
@@ -41,4 +41,5 @@ __all__ = [
     "Webhook",
     "WebhookAttempt",
     "WebhookSecret",
+    "table_of",
 ]

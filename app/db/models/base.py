@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
-from sqlalchemy import ForeignKey, MetaData
+from sqlalchemy import ForeignKey, MetaData, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.db.types import BigId, UtcDateTime
@@ -29,6 +29,12 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar = {datetime: UtcDateTime}
     __table_args__: Any = AUTOINCREMENT
+
+
+def table_of(model: type[Base]) -> Table:
+    """The table of a model. Statements that write it pass the ORM by, which would look for each changed row among the
+    objects of its session."""
+    return cast(Table, model.__table__)
 
 
 Identity = Annotated[int, mapped_column(BigId, primary_key=True, autoincrement=True)]

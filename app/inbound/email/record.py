@@ -14,15 +14,16 @@ from __future__ import annotations
 import enum
 import logging
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import block
 from app.db.bulk import insert_new_rows
+from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import Group, InboundRecord, Recipient
+from app.db.models import InboundRecord, Recipient
 from app.events.outbox import record
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Kind, Report
@@ -120,13 +121,7 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     )
     record(transaction, mail.account_id, [told])
     mail.add_step(transaction, "bounced", diagnostic, moment)
-    counted = {"bounced": Group.bounced + 1}
-    if mail.state == "delivered":
-        counted["delivered"] = Group.delivered - 1
-    transaction.execute(
-        update(Group).where(Group.id == mail.group_id).values(counted),
-        execution_options={"synchronize_session": False},
-    )
+    count_in_group(transaction, mail.group_id, bounced=1, delivered=-1 if mail.state == "delivered" else 0)
     return Effect.RECORDED
 
 
