@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -224,6 +224,25 @@ def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services
     for_one, for_two, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
     assert for_two == for_many
     assert for_one == [for_two[0], for_two[1] - 2, for_two[2]]
+
+
+@pytest.mark.parametrize(
+    ("needs", "selects"),
+    [((), 3), (("contact",), 4), (("files",), 4), (("links",), 4), (("contact", "files", "links"), 6)],
+)
+def test_what_a_message_does_not_need_is_not_looked_for(
+    rows: Rows, worker: Services, needs: Collection[str], selects: int
+) -> None:
+    """For every one: the send, whom it may not go to, and the keys of its domain."""
+    list_id = rows.add_list()
+    contact_id = rows.add_contact(list_id, "a@example.com", None) if "contact" in needs else None
+    files = [("a.txt", "text/plain", b"x")] if "files" in needs else []
+    person = {"email": "a@example.com", "contact_id": contact_id}
+    rows.add_send([person], list_id=list_id, attachments=files, track_clicks="links" in needs)
+    claimed = take(worker, 1)
+    with worker.database.read() as session, StatementCounter(worker.database.engine) as counter:
+        load(session, claimed)
+    assert sum("SELECT" in statement for statement in counter.statements) == selects
 
 
 def test_a_claim_does_not_read_the_whole_table(rows: Rows, worker: Services) -> None:
