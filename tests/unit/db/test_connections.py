@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from pathlib import Path
 
 import pytest
@@ -129,20 +128,21 @@ def test_after_a_rollback_the_next_statement_begins_another_transaction(tenant: 
     assert marks(tenant) == ("kept", *before[1:])
 
 
-def test_a_new_sqlite_file_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+def test_a_new_sqlite_file_that_another_process_writes_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To change its mode SQLite needs the file alone, and gives up at once where somebody writes it."""
     path = tmp_path / "new.sqlite3"
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other = sqlite3.connect(path, isolation_level=None)
     other.execute("CREATE TABLE taken (id)")
     other.execute("BEGIN IMMEDIATE")
     other.execute("SELECT * FROM taken").fetchall()
-    writer = threading.Timer(0.3, other.execute, ["COMMIT"])
-    writer.start()
+    monkeypatch.setattr("app.db.engine.time.sleep", lambda _: other.execute("COMMIT"))
     database = Database(f"sqlite:///{path}")
     try:
         with database.read() as session:
             assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert not other.in_transaction, "nobody waited"
     finally:
         database.close()
-        writer.join()
         other.close()
