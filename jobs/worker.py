@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from types import FrameType
 from typing import Any
 
@@ -30,7 +31,9 @@ from rq.exceptions import DeserializationError, StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
+from rq.utils import as_text
 
+from app.clock import now
 from app.queueing import JOBS, SENDS
 from app.sends.station import close_station, station_of
 from app.services import Services, connect_redis
@@ -83,6 +86,7 @@ class Worker(SimpleWorker):
 
     death_penalty_class = TimerDeathPenalty  # knows "no time limit"; the other one sets an alarm
     max_connection_wait_time = LONGEST_PAUSE
+    last_cleaned_at: datetime | None  # type: ignore[assignment]  # RQ types it by its first value
 
     def __init__(self, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
         self._stop = stop
@@ -125,6 +129,14 @@ class Worker(SimpleWorker):
 
     def _install_signal_handlers(self) -> None:
         """Ours are installed: RQ's would talk to Redis in the middle of a send."""
+
+    def run_maintenance_tasks(self) -> None:
+        """RQ's own would call whatever a job in one of its registries names as its callback; nothing of ours is ever in
+        a registry. What is left to tidy up is a wake-up that a worker took and died with before it had removed it."""
+        for queue in self.queues:
+            taken = self.connection.lrange(queue.intermediate_queue_key, 0, -1)
+            self.connection.delete(queue.intermediate_queue_key, *(Job.key_for(as_text(job_id)) for job_id in taken))
+        self.last_cleaned_at = now()
 
     def subscribe(self) -> None:
         """No remote commands: nobody sends them, and listening costs a thread."""

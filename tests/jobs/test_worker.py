@@ -7,15 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from rq import Queue
+from rq import Callback, Queue
+from rq.job import Job, JobStatus
+from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
 from app.queueing import SENDS, WakeUps
 from app.services import connect_redis
+from tests.jobs.worker_process import MARK
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import short_folder, wait_until
 
@@ -26,7 +29,12 @@ class Bench:
 
     folder: Path
     redis: RedisProcess
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def start_worker(self) -> None:
+        """In place of one that has ended. It looks once by itself, for the other one may have left work."""
+        command = [sys.executable, "-m", "tests.jobs.worker_process", str(self.folder), self.redis.url]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def wake(self) -> None:
         with connect_redis(self.redis.url) as client:
@@ -65,14 +73,13 @@ def bench() -> Iterator[Bench]:
     with short_folder() as folder:
         redis = RedisProcess(folder)
         redis.start()
-        command = [sys.executable, "-m", "tests.jobs.worker_process", str(folder), redis.url]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            made = Bench(folder, redis, process)
-            # It looks once by itself, for it may be there in place of one that died.
-            made.wait_for_notes("began", "ended")
-            (folder / "notes").unlink()
-            yield made
-            process.kill()
+        made = Bench(folder, redis)
+        made.start_worker()
+        made.wait_for_notes("began", "ended")
+        (folder / "notes").unlink()
+        yield made
+        made.process.kill()
+        made.process.wait()
         redis.stop()
 
 
@@ -169,3 +176,21 @@ def test_a_worker_without_redis_ends_at_once(bench: Bench) -> None:
     bench.redis.kill()
     assert bench.end(signal.SIGTERM) < 3
     bench.redis.start()
+
+
+def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: Bench) -> None:
+    """RQ calls whatever an abandoned job names as its callback when it tidies its registries up."""
+    bench.end(signal.SIGTERM)
+    with connect_redis(bench.redis.url) as client:
+        queue = Queue(SENDS, connection=client, serializer=JSONSerializer)
+        callback = Callback("tests.jobs.worker_process.leave_a_mark")
+        job = Job.create("sys.exit", connection=client, on_failure=callback, serializer=JSONSerializer)
+        job.set_status(JobStatus.STARTED)
+        job.save()
+        client.zadd(StartedJobRegistry(queue=queue).key, {f"{job.id}:an-execution": 1})
+        client.rpush(queue.intermediate_queue_key, "taken-by-one-that-died")
+        bench.start_worker()
+        wait_until(lambda: not client.exists(queue.intermediate_queue_key), "the worker has tidied up")
+        bench.wake()
+        wait_until(lambda: bench.notes()[-1:] == ["ended"], "the worker goes on")
+        assert not client.exists(MARK)
