@@ -25,8 +25,8 @@ NOUNS = (
     "db",
 )
 """The modules that offer a `group` of that name."""
-SEED = "seed"
-"""The module that offers a `command`."""
+COMMANDS = ("seed", "status")
+"""The modules that offer a `command` of that name."""
 
 
 def group_of(noun: str) -> click.Group:
@@ -40,13 +40,13 @@ class LazyCommands(AppGroup):
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """In alphabetical order."""
-        return sorted((SEED, *NOUNS))
+        return sorted((*COMMANDS, *NOUNS))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """None for a name that there is not."""
-        if cmd_name == SEED:
-            seed: click.Command = importlib.import_module(f"{__name__}.{SEED}").command
-            return seed
+        if cmd_name in COMMANDS:
+            found: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
+            return found
         return group_of(cmd_name) if cmd_name in NOUNS else None
 
 

@@ -1,0 +1,19 @@
+"""`flask status`: what the whole installation has in hand."""
+
+from __future__ import annotations
+
+import click
+from flask.cli import with_appcontext
+
+from app.cli.base import Command, json_option, print_row
+from app.http.context import services
+from app.status import status
+
+
+@click.command("status", cls=Command)
+@json_option
+@with_appcontext
+def command(as_json: bool) -> None:
+    """Show how many messages are due, in flight or uncertain, and how many events wait, over all accounts."""
+    with services().database.read() as session:
+        print_row(status(session), as_json)

@@ -1,0 +1,48 @@
+"""What an installation has in hand at this moment, over all accounts: the figures that tell whether it is at rest.
+
+Each is one statement. Those of the queue read the partial indexes of what is on its way, which are small where little
+is.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Select, and_, func, literal_column, select
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.models import Event, Recipient, Webhook
+
+
+def status(session: Session) -> dict[str, int]:
+    """How many recipients and events are in each part of their way.
+
+    `due` could be sent now and `deferred` later; `in_flight` are with a sender, of which `abandoned` with one that has
+    not renewed its lease; `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and
+    `webhooks_in_flight` have a request under way.
+    """
+    return {name: session.scalars(statement).one() for name, statement in figures(now()).items()}
+
+
+def figures(moment: datetime) -> dict[str, Select[int]]:
+    """The statement of each."""
+    queued, sending = _state("queued"), _state("sending")
+    return {
+        "due": _recipients(and_(queued, Recipient.due_time <= moment)),
+        "deferred": _recipients(and_(queued, Recipient.due_time > moment)),
+        "in_flight": _recipients(sending),
+        "abandoned": _recipients(and_(sending, Recipient.lease_time < moment)),
+        "uncertain": _recipients(_state("uncertain")),
+        "events_waiting": select(func.count()).select_from(Event),
+        "webhooks_in_flight": select(func.count()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
+    }
+
+
+def _recipients(condition: ColumnElement[bool]) -> Select[int]:
+    return select(func.count()).select_from(Recipient).where(condition)
+
+
+def _state(name: str) -> ColumnElement[bool]:
+    """Written out, not bound: with a parameter in its place neither database would use the partial index."""
+    return literal_column(f"recipients.state = '{name}'")

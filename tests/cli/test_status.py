@@ -1,0 +1,59 @@
+"""`flask status`: the figures of the whole installation (contract: What checks rely on)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sqlalchemy import text
+
+from app.clock import now
+from app.db.models import Event
+from app.services import Services
+from app.status import figures
+from tests.cli.conftest import Cli
+from tests.support.rows import Rows
+from tests.support.tenants import Tenant
+
+
+def test_it_counts_what_every_account_has_in_hand(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+    """The database is shared with other tests, so what is added is compared."""
+    before = bare.json("status")
+    mine, theirs = Rows(tenant.services, tenant.id), Rows(other.services, other.id)
+    mine.add_send(["a@example.com", "b@example.com"])
+    theirs.add_send(["c@example.com"])
+    theirs.add_send(["d@example.com"], due_in=600)
+    held = mine.add_send(["e@example.com", "f@example.com", "g@example.com"])
+    mine.change(held[:2], state="sending", worker="one", lease_time=now() + timedelta(seconds=90))
+    mine.change(held[2:], state="sending", worker="gone", lease_time=now() - timedelta(seconds=1))
+    mine.change(theirs.add_send(["h@example.com"]), state="uncertain", due_time=now() + timedelta(seconds=900))
+    webhook = mine.add_webhook()
+    mine.add(Event, webhook_id=webhook, payload="{}")
+    after = bare.json("status")
+    assert {name: after[name] - before[name] for name in after} == {
+        "due": 3,
+        "deferred": 1,
+        "in_flight": 3,
+        "abandoned": 1,
+        "uncertain": 1,
+        "events_waiting": 1,
+        "webhooks_in_flight": 0,
+    }
+
+
+def test_for_people_it_is_a_line_for_each_figure(bare: Cli) -> None:
+    lines = bare.text("status").splitlines()
+    assert [line.partition(":")[0].replace(" ", "_") for line in lines] == list(bare.json("status"))
+
+
+def test_each_figure_of_recipients_is_one_statement_that_a_partial_index_answers(services: Services) -> None:
+    """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
+    of_recipients = {name: one for name, one in figures(now()).items() if "FROM recipients" in str(one)}
+    assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain"]
+    verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"
+    with services.database.write() as transaction:
+        if services.database.is_postgresql:
+            transaction.execute(text("SET LOCAL enable_seqscan = off"))
+        for name, statement in of_recipients.items():
+            compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
+            rows = transaction.execute(text(f"{verb} {compiled}".replace(":", r"\:"))).all()
+            assert any("ix_recipients_" in str(row[-1]) for row in rows), (name, rows)
