@@ -14,8 +14,8 @@ import requests
 import yaml
 from redis import Redis
 
-from tests.e2e.launched import SEED, Launched, free_port
 from tests.e2e.sink import mail_sink
+from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import redis_server, scratch_database, short_folder, wait_until
 
 Launch = Callable[..., Launched]

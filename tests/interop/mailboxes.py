@@ -12,7 +12,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from tests.e2e.launched import free_port
+from tests.support.launched import free_port
 
 
 class Mailboxes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from tests.e2e.launched import ROOT, TOKEN, Launched
+from tests.support.launched import ROOT, TOKEN, Launched
 from tests.support.servers import wait_until
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.launched import free_port
+from tests.support.launched import free_port
 from tests.support.servers import wait_until
 
 USER, PASSWORD = "service", "correct horse"

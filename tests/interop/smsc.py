@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.launched import ROOT, free_port
+from tests.support.launched import ROOT, free_port
 
 PATIENCE = 60.0
 Event = dict[str, Any]

@@ -10,9 +10,9 @@ import yaml
 
 from app.inbound.kannel import reply_url
 from app.settings import from_environment
-from tests.e2e.launched import SEED, Launched
 from tests.interop.kannel import Kannel
 from tests.interop.operator import Operator
+from tests.support.launched import SEED, Launched
 from tests.support.servers import short_folder, wait_until
 
 NUMBER = "61400000001"

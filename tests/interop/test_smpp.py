@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.launched import SEED, Launched
 from tests.interop.operator import Operator
 from tests.interop.smsc import Gateway, gateway
+from tests.support.launched import SEED, Launched
 from tests.support.servers import short_folder
 
 NUMBER = "61400000001"

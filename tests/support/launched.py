@@ -1,4 +1,4 @@
-"""`make run` as a user starts it: a process group with its own data folder and port, watched from outside."""
+"""The whole service as a user starts it: a process group with its own data folder and port, watched from outside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,9 @@ def free_port() -> int:
 class Launched:
     """One service. Keyword arguments are settings; without `SEED` it gets a small one, with an empty one the demo."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, command: Sequence[str] = ("make", "run"), **settings: str) -> None:
         self.folder = folder
+        self.command = command
         self.data = folder / "data"
         self.log = folder / "log"
         self.mark = uuid.uuid4().hex
@@ -76,7 +78,7 @@ class Launched:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """`make` itself."""
+        """The command itself."""
         assert self._process is not None
         return self._process
 
@@ -84,7 +86,7 @@ class Launched:
         """Starts it and does not wait."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["make", "run"],
+                self.command,
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
