@@ -15,7 +15,15 @@ from sqlalchemy import CursorResult, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
-from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, WebhookAttempt, table_of
+from app.db.models import (
+    Base,
+    DestinationPause,
+    IdempotencyRecord,
+    InboundRecord,
+    TriggerFiring,
+    WebhookAttempt,
+    table_of,
+)
 from app.events import batches
 from app.inbound import parts
 from app.sends import claim, uncertain
@@ -23,6 +31,8 @@ from app.services import Services
 
 logger = logging.getLogger(__name__)
 
+PAUSES_KEPT = timedelta(days=1)
+"""After its end a pause is remembered for this long, so that the next one is longer."""
 CHUNK = 1000
 """Rows deleted in one transaction: a writer waits for that, not for the whole of a large table."""
 
@@ -45,8 +55,8 @@ def replies_waiting(session: Session) -> bool:
 
 def clean(services: Services) -> None:
     """Tells replies of which a part did not come. Deletes idempotency records, webhook attempts, trigger firings and
-    marks of reports that came in, all that are older than their settings say, and brings the planner's statistics up to
-    date."""
+    marks of reports that came in, all that are older than their settings say, and pauses of destinations that are long
+    over, and brings the planner's statistics up to date."""
     parts.tell_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -55,6 +65,7 @@ def clean(services: Services) -> None:
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
+    _delete_older(services, DestinationPause, DestinationPause.until_time, now() - PAUSES_KEPT)
     services.database.refresh_statistics()
 
 

@@ -62,6 +62,7 @@ class Held(NamedTuple):
     creation_time: datetime
     attempts: int
     request_id: str
+    from_address: str
 
 
 class Consequence(NamedTuple):

@@ -40,6 +40,7 @@ OF_RECIPIENT = (
     Recipient.creation_time,
     Recipient.attempts,
     Send.request_id,
+    Send.from_address,
 )
 
 WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "email", "mobile")

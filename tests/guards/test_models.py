@@ -1,4 +1,4 @@
-"""Every row but the account itself, and what is nobody's, belongs to an account and goes with it."""
+"""Every row but the account itself belongs to an account and goes with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from sqlalchemy import Table
 
 from app.db.models import Base
 
-SHARED = {"accounts", "destination_pauses"}
-"""A pause is about somebody else's mail servers, whoever's message they put off."""
+SHARED = {"accounts"}
 
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 

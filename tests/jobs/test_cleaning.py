@@ -10,7 +10,15 @@ from sqlalchemy import func, select, text
 
 from app import sweeps
 from app.clock import now
-from app.db.models import Base, IdempotencyRecord, InboundRecord, TriggerFiring, Webhook, WebhookAttempt
+from app.db.models import (
+    Base,
+    DestinationPause,
+    IdempotencyRecord,
+    InboundRecord,
+    TriggerFiring,
+    Webhook,
+    WebhookAttempt,
+)
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.tenants import unique
@@ -65,6 +73,14 @@ def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None
     assert kept(parts, WebhookAttempt) == [attempt]
     assert kept(parts, InboundRecord) == [inbound]
     assert kept(parts, TriggerFiring) == [firing]
+
+
+def test_pauses_of_destinations_go_a_day_after_their_end(parts: Alone) -> None:
+    route = {"sender_domain": "acme.example", "failures": 3}
+    parts.tenant.add(DestinationPause, domain="a.example", until_time=now() - timedelta(hours=25), **route)
+    young = parts.tenant.add(DestinationPause, domain="b.example", until_time=now() - timedelta(hours=23), **route)
+    sweeps.clean(parts.services)
+    assert kept(parts, DestinationPause) == [young]
 
 
 def test_many_go_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:

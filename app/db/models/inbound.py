@@ -57,12 +57,20 @@ class ReplyPart(Base):
 
 
 class DestinationPause(Base):
-    """A domain whose mail servers put us off: no message goes there before `until_time`."""
+    """A domain whose mail servers put off what an account sends from a domain of its own: nothing of it goes there
+    before `until_time`."""
 
     __tablename__ = "destination_pauses"
+    __table_args__ = (
+        UniqueConstraint("account_id", "sender_domain", "domain"),
+        Index("ix_destination_pauses_until_time", "until_time"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[Identity]
-    domain: Mapped[str] = mapped_column(unique=True)
+    account_id: Mapped[AccountId]
+    sender_domain: Mapped[str]
+    domain: Mapped[str]
     failures: Mapped[int]
     """Deferrals of the whole domain since it last took a message."""
     until_time: Mapped[datetime]

@@ -1,4 +1,4 @@
-"""A domain that puts us off is given time as a whole (docs/delivery.md)."""
+"""A domain that puts off what an account sends there is given time as a whole (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from sqlalchemy import select, update
 
 from app.clock import now
 from app.db.models import DestinationPause
+from app.sends.claim import claim
 from app.sends.deliver import drain
-from app.sends.destinations import PROBE, TOLERATED, concerns_domain
+from app.sends.destinations import PROBE, TOLERATED, concerns_domain, hold_back
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
+from tests.support.statements import StatementCounter
 from tests.unit.transports.mailserver import MailServer, free_port
 
 SLOW_DOWN = "451 4.7.1 too much mail from you"
@@ -74,6 +76,43 @@ def test_others_of_the_domain_wait_without_a_try(
         assert (recipient.attempts, recipient.worker, rows.steps(waiting)) == (0, None, [])
         assert timedelta(seconds=100) < recipient.due_time - now() <= timedelta(seconds=120)
     assert [mail.recipients for mail in mail_server.mails] == [["ann@quick.example"]]
+
+
+def test_what_a_server_says_of_one_sender_holds_back_nobody_else(
+    rows: Rows, other_id: int, worker: Services, mail_server: MailServer, refused: list[int]
+) -> None:
+    """Neither another account, from the same domain even, nor another domain of the same account."""
+    (own,) = rows.add_send(["ann@slow.example"])
+    (from_elsewhere,) = rows.add_send(["ann@slow.example"], from_address="hello@second.example")
+    others = Rows(worker, other_id)
+    (theirs,) = others.add_send(["ann@slow.example"])
+    drain(worker)
+    assert rows.states([own, from_elsewhere, theirs]) == ["queued", "delivered", "delivered"]
+    assert pauses(rows) == {"slow.example": (TOLERATED, 2)}, "their deliveries do not end the rest"
+
+
+def test_two_senders_that_are_put_off_rest_apart(
+    rows: Rows, other_id: int, worker: Services, mail_server: MailServer, refused: list[int]
+) -> None:
+    """Deferrals of different senders are not added up, and each has a probe of its own."""
+    mail_server.reply(".", SLOW_DOWN)
+    Rows(worker, other_id).add_send(["ann@slow.example"])
+    drain(worker)
+    with worker.database.read() as session:
+        found = session.execute(select(DestinationPause.account_id, DestinationPause.failures)).all()
+    assert sorted(map(tuple, found)) == sorted([(rows.account_id, TOLERATED), (other_id, 1)])
+
+
+def test_looking_for_rests_takes_two_selects_at_most_where_nothing_rests(rows: Rows, worker: Services) -> None:
+    contact = rows.add_contact(list_id := rows.add_list(), "named@quick.example")
+    rows.add_send(
+        [{"contact_id": contact}, *(f"{number}@quick{number}.example" for number in range(20))], list_id=list_id
+    )
+    with worker.database.write() as transaction:
+        claimed = claim(transaction, "worker", size=50, after=0)
+        with StatementCounter(worker.database.engine) as counted:
+            assert hold_back(transaction, "worker", claimed) == claimed
+    assert (len(claimed), counted.count) == (21, 2)
 
 
 def test_when_the_rest_ends_one_probes(

@@ -32,6 +32,7 @@ def held(attempts: int, age: float = 0) -> Held:
         creation_time=MOMENT - timedelta(seconds=age),
         attempts=attempts,
         request_id="r",
+        from_address="hello@acme.example",
     )
 
 
