@@ -1,111 +1,216 @@
 """The text alternative of a mail that has only HTML: readers without HTML see it, and spam filters look for it.
 
-The library does the reading; what it is told here keeps the text true and its size within a few times that of the HTML:
-it takes no measures from styles, and the cells of a table stand behind one another instead of in columns, which would
-pad every row to the width of the widest.
+Blocks become lines, the cells of a table stand behind one another, lists get bullets, and links are written as
+`[text](address)`. The text is at most a few times as long as its HTML, and takes time in proportion to it: it is made
+in the worker, for each recipient whose HTML differs, while other accounts' mail waits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from dataclasses import dataclass, field
 
-from inscriptis import get_text
-from inscriptis.css_profiles import STRICT_CSS_PROFILE
-from inscriptis.html_properties import Display
-from inscriptis.model.config import ParserConfig
-from inscriptis.model.html_document_state import HtmlDocumentState
-from inscriptis.model.html_element import HtmlElement
-from inscriptis.model.tag import CustomHtmlTagHandlerMapping
-from inscriptis.model.tag.a_tag import a_start_handler
-from inscriptis.model.tag.list_tag import ol_start_handler, ul_start_handler
+from app.content.encoding import decode
+from app.content.lines import Lines
+from app.content.markup import SILENT, Tag, pieces
 
-from app.content.encoding import decode, encode
-
-Attributes = Mapping[str, str]
-Start = Callable[[HtmlDocumentState, Attributes], None]
-
+MOST_TAGS = 10_000
+"""Of a body with more, which is no letter, the text is what is left when its tags are taken out."""
+DEEPEST = 100
+"""Elements within elements that are told apart; a deeper one counts as part of the one that it is in."""
 DEEPEST_LIST = 8
 """Lists within lists that are indented; a deeper one stands below the one that it is in."""
-GAP = "\x01"
-"""Stands between two cells until the text is finished; the library would make one space of several."""
-BLOCKS = ("table", "caption", "tr", "section", "form", "fieldset", "dl", "dt", "dd", "hr", "details", "summary")
 
-_AMPERSAND = re.compile(r"&(?:#?\w{1,32};)?")
+NOTHING = frozenset[str]()
+PARAGRAPHS = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
+"""They have an empty line before and after them."""
+LISTS = frozenset({"ul", "ol"})
+PREFORMATTED = frozenset({"pre", "listing", "xmp", "plaintext"})
+BLOCKS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "caption", "dd", "details", "div", "dl", "dt", "fieldset"),
+        *("figcaption", "footer", "form", "header", "hgroup", "hr", "li", "main", "nav", "section", "summary"),
+        *("table", "tr", *PARAGRAPHS, *LISTS, *PREFORMATTED),
+    )
+)
+CELLS = frozenset({"td", "th"})
+EMPTY = frozenset(
+    (*("wbr", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),)
+)
+"""They have no content and no end tag."""
+WALLS = frozenset({"table", "caption", *CELLS})
+"""An end tag inside of one closes nothing outside of it, but for the tags of tables."""
+OF_TABLES = WALLS | {"tr", "tbody", "thead", "tfoot"}
+CLOSED_BY = {
+    **dict.fromkeys(BLOCKS, (frozenset({"p"}), WALLS)),
+    **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), WALLS | {"dl"})),
+    **dict.fromkeys(CELLS, (CELLS, frozenset({"table"}))),
+    "tr": (frozenset({"tr"}), frozenset({"table"})),
+    "li": (frozenset({"li"}), WALLS | LISTS),
+    "a": (frozenset({"a"}), WALLS),
+}
+"""Start tag -> the elements that it ends where their own end tags are left out, and those in which it ends none."""
+
+_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _LINE_ENDS = re.compile(r"[\t\r\n]+")  # browsers drop them
 _SPACES = re.compile(r"\s")
-_GAPS = re.compile(rf" *{GAP}[ {GAP}]*")
-_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_BLANK_LINES = re.compile(r"\n{3,}")
-_OWN_NAME = re.compile(r"\[([^\[\]\s]+)\]\(\1\)")
+_MARKUP = re.compile(
+    r"<!--(?:[^-]++|-(?!->))*+(?:-->)?+"
+    r"|<(script|style|title|template)(?=[\s/>])(?:[^<]++|<(?!/\1[\s/>]))*+"
+    r"|<[^<>]*+>?+",
+    re.IGNORECASE,
+)
 
 
 def plain_text(html: str) -> str:
-    """What a reader sees of `html`; links are written as `[text](address)`. Empty when there is nothing to read."""
-    text = get_text(_AMPERSAND.sub(_guarded, html.replace(GAP, "")), _config())
-    text = "\n".join(_GAPS.sub("  ", line).rstrip() for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", _OWN_NAME.sub(r"\1", text)).strip("\n")
+    """What a reader sees of `html`. Empty when there is nothing to read."""
+    if html.count("<") > MOST_TAGS:
+        return " ".join(decode(_MARKUP.sub(" ", html)).split())
+    reading = _Reading()
+    for piece in pieces(html):
+        reading.take(piece)
+    return reading.text()
 
 
-def _guarded(ampersand: re.Match[str]) -> str:
-    """What it stands for, encoded once more: the library decodes twice, and would read `&copy=` in a link as `©=`."""
-    return encode(encode(decode(ampersand[0])))
+@dataclass(slots=True)
+class _Element:
+    """An element that has begun. `hidden` and `preformatted` are those around it, too."""
+
+    name: str
+    hidden: bool = False
+    preformatted: bool = False
+    items: int = 0
+    """Of a list with numbers: how many it has so far."""
+    address: str = ""
+    """Of a link: where it leads."""
 
 
-def _config() -> ParserConfig:
-    """One for each text: the library keeps the text that it is writing in the style of `body`, so with a shared one the
-    threads that send would write into each other's mails."""
-    css = {**_CSS, "body": HtmlElement()}
-    config = ParserConfig(css, display_links=True, custom_html_tag_handler_mapping=_TAGS)
-    config.attribute_handler.attribute_mapping = {"style": _style, "hidden": _hidden}
-    return config
+@dataclass(slots=True)
+class _Reading:
+    """One walk over the pieces of a body."""
+
+    lines: Lines = field(default_factory=Lines)
+    open: list[_Element] = field(default_factory=lambda: [_Element("body")])
+    beyond: Counter[str] = field(default_factory=Counter)
+    """Names of elements that began too deep to be told apart, so that their end tags close no other."""
+    lists: int = 0
+
+    def take(self, piece: Tag | str) -> None:
+        """The next piece."""
+        around = self.open[-1]
+        if isinstance(piece, str):
+            if not around.hidden:
+                self.lines.write(decode(piece), preformatted=around.preformatted)
+        elif piece.closing and piece.name not in EMPTY:
+            self._end(piece.name)
+        else:
+            self._start(piece)
+
+    def text(self) -> str:
+        """All of it."""
+        while len(self.open) > 1:
+            self._close()
+        return self.lines.text()
+
+    def _start(self, tag: Tag) -> None:
+        self._end_those_left_open(tag.name)
+        element = _Element(tag.name, self._is_hidden(tag), self.open[-1].preformatted or tag.name in PREFORMATTED)
+        if not element.hidden:
+            self._show_start(tag)
+        if tag.name in EMPTY or tag.name in SILENT:
+            return
+        if len(self.open) > DEEPEST:
+            self.beyond[tag.name] += 1
+            return
+        if tag.name == "a" and not element.hidden:
+            element.address = _address(tag)
+            self.lines.begin_link(element.address)
+        self.open.append(element)
+        self.lists += tag.name in LISTS
+        self.lines.indent(min(self.lists, DEEPEST_LIST))
+
+    def _show_start(self, tag: Tag) -> None:
+        name = tag.name
+        if name in BLOCKS:
+            self.lines.end(blank=name in PARAGRAPHS)
+        if name == "br":
+            self.lines.end_or_skip()
+        elif name == "li":
+            self.lines.bullet = self._bullet()
+        elif name in CELLS:
+            self.lines.gap()
+        elif name == "img":
+            self.lines.write(tag.attributes().get("alt", ""))
+        elif name == "q":
+            self.lines.write('"')
+
+    def _bullet(self) -> str:
+        for element in reversed(self.open):
+            if element.name == "ol":
+                element.items += 1
+                return f"{element.items}. "
+            if element.name == "ul":
+                break
+        return "* "
+
+    def _is_hidden(self, tag: Tag) -> bool:
+        if self.open[-1].hidden:
+            return True
+        written = tag.written.lower()
+        if "hidden" not in written and "display" not in written:
+            return False
+        attributes = tag.attributes()
+        return "hidden" in attributes or bool(_HIDDEN.search(attributes.get("style", "")))
+
+    def _end_those_left_open(self, name: str) -> None:
+        ended, within = CLOSED_BY.get(name, (NOTHING, NOTHING))
+        if not ended:
+            return
+        for depth in range(len(self.open) - 1, 0, -1):
+            there = self.open[depth].name
+            if there in ended:
+                self._close_down_to(depth)
+                return
+            if there in within:
+                return
+
+    def _end(self, name: str) -> None:
+        if self.beyond[name]:
+            self.beyond[name] -= 1
+            return
+        for depth in range(len(self.open) - 1, 0, -1):
+            there = self.open[depth].name
+            if there == name:
+                self._close_down_to(depth)
+                return
+            if there in WALLS and name not in OF_TABLES:
+                return
+
+    def _close_down_to(self, depth: int) -> None:
+        while len(self.open) > depth:
+            self._close()
+
+    def _close(self) -> None:
+        element = self.open.pop()
+        self.beyond.clear()
+        self.lists -= element.name in LISTS
+        if not element.hidden:
+            self._show_end(element)
+        self.lines.indent(min(self.lists, DEEPEST_LIST))
+
+    def _show_end(self, element: _Element) -> None:
+        name = element.name
+        if name in BLOCKS:
+            self.lines.end(blank=name in PARAGRAPHS)
+        if name == "a":
+            self.lines.end_link(element.address)
+        elif name == "li":
+            self.lines.bullet = ""
+        elif name == "q":
+            self.lines.write('"')
 
 
-def _style(value: str, element: HtmlElement) -> None:
-    if _HIDDEN.search(value):
-        element.display = Display.none
-
-
-def _hidden(_value: str, element: HtmlElement) -> None:
-    element.display = Display.none
-
-
-def _nothing(_state: HtmlDocumentState, _attributes: Attributes | None = None) -> None:
-    """In place of what lays a table out."""
-
-
-def _cell(state: HtmlDocumentState, _attributes: Attributes) -> None:
-    cell = state.tags[-1]
-    if not cell.canvas.current_block.is_empty():
-        cell.write(GAP)
-
-
-def _image(state: HtmlDocumentState, attributes: Attributes) -> None:
-    """What is shown where images are not; it is often all the text that a link has."""
-    state.tags[-1].write(attributes.get("alt", ""))
-
-
-def _link(state: HtmlDocumentState, attributes: Attributes) -> None:
-    """Its address in one piece: programs that make links of a text end them at a space."""
-    address = _LINE_ENDS.sub("", attributes.get("href", "").strip())
-    a_start_handler(state, {"href": _SPACES.sub("%20", address)})
-
-
-def _list(start: Start) -> Start:
-    def handler(state: HtmlDocumentState, attributes: Attributes) -> None:
-        if len(state.li_counter) >= DEEPEST_LIST:
-            state.tags[-1].padding_inline = 0
-        start(state, attributes)
-
-    return handler
-
-
-_CSS = STRICT_CSS_PROFILE | {tag: HtmlElement(display=Display.block) for tag in BLOCKS}
-_TAGS = CustomHtmlTagHandlerMapping(
-    start_tag_mapping={
-        **dict.fromkeys(("table", "tr"), _nothing),
-        **dict.fromkeys(("td", "th"), _cell),
-        **{"a": _link, "ul": _list(ul_start_handler), "ol": _list(ol_start_handler), "img": _image},
-    },
-    end_tag_mapping=dict.fromkeys(("table", "td", "th"), _nothing),
-)
+def _address(tag: Tag) -> str:
+    """Where a link leads, in one piece: programs that make links of a text end them at a space."""
+    return _SPACES.sub("%20", _LINE_ENDS.sub("", tag.attributes().get("href", "").strip()))

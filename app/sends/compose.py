@@ -1,7 +1,7 @@
 """From a send and one of its recipients to the message that leaves.
 
 A `Letter` is the part of a send that does not vary: templates compiled and attachments encoded once, then filled in
-per recipient. Threads share letters; filling in changes nothing in them. Pure; no database.
+per recipient. Threads share letters; filling in changes nothing that another one notices. Pure; no database.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class Letter:
         self._subject = _template(send.subject or "")
         self._html = _template(send.body_html) if send.body_html is not None else None
         self._text = _template(send.body_text) if send.body_text is not None else None
+        self._last_read = "", ""
 
     def email_to(self, addressee: Addressee, ways: WaysBack) -> OutboundEmail:
         """The mail for one recipient. Tried again, it has the same Message-ID and the same date."""
@@ -88,7 +89,7 @@ class Letter:
         names = {file.name: file.content_id or "" for file in files}
         html = self._html.html(values, names).text if self._html else None
         # The send's own text, else what there is to read in its HTML.
-        text = self._text.text(values, names).text if self._text else plain_text(html or "") or None
+        text = self._text.text(values, names).text if self._text else self._read(html or "") or None
         content = mime.build(
             from_name=send.from_name,
             from_address=send.from_address,
@@ -103,6 +104,14 @@ class Letter:
             unsubscribe=(ways.unsubscribe_link, ways.unsubscribe_address) if send.list_id is not None else None,
         )
         return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, send.bcc_address, content)
+
+    def _read(self, html: str) -> str:
+        """The text of the HTML, which is the same for all recipients where the HTML is."""
+        known, text = self._last_read
+        if known != html:
+            text = plain_text(html)
+            self._last_read = html, text
+        return text
 
     def _marked_html(self, html: str, addressee: Addressee, ways: WaysBack) -> str:
         """The body as it tells of opens and clicks, as far as the send asks for it."""

@@ -1,5 +1,8 @@
 """Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it holds.
 
+Of a body that has thousands of links the first are found: a send is searched when it is accepted, and each of its mails
+when it is made, while others wait.
+
 In html a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Links to
 other places (mailto:, tel:, #, cid:, paths without a host) are none.
 """
@@ -27,6 +30,10 @@ _TEXT_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
 _AFTER_A_URL = ".,;:!?'"
 """Marks at the end of a URL in a text that belong to the sentence around it."""
+_OPENING = {")": "(", "]": "["}
+
+MOST_LOOKED_AT = 5_000
+"""Tags in html, URLs in a text. Further ones are left as they are."""
 
 
 def replace_in_html(body: str, replace: Replace) -> str:
@@ -50,7 +57,7 @@ def replace_in_text(body: str, replace: Replace) -> str:
         new = replace(url) if _WEB.match(url) else None
         return found[0] if new is None else new + found[0][len(url) :]
 
-    return _TEXT_URL.sub(replaced, body)
+    return _TEXT_URL.sub(replaced, body, count=MOST_LOOKED_AT)
 
 
 def links_in_source(link_type: LinkType, source: str) -> list[str]:
@@ -73,7 +80,10 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
     """Start and end of each value with its quotes, and the URL that it stands for."""
     found: list[tuple[int, int, str]] = []
     position = 0
-    while tag := _TAG.search(body, position):
+    for _ in range(MOST_LOOKED_AT):
+        tag = _TAG.search(body, position)
+        if tag is None:
+            break
         position = tag.end()
         href: tuple[int, int, str] | None = None
         while not (end := _END.match(body, position)):
@@ -101,10 +111,9 @@ def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
 
 def _without_the_sentence(url: str) -> str:
     """The URL without the marks that follow it; a closing bracket belongs to it where the URL opens one."""
-    stripped = url.rstrip(_AFTER_A_URL + ")]")
-    for bracket in url[len(stripped) :]:
-        opening = {")": "(", "]": "["}.get(bracket)
-        if opening is None or stripped.count(opening) <= stripped.count(bracket):
-            break
-        stripped += bracket
-    return stripped
+    end = len(url.rstrip(_AFTER_A_URL + ")]"))
+    open_ones = {close: url.count(opening, 0, end) - url.count(close, 0, end) for close, opening in _OPENING.items()}
+    while end < len(url) and open_ones.get(url[end], 0) > 0:
+        open_ones[url[end]] -= 1
+        end += 1
+    return url[:end]

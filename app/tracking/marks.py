@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ NO_LINKS: LinkIds = {}
 
 OWN_PAGES = ("u", "o", "c")
 """First segments of this service's own links, which are left as they are: opting out is nobody's click."""
+
+
+_BODY_END = re.compile("</body", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class Marker:
             f'<img src="{self.public_url}/o/{token}.gif" width="1" height="1" alt="" '
             'style="border:0;height:1px;width:1px">'
         )
-        end = html.lower().rfind("</body")
-        return html + pixel if end < 0 else html[:end] + pixel + html[end:]
+        end = max((found.start() for found in _BODY_END.finditer(html)), default=len(html))
+        return html[:end] + pixel + html[end:]
 
     def with_links(self, body: str, link_type: LinkType, recipient_id: int, links: LinkIds) -> str:
         """The body with links that lead to their targets by way of this service."""

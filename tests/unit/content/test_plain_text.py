@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.plain_text import _config, plain_text
+from app.content.plain_text import DEEPEST, MOST_TAGS, plain_text
 
 
 @pytest.mark.parametrize(
@@ -58,17 +55,42 @@ def test_the_text_is_not_much_longer_than_the_html(html: str) -> None:
     assert len(plain_text(html)) < 10 * len(html)
 
 
-def test_threads_do_not_write_into_each_others_text() -> None:
-    """The library keeps the text that it is writing in the style of `body`; rarely enough a shared one is noticed."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            texts = list(pool.map(plain_text, (f"<p>{number}</p>" for number in range(2000))))
-    finally:
-        sys.setswitchinterval(interval)
-    assert texts == [str(number) for number in range(2000)]
-    assert _config().css["body"] is not _config().css["body"]
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>one<p>two", "one\n\ntwo"),
+        ("<ul><li>a<ul><li>b</ul><li>c</ul><ol><li>x<li>y</ol>z", "  * a\n      * b\n  * c\n 1. x\n 2. y\nz"),
+        ("<li>bare", "* bare"),
+        ("<ul><li></ul>after", "after"),
+        ("<pre>a  b\n  c</pre>d", "a  b\n  c\nd"),
+        ("a < b &amp; c<d", "a < b & c"),
+        ("<!-- a > b -->x<!--[if mso]><p>y<![endif]--><!doctype html><?php z?></>!", "x!"),
+        ("<p title='>'>x</p >y</ z>", "x\n\ny"),
+        ("<p>x<p title='>y</p>", "x"),
+        ("<script>if (a < b) '<p>y</p>'</script>x<style>y", "x"),
+        ("<p>x<q>y</q> z", 'x"y" z'),
+        ('<a href="https://a.example/"><div>Pay</div></a>now', "[Pay](https://a.example/)\nnow"),
+        ('<a href="https://a.example/"><img src="x.png"></a>', "https://a.example/"),
+        ("<a name=x>y</a> <a href=z>one<a href=z>two", "y [one](z)[two](z)"),
+        ("<div hidden><div>x</div></p>y</div><p hidden>z<div>seen</div>", "seen"),
+        ("<div style=display:none><table><td>x</div>y</table></div>seen", "seen"),
+        ("<DIV STYLE='DISPLAY:NONE' style=''>x</DIV><P>seen", "seen"),
+    ],
+)
+def test_html_is_read_as_browsers_read_it(html: str, text: str) -> None:
+    assert plain_text(html) == text
+
+
+def test_elements_that_are_nested_beyond_measure_still_close() -> None:
+    deep = 10 * DEEPEST
+    assert plain_text("<div hidden>" * deep + "x" + "</div>" * deep + "seen") == "seen"
+    assert plain_text("<div>" * deep + "<a href=x>y</a>" + "</div>" * deep + "z") == "y\nz"
+
+
+def test_of_a_body_with_very_many_tags_the_words_stay() -> None:
+    style = "<style>p > a {x: y}</style><!-- <p> no -->"
+    html = f"<p>caf&eacute;</p>{style}" + "<br><a href=x>word</a>\n" * MOST_TAGS
+    assert plain_text(html) == "café" + " word" * MOST_TAGS
 
 
 def test_a_long_body_takes_no_time() -> None:

@@ -76,6 +76,7 @@ def test_own_links_are_left_as_they_are() -> None:
         ("<p>Hi</p>", "<p>Hi</p>", ""),
         ("<html><BODY><p>Hi</p></BODY></html>", "<html><BODY><p>Hi</p>", "</BODY></html>"),
         ("<body>a</body><body>b</body >", "<body>a</body><body>b", "</body >"),
+        ("<p>İİ</p></body>", "<p>İİ</p>", "</body>"),
     ],
 )
 def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: str) -> None:
