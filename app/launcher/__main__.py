@@ -101,7 +101,13 @@ def _start_redis(start: Start) -> None:
     data_dir = start.settings.data_dir
     if start.settings.redis_url != own_redis_url(data_dir):
         return
-    redis = Child("redis", embedded_redis.command(data_dir), start.environment)
+    kind, _ = embedded_redis.choose(start.settings.embedded_redis)
+    if kind == embedded_redis.PYTHON:
+        logger.warning(
+            "the own Redis is the one in Python, which suits development; in production install redis-server or "
+            "valkey-server, or set REDIS_URL"
+        )
+    redis = Child("redis", embedded_redis.command(data_dir, kind), start.environment)
     start.supervisor.start(redis, first=True)
     embedded_redis.wait_until_ready(data_dir, lambda: redis.alive)
 

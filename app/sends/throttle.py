@@ -3,18 +3,22 @@
 Up to a second's worth goes at once, then as many as the rate allows. What is too much goes back into the queue, due
 when its turn will be: the turns of one sender are handed out one after the other, so that a backlog of a hundred
 thousand is looked at about once per message and holds up nobody else's. While Redis does not answer no rate is kept.
+No script counts them, because the Redis in Python (app/python_redis.py) runs none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import cast
+from typing import NamedTuple, cast
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.client import Pipeline
+from redis.exceptions import RedisError, WatchError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -30,27 +34,26 @@ Sender = tuple[int, str]
 FORGET_AFTER = 86_400
 """Seconds after which the turns of a sender that rests are forgotten."""
 
-# `next` is the time at which the bucket is as full again as it was before the last message; `turn` the last turn that
-# was handed out. Redis runs a script as one step, so two workers never count the same message.
-SCRIPT = """
-local rate, count = tonumber(ARGV[1]), tonumber(ARGV[2])
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
-local step, burst = 1 / rate, math.max(rate, 1)
-local upcoming = tonumber(redis.call('HGET', KEYS[1], 'next') or '0')
-local turn = tonumber(redis.call('HGET', KEYS[1], 'turn') or '0')
-local allowed = 0
-upcoming = math.max(upcoming, now)
-while allowed < count and upcoming - now <= (burst - 1) * step do
-  upcoming, allowed = upcoming + step, allowed + 1
-end
-turn = math.max(turn, now)
-local begin = turn + step
-turn = turn + (count - allowed) * step
-redis.call('HSET', KEYS[1], 'next', string.format('%.6f', upcoming), 'turn', string.format('%.6f', turn))
-redis.call('EXPIRE', KEYS[1], math.ceil(turn - now) + ARGV[3])
-return {allowed, math.floor((begin - now) * 1000)}
-"""
+TRIES = 50
+"""How often a worker counts again because another one has counted in between."""
+
+
+class Taken(NamedTuple):
+    """What a sender has used up, as times of Redis' clock."""
+
+    upcoming: float = 0.0
+    """When the bucket is as full again as it was before the last message."""
+    turn: float = 0.0
+    """The last turn that was handed out."""
+
+
+def take(taken: Taken, rate: float, count: int, clock: float) -> tuple[Taken, int]:
+    """What is used up with `count` messages more, and how many of them may go at once; the others get turns."""
+    step, burst = 1 / rate, max(rate, 1.0)
+    upcoming, allowed = max(taken.upcoming, clock), 0
+    while allowed < count and upcoming - clock <= (burst - 1) * step:
+        upcoming, allowed = upcoming + step, allowed + 1
+    return Taken(upcoming, max(taken.turn, clock) + (count - allowed) * step), allowed
 
 
 def rates_of(session: Session, parcels: Sequence[Parcel]) -> dict[Sender, float]:
@@ -79,15 +82,37 @@ def too_fast(redis: Redis, rates: Mapping[Sender, float], parcels: Iterable[Parc
 
 
 def _turns(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
-    key = f"tms:sender:{sender[0]}:{sender[1]}"
     try:
-        answer = redis.eval(SCRIPT, 1, key, str(rate), str(len(ids)), str(FORGET_AFTER))
+        allowed, wait = _count(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:
         logger.warning("the rate of a sender is not kept: Redis does not answer", extra={"error": str(error)})
         return {}
-    allowed, milliseconds = cast("list[int]", answer)
-    first = now() + timedelta(milliseconds=milliseconds)
+    first = now() + timedelta(seconds=wait)
     return {one: first + timedelta(seconds=turn / rate) for turn, one in enumerate(ids[allowed:])}
+
+
+def _count(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]:
+    """How many may go at once, and the seconds until the first turn of the others. Two workers never count the same
+    message: who finds that another one has counted meanwhile counts again."""
+    with redis.pipeline() as commands:
+        for _ in range(TRIES):
+            with contextlib.suppress(WatchError):
+                return _count_unless_changed(commands, key, rate, count)
+    raise RedisError(f"{key} changes all the time")
+
+
+def _count_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:
+    commands.watch(key)  # type: ignore[no-untyped-call]
+    stored = cast("list[bytes | None]", commands.hmget(key, Taken._fields))
+    seconds, microseconds = commands.time()
+    clock = seconds + microseconds / 1e6
+    before = Taken(*(float(value or 0) for value in stored))
+    after, allowed = take(before, rate, count, clock)
+    commands.multi()
+    commands.hset(key, mapping={name: f"{value:.6f}" for name, value in after._asdict().items()})
+    commands.expire(key, math.ceil(after.turn - clock) + FORGET_AFTER)
+    commands.execute()
+    return allowed, max(before.turn, clock) + 1 / rate - clock
 
 
 def _sender(parcel: Parcel) -> Sender:

@@ -18,6 +18,7 @@ from tests.e2e.sink import mail_sink
 from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import redis_server, scratch_database, short_folder, wait_until
 
+REDIS = r"redis-server|app\.python_redis"
 Launch = Callable[..., Launched]
 
 
@@ -95,8 +96,24 @@ def test_over_postgresql_and_a_redis_of_somebody_else(launch: Launch, postgres: 
         service.send(addresses(2))
         wait_until(lambda: service.mails() == 2, "the mails are there")
         assert not (service.data / "tms.sqlite3").exists()
-        assert service.pids("redis-server") == []
+        assert service.pids(REDIS) == []
         service.stop()
+
+
+def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> None:
+    """It may be killed like any other, and what it held was nothing of value."""
+    service = launch(EMBEDDED_REDIS="python")
+    service.start()
+    said = [line for line in service.said().splitlines() if "in production install redis-server" in line]
+    assert len(said) == 1
+    service.send(addresses(2))
+    wait_until(lambda: service.mails() == 2, "the mails are there")
+    os.kill(service.only_pid(r"app\.python_redis"), signal.SIGKILL)
+    service.send(addresses(3))
+    wait_until(lambda: service.mails() == 5, "the mails are there", 30)
+    wait_until(service.is_ready, "the service is ready again", 30)
+    assert service.stop() < 10
+    assert service.start() < 5
 
 
 def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
@@ -201,7 +218,7 @@ def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
     service = launch()
     service.begin()
     service.only_pid("app.launcher")
-    wait_until(lambda: service.pids("redis-server") != [], "the start has begun")
+    wait_until(lambda: service.pids(REDIS) != [], "the start has begun")
     assert service.stop() < 10
 
 
@@ -266,7 +283,7 @@ def test_an_emptied_redis_costs_nothing(launch: Launch) -> None:
 def test_a_killed_redis_comes_back_and_costs_nothing(launch: Launch) -> None:
     service = launch()
     service.start()
-    os.kill(service.only_pid("redis-server"), signal.SIGKILL)
+    os.kill(service.only_pid(REDIS), signal.SIGKILL)
     service.send(addresses(3))
     wait_until(lambda: service.mails() == 3, "the mails are there", 30)
     wait_until(service.is_ready, "the service is ready again", 30)

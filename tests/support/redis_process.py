@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,18 +14,24 @@ from app.settings import own_redis_socket
 
 
 class RedisProcess:
-    """The own Redis of a data folder."""
+    """The own Redis of a data folder; `kind` as in EMBEDDED_REDIS."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, kind: str | None = None) -> None:
         self.data_dir = data_dir
+        self.kind = os.environ.get("EMBEDDED_REDIS", "") if kind is None else kind
         self.url = f"unix://{own_redis_socket(data_dir)}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Returns when it answers."""
-        process = subprocess.Popen(embedded_redis.command(self.data_dir), stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(embedded_redis.command(self.data_dir, self.kind), stdin=subprocess.DEVNULL)
         self._process = process
         embedded_redis.wait_until_ready(self.data_dir, lambda: process.poll() is None)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the server that was started last."""
+        return self._process.pid if self._process else None
 
     def stop(self) -> None:
         """SIGTERM."""

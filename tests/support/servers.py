@@ -1,4 +1,5 @@
-"""Real servers for the tests: PostgreSQL and Redis from wheels, or those that DATABASE_URL and REDIS_URL name."""
+"""Real servers for the tests: PostgreSQL and Redis from wheels, or those that DATABASE_URL and REDIS_URL name;
+EMBEDDED_REDIS chooses among the Redis servers as for `make run`."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import create_engine, make_url, text
 
-from app.embedded_redis import find_program
-from app.settings import parse_database_url
+from app import embedded_redis
+from app.settings import own_redis_url, parse_database_url
 
 
 @contextmanager
@@ -72,18 +73,8 @@ def redis_server() -> Iterator[str]:
         yield named
         return
     with short_folder() as folder:
-        url = f"unix://{folder}/redis.sock"
-        command = [
-            find_program(),
-            "--port",
-            "0",
-            "--unixsocket",
-            f"{folder}/redis.sock",
-            "--save",
-            "",
-            "--dir",
-            str(folder),
-        ]
+        url = own_redis_url(folder)
+        command = embedded_redis.command(folder, os.environ.get("EMBEDDED_REDIS", ""))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             wait_until(lambda: _answers(url), "Redis answers")

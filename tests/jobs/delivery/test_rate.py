@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
-from redis import Redis
+import pytest
 
 from app.clock import now, this_second
 from app.db.models import SmsSender
 from app.sends.deliver import drain
 from app.sends.station import close_station
-from app.services import Services
+from app.sends.throttle import Taken, _count, take
+from app.services import Services, connect_redis
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
 from tests.support.tenants import new_mobile
@@ -57,6 +59,27 @@ def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
     assert timedelta(seconds=99) < gap < timedelta(seconds=101)
 
 
+@pytest.mark.parametrize("rate", [0.5, 1.0, 4.0, 30.0])
+def test_a_bucket_holds_a_second_and_fills_at_the_rate(rate: float) -> None:
+    taken, allowed = take(Taken(), rate, 100, clock=1000.0)
+    assert allowed == max(1, round(rate))
+    again, more = take(taken, rate, 100, clock=1000.0)
+    assert more == 0
+    assert again.turn - taken.turn == pytest.approx(100 / rate)
+    _, later = take(taken, rate, 100, clock=1000.0 + 2.001 / rate)
+    assert later == min(2, allowed)
+
+
+def test_workers_that_count_at_the_same_moment_count_each_message_once(services: Services) -> None:
+    """One of 400 goes at once, and 399 turns are handed out."""
+    key, step = f"tms:sender:test:{new_mobile()}", 1000.0
+    began = now().timestamp()
+    with ThreadPoolExecutor(4) as pool:
+        counted = list(pool.map(lambda _: _count(services.redis, key, 1 / step, 10), range(40)))
+    assert sorted(allowed for allowed, _ in counted) == [0] * 39 + [1]
+    assert round((float(services.redis.hget(key, "turn") or 0) - began) / step) == 399
+
+
 def test_a_fast_sender_is_not_held_up(rows: Rows, worker: Services) -> None:
     ids = send(rows, add_sender(rows, 100), 50)
     drain(worker)
@@ -64,7 +87,7 @@ def test_a_fast_sender_is_not_held_up(rows: Rows, worker: Services) -> None:
 
 
 def test_without_redis_no_rate_is_kept(rows: Rows, worker: Services) -> None:
-    lonely = replace(worker, redis=Redis(port=1))
+    lonely = replace(worker, redis=connect_redis("redis://127.0.0.1:1"))
     ids = send(rows, add_sender(rows, 0.01), 3)
     drain(lonely)
     close_station(lonely)

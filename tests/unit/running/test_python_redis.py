@@ -1,0 +1,165 @@
+"""The Redis in Python: what the service needs of a Redis, on a socket of this user alone, gone with its launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+from redis.exceptions import ResponseError, WatchError
+
+from app import embedded_redis
+from app.settings import own_redis_socket
+from tests.support.redis_process import RedisProcess
+from tests.support.servers import short_folder, wait_until
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisProcess]:
+    with short_folder() as folder:
+        process = RedisProcess(folder, "python")
+        process.start()
+        yield process
+        process.stop()
+
+
+@pytest.fixture
+def redis(server: RedisProcess) -> Iterator[Redis]:
+    with Redis.from_url(server.url) as client:
+        client.flushall()
+        yield client
+
+
+def cpu_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_commands_of_a_pipeline_are_answered_in_order(redis: Redis) -> None:
+    with redis.pipeline(transaction=False) as pipe:
+        for number in range(500):
+            pipe.rpush("numbers", number)
+        assert pipe.execute() == list(range(1, 501))
+
+
+def test_a_connection_outlives_an_error(redis: Redis) -> None:
+    """fakeredis' own loop closes it, and with it whatever a worker waits for."""
+    number = redis.client_id()
+    with pytest.raises(ResponseError):
+        redis.execute_command("NO SUCH COMMAND")  # type: ignore[no-untyped-call]
+    assert redis.client_id() == number
+
+
+def test_a_value_larger_than_the_sockets_buffer_arrives_whole(redis: Redis) -> None:
+    redis.set("large", b"x" * 3_000_000)
+    assert redis.get("large") == b"x" * 3_000_000
+
+
+def test_who_waits_for_a_list_is_woken_by_another_client(server: RedisProcess, redis: Redis) -> None:
+    found: list[object] = []
+    with Redis.from_url(server.url) as other:
+        waiting = threading.Thread(target=lambda: found.append(other.blpop(["queue"], 20)))
+        waiting.start()
+        redis.rpush("queue", "look")
+        waiting.join(10)
+    assert found == [(b"queue", b"look")]
+
+
+def test_a_transaction_notices_what_another_client_changed(server: RedisProcess, redis: Redis) -> None:
+    with redis.pipeline() as pipe, Redis.from_url(server.url) as other:
+        pipe.watch("counted")  # type: ignore[no-untyped-call]
+        other.set("counted", 1)
+        pipe.multi()
+        pipe.set("counted", 2)
+        with pytest.raises(WatchError):
+            pipe.execute()
+    assert redis.get("counted") == b"1"
+
+
+def test_clients_are_told_apart(server: RedisProcess, redis: Redis) -> None:
+    """A Unix socket gives none of them an address."""
+    with Redis.from_url(server.url, single_connection_client=True) as other:
+        assert other.client_id() != redis.client_id()
+        other.select(1)
+        redis.set("here", 1)
+        assert other.get("here") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_idle_clients_cost_no_processor_time(server: RedisProcess, redis: Redis) -> None:
+    """Thirty clients that wait: a loop that looks for news of each a hundred times a second would take a tenth of a
+    processor for them."""
+    assert server.pid is not None
+    with Redis.from_url(server.url, max_connections=40) as other:
+        kept = [other.connection_pool.get_connection() for _ in range(30)]
+        redis.ping()
+        before, began = cpu_seconds(server.pid), time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 0.5, "half a second has passed")
+        assert cpu_seconds(server.pid) - before <= 0.03
+        for connection in kept:
+            other.connection_pool.release(connection)
+
+
+def test_its_socket_is_this_users_alone() -> None:
+    """The launcher's umask is 077."""
+    before = os.umask(0o077)
+    try:
+        with short_folder() as folder:
+            process = RedisProcess(folder, "python")
+            process.start()
+            assert own_redis_socket(folder).stat().st_mode & 0o077 == 0
+            process.stop()
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_it_starts_again_empty_where_another_one_was(end: str) -> None:
+    with short_folder() as folder:
+        process = RedisProcess(folder, "python")
+        process.start()
+        with Redis.from_url(process.url) as client:
+            client.set("kept", 1)
+        getattr(process, end)()
+        process.start()
+        with Redis.from_url(process.url) as client:
+            assert client.get("kept") is None
+        process.stop()
+
+
+def test_an_orphan_is_ended_before_a_new_one_starts() -> None:
+    with short_folder() as folder:
+        process = RedisProcess(folder, "python")
+        process.start()
+        orphan = process._process
+        assert orphan is not None
+        process.start()
+        assert orphan.wait(5) == 0
+        assert embedded_redis.answers(folder)
+        process.stop()
+
+
+LAUNCHER = """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, "-m", "app.python_redis", sys.argv[1]]).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_does_not_outlive_a_killed_launcher() -> None:
+    """Also where the kernel tells no process of its parent's death."""
+    with short_folder() as folder:
+        command = [sys.executable, "-c", LAUNCHER, str(own_redis_socket(folder))]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
+            assert launcher.stdout is not None
+            launcher.stdout.readline()
+            wait_until(lambda: embedded_redis.answers(folder), "it answers")
+            launcher.send_signal(signal.SIGKILL)
+        wait_until(lambda: not embedded_redis.answers(folder), "it is gone")
