@@ -14,8 +14,11 @@ from sqlalchemy.orm import Session
 from app.db.models import Account, ApiKey
 from app.db.prepared import Prepared
 from app.errors import ServiceError
+from app.settings import Settings
 
 TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
+PUBLISHED_PREFIX = "tms_demo_"
+"""The start of the demo's keys, which everybody knows."""
 HINT_LENGTH = 8
 
 REPORT = ("report.view",)
@@ -89,6 +92,13 @@ def bearer_token(header: str | None) -> str:
     if scheme.lower() != "bearer" or not token.strip():
         raise ServiceError("api_key_invalid")
     return token.strip()
+
+
+def refuse_published(token: str, settings: Settings) -> None:
+    """Raises `api_key_invalid` for a key of the demo's seed file where others than this machine can reach the API,
+    however it came into the database and whatever started this process."""
+    if token.startswith(PUBLISHED_PREFIX) and settings.exposed:
+        raise ServiceError("api_key_invalid")
 
 
 def find_principal(session: Session, token: str) -> Principal:

@@ -359,6 +359,12 @@ class Settings:
         "LOG_FORMAT", "json", "`json` or `console`", parse_log_format, "`console` on a terminal, else `json`"
     )
 
+    @property
+    def exposed(self) -> bool:
+        """Whether others than this machine may reach the API, as far as the settings tell."""
+        hosts = (self.host, urlsplit(self.public_url).hostname or "")
+        return bool(self.trusted_proxies) or not all(map(is_loopback, hosts))
+
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of this process. Creates `DATA_DIR` and the generated secret. Raises `SettingsError`."""
@@ -419,14 +425,17 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _is_loopback_http(url: str) -> bool:
     parts = urlsplit(url)
-    if parts.scheme != "http":
-        return False
-    try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return parts.hostname == "localhost"
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")
 
 
 def _own_database_url(data_dir: Path) -> str:

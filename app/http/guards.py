@@ -11,7 +11,7 @@ import uuid
 from flask import Flask, Response, current_app, g, request
 
 from app import logs, metrics
-from app.auth import Principal, bearer_token, find_principal
+from app.auth import Principal, bearer_token, find_principal, refuse_published
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import client_address, services
@@ -61,6 +61,7 @@ def _guard_api(version: str) -> None:
 def _admit() -> None:
     """Key, network and rate: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
+    refuse_published(token, services().settings)
     list_id = _list_in_path()
     with services().database.read() as session:
         if list_id is None:

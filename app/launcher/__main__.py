@@ -120,7 +120,13 @@ def _prepare_database(start: Start) -> Demo | None:
     try:
         if prepare.is_first_start(services):
             _seed(services, demo)
-        return demo if demos.is_loaded(services, demo) else None
+        if start.settings.exposed and (count := demos.replace_published_keys(services, demo)):
+            logger.warning(
+                "others can reach this service, so the %d published keys of the demo were replaced by random ones: %s",
+                count,
+                demos.kept_keys(start.settings),
+            )
+        return demos.loaded(services, demo)
     finally:
         _close(services)
 

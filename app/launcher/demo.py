@@ -1,18 +1,24 @@
 """What only the demo needs: its key for the screen, and a receiver of its webhook on a port of the loopback address.
 
 The receiver's port stands in the seeded webhook, so it is chosen once per data folder and kept there.
+
+The keys of the seed file are published. Where others can reach the service they are replaced by random ones before the
+API starts, and no process takes them (app/auth.py).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sqlalchemy import select
 
-from app.auth import hash_token
+from app.accounts.keys import replace_token
+from app.auth import hash_token, new_token
 from app.db.models import ApiKey
 from app.seed.read import read_file
 from app.services import Services
@@ -25,9 +31,11 @@ SEED = Path(__file__).parent.parent / "demo" / "seed.yaml"
 class Demo:
     """The parts of the demo seed that the launcher works with."""
 
-    token: str
+    token: str = field(repr=False)
     receiver_port: int
-    receiver_secret: str
+    receiver_secret: str = field(repr=False)
+    published: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The tokens of the seed file: hash -> the key's name."""
 
     @property
     def substitutions(self) -> dict[str, str]:
@@ -43,14 +51,58 @@ def read(settings: Settings) -> Demo:
         token=key["token"],
         receiver_port=_receiver_port(settings),
         receiver_secret=account["webhooks"][0]["secrets"][0]["secret"],
+        published={hash_token(key["token"]): key["name"] for key in account["keys"]},
     )
 
 
-def is_loaded(services: Services, demo: Demo) -> bool:
-    """Whether the database holds the demo: its key is there and has not been revoked."""
-    found = select(ApiKey.id).where(ApiKey.token_hash == hash_token(demo.token), ApiKey.revoked_time.is_(None))
+def loaded(services: Services, demo: Demo) -> Demo | None:
+    """The demo with the key that works, the published one or the installation's own; None when the database holds
+    neither of them, or they are revoked."""
+    own = _read_keys(services.settings).get(demo.published.get(hash_token(demo.token), ""))
+    in_force = select(ApiKey.id).where(ApiKey.revoked_time.is_(None))
     with services.database.read() as session:
-        return session.scalar(found) is not None
+        for token in filter(None, (own, demo.token)):
+            if session.scalar(in_force.where(ApiKey.token_hash == hash_token(token))) is not None:
+                return replace(demo, token=token)
+    return None
+
+
+def replace_published_keys(services: Services, demo: Demo) -> int:
+    """Gives the demo's keys random tokens, which are kept in the data folder, so that the published ones stop working.
+    Tells how many there were."""
+    known = select(ApiKey).where(ApiKey.token_hash.in_(demo.published), ApiKey.revoked_time.is_(None))
+    with services.database.write() as transaction:
+        keys = list(transaction.scalars(known))
+        if keys:
+            own = {key.name: new_token() for key in keys}
+            _keep_keys(services.settings, own)
+            for key in keys:
+                replace_token(transaction, key, own[key.name])
+    return len(keys)
+
+
+def kept_keys(settings: Settings) -> Path:
+    """The file of the installation's own demo keys: name -> token."""
+    return settings.data_dir / "demo_keys.json"
+
+
+def _read_keys(settings: Settings) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads(kept_keys(settings).read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise SettingsError(f"{kept_keys(settings)}: cannot be read: {error}") from None
+    return found
+
+
+def _keep_keys(settings: Settings, own: Mapping[str, str]) -> None:
+    file = kept_keys(settings)
+    draft = file.with_suffix(".new")
+    text = json.dumps({**_read_keys(settings), **own}, indent=2)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+        opened.write(text)
+    draft.rename(file)
 
 
 def _receiver_port(settings: Settings) -> int:

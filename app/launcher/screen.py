@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import shlex
 from urllib.parse import unquote, urlsplit
@@ -11,7 +10,7 @@ from sqlalchemy import select
 
 from app.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
-from app.launcher.demo import Demo
+from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.settings import Settings
 from app.transports.email import relay_urls
@@ -37,17 +36,13 @@ def screen(services: Services, demo: Demo | None) -> str:
     if settings.require_https and settings.public_url.startswith("http://"):
         lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
         lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off for a try."]
-    if demo and not is_loopback(settings.host):
-        lines += ["", "  Others can reach this address, and the demo's keys are public: see docs/operations.md."]
+    if demo and settings.exposed:
+        lines += [
+            "",
+            "  Others can reach this service, so the demo's published keys do not work here. This one was made at",
+        ]
+        lines += [f"  random for this installation; {kept_keys(settings)} keeps it."]
     return "\n".join([*lines, ""])
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is this machine's alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _place(url: str) -> str:

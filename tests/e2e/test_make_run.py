@@ -42,6 +42,14 @@ def addresses(count: int) -> list[str]:
     return [f"person{number}@example.com" for number in range(count)]
 
 
+def paste(screen: str) -> requests.Response:
+    """The answer to the last curl line that was printed."""
+    line = re.findall(r"^  curl (.+?[^\\])$", screen, re.MULTILINE | re.DOTALL)[-1]
+    url, _, authorization, _, content_type, _, body = shlex.split(line.replace("\\\n", ""))
+    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
+    return requests.post(url, data=body.encode(), headers=headers, timeout=10)
+
+
 # ---------------------------------------------------------------------------------------------- start
 
 
@@ -54,13 +62,26 @@ def test_the_curl_line_of_the_screen_sends_a_message(launch: Launch) -> None:
     assert f"API           {service.base}/v1/" in screen
     (folder,) = re.findall(r"Mail goes to  (.+)", screen)
     assert folder == str(service.data / "mail")
-    (line,) = re.findall(r"^  curl (.+?[^\\])$", screen, re.MULTILINE | re.DOTALL)
-    url, _, authorization, _, content_type, _, body = shlex.split(line.replace("\\\n", ""))
-    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
-    response = requests.post(url, data=body.encode(), headers=headers, timeout=10)
+    response = paste(screen)
     assert response.status_code == 202, response.text
     wait_until(lambda: service.mails() == 1, "the mail is there")
     wait_until(lambda: re.search(r"verified .*sent", service.said()) is not None, "the event is printed", 30)
+
+
+def test_the_published_key_of_a_demo_ends_when_others_can_reach_it(launch: Launch) -> None:
+    """Also in a database that was seeded with it before; the line on the screen works all the same."""
+    service = launch(SEED="")
+    service.start()
+    wait_until(lambda: "curl " in service.said(), "the screen is printed")
+    published = service.said()
+    assert paste(published).status_code == 202
+    assert service.stop() < 10
+    service.environment.update(HOST="0.0.0.0", PUBLIC_URL=service.base, REQUIRE_HTTPS="off")
+    service.start()
+    wait_until(lambda: service.said().count("The service is running") == 2, "the screen is printed")
+    assert "published keys of the demo were replaced by random ones" in service.said()
+    assert paste(published).status_code == 401
+    assert paste(service.said()).status_code == 202
 
 
 def test_a_second_start_is_quick_and_finds_everything(launch: Launch) -> None:

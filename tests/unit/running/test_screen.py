@@ -76,22 +76,9 @@ def test_a_password_of_the_relay_is_not_shown(
     assert "secret" not in text
 
 
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])
-def test_a_demo_that_others_can_reach_is_pointed_out(
-    services: Services, settings: Settings, demo: Demo, host: str, warned: bool
-) -> None:
-    open_to = replace(services, settings=replace(settings, host=host))
-    assert ("the demo's keys are public" in screen(open_to, demo)) is warned
-
-
 def test_the_receivers_port_is_kept_in_the_data_folder(settings: Settings) -> None:
     port = demos.read(settings).receiver_port
     assert demos.read(replace(settings, port=settings.port + 10)).receiver_port == port
-
-
-def test_a_demo_whose_key_is_not_there_is_none(services: Services, demo: Demo) -> None:
-    assert demos.is_loaded(services, demo)
-    assert not demos.is_loaded(services, replace(demo, token="another"))
 
 
 def test_it_says_when_the_printed_line_would_be_refused(services: Services, demo: Demo) -> None:

@@ -1,0 +1,157 @@
+"""The demo's keys are published, so they work for nobody else than this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app import create_app
+from app.accounts.find import all_accounts
+from app.accounts.keys import list_keys, revoke_key
+from app.auth import PUBLISHED_PREFIX, hash_token
+from app.db.models import ApiKey
+from app.http.context import EXTENSION
+from app.launcher import demo as demos
+from app.launcher.demo import Demo
+from app.launcher.prepare import migrate_database, seed
+from app.launcher.screen import screen
+from app.seed.read import read_file
+from app.services import Services, make_services
+from app.settings import Settings, SettingsError, from_environment
+from tests.support.client import Client
+
+BEYOND = [
+    {"HOST": "0.0.0.0"},
+    {"HOST": "::"},
+    {"HOST": "192.0.2.7"},
+    {"HOST": "messages.example.com"},
+    {"PUBLIC_URL": "https://messages.example.com"},
+    {"PUBLIC_URL": "http://192.0.2.7:8000"},
+    {"TRUSTED_PROXIES": "1"},
+]
+WITHIN = [{}, {"HOST": "::1"}, {"HOST": "localhost"}, {"HOST": "127.0.0.2", "PUBLIC_URL": "https://localhost:8443"}]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return from_environment({"DATA_DIR": str(tmp_path), "WEBHOOK_ALLOW_PRIVATE": "on", "REQUIRE_HTTPS": "off"})
+
+
+@pytest.fixture
+def services(settings: Settings) -> Iterator[Services]:
+    made = make_services(settings)
+    yield made
+    made.database.close()
+
+
+@pytest.fixture
+def demo(services: Services, settings: Settings) -> Demo:
+    migrate_database(settings)
+    found = demos.read(settings)
+    seed(services, demos.SEED, found.substitutions)
+    return found
+
+
+def published_tokens() -> list[str]:
+    return [key["token"] for key in read_file(demos.SEED, {})["accounts"][0]["keys"]]
+
+
+def keys(services: Services) -> list[ApiKey]:
+    with services.database.read() as session:
+        return [key for account in all_accounts(session) for key in list_keys(session, account.id)]
+
+
+def status_with(settings: Settings, token: str) -> int:
+    """What a process with these settings answers to the key."""
+    app = create_app(settings)
+    try:
+        return int(Client(app, token).get("/v1/transactional-groups").status_code)
+    finally:
+        app.extensions[EXTENSION].database.close()
+
+
+@pytest.mark.parametrize("environ", BEYOND, ids=str)
+def test_settings_beyond_loopback_expose_the_service(tmp_path: Path, environ: dict[str, str]) -> None:
+    assert from_environment({"DATA_DIR": str(tmp_path), **environ}).exposed
+
+
+@pytest.mark.parametrize("environ", WITHIN, ids=str)
+def test_settings_within_loopback_do_not(tmp_path: Path, environ: dict[str, str]) -> None:
+    assert not from_environment({"DATA_DIR": str(tmp_path), **environ}).exposed
+
+
+def test_every_key_of_the_demo_is_known_by_its_prefix() -> None:
+    assert len(published_tokens()) == 3
+    assert all(token.startswith(PUBLISHED_PREFIX) for token in published_tokens())
+
+
+def test_all_published_keys_are_replaced_by_random_ones_of_the_same_name_and_level(
+    services: Services, demo: Demo
+) -> None:
+    before = [(key.name, key.access_level) for key in keys(services)]
+    assert demos.replace_published_keys(services, demo) == 3
+    after = keys(services)
+    assert [(key.name, key.access_level) for key in after] == before
+    assert not {key.token_hash for key in after} & set(demo.published)
+    assert demos.replace_published_keys(services, demo) == 0
+
+
+def test_the_key_of_the_installation_is_kept_and_found_again(
+    services: Services, settings: Settings, demo: Demo
+) -> None:
+    demos.replace_published_keys(services, demo)
+    own, again = demos.loaded(services, demo), demos.loaded(services, demos.read(settings))
+    assert own is not None
+    assert again is not None
+    assert own.token == again.token != demo.token
+    assert demos.kept_keys(settings).stat().st_mode & 0o777 == 0o600
+    assert status_with(replace(settings, host="0.0.0.0"), own.token) == 200
+
+
+def test_the_screen_shows_the_key_that_works_and_says_why(services: Services, demo: Demo) -> None:
+    demos.replace_published_keys(services, demo)
+    own = demos.loaded(services, demo)
+    assert own is not None
+    text = screen(replace(services, settings=replace(services.settings, host="0.0.0.0")), own)
+    assert f"API key       {own.token}\n" in text
+    assert "the demo's published keys do not work here" in text
+    assert demo.token not in text
+    assert "published" not in screen(services, own)
+
+
+def test_a_revoked_key_is_not_brought_to_life(services: Services, demo: Demo) -> None:
+    with services.database.write() as transaction:
+        for key in transaction.query(ApiKey).where(ApiKey.token_hash == hash_token(demo.token)):
+            revoke_key(key)
+    assert demos.replace_published_keys(services, demo) == 2
+    assert demos.loaded(services, demo) is None
+
+
+def test_without_any_of_its_keys_there_is_no_demo(services: Services, settings: Settings) -> None:
+    migrate_database(settings)
+    demo = demos.read(settings)
+    assert demos.loaded(services, demo) is None
+    assert demos.replace_published_keys(services, demo) == 0
+    assert not demos.kept_keys(settings).exists()
+
+
+@pytest.mark.parametrize(("host", "status"), [("0.0.0.0", 401), ("127.0.0.1", 200)])
+def test_no_process_takes_a_published_key_beyond_loopback(
+    services: Services, settings: Settings, demo: Demo, host: str, status: int
+) -> None:
+    """However the key came into the database, and whatever started the process."""
+    assert status_with(replace(settings, host=host), published_tokens()[2]) == status
+
+
+def test_a_broken_file_of_keys_is_one_line(services: Services, settings: Settings, demo: Demo) -> None:
+    demos.kept_keys(settings).write_text("{")
+    with pytest.raises(SettingsError, match=r"demo_keys\.json: cannot be read"):
+        demos.loaded(services, demo)
+
+
+def test_no_key_stands_in_the_text_of_the_demo(demo: Demo) -> None:
+    assert demo.token not in repr(demo)
+    assert demo.receiver_secret not in repr(demo)
