@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from flask import Response, request
+from flask import Response
 from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
+from app.http.collections import query_bytes, query_pairs
 from app.http.context import services
 from app.inbound.kannel import take_kannel_receipt, take_kannel_reply
 
@@ -24,7 +25,8 @@ class KannelReceipt(MethodView):
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
         """Takes the receipt in; one that comes again changes nothing."""
-        take_kannel_receipt(services(), token, request.args.get("type", ""), request.args.get("answer", ""))
+        given = dict(query_pairs())
+        take_kannel_receipt(services(), token, given.get("type", ""), given.get("answer", ""))
         return Response(status=200)
 
 
@@ -35,7 +37,7 @@ class KannelReply(MethodView):
     @blp.scope(PUBLIC)
     def get(self) -> Response:
         """Takes the reply in. Its bytes are in the character set that the call itself names."""
-        raw = parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+        raw = parse_qsl(query_bytes().decode("latin-1"), keep_blank_values=True, encoding="latin-1")
         given = {name: value.encode("latin-1") for name, value in raw}
-        take_kannel_reply(services(), request.args.get("secret", ""), given)
+        take_kannel_reply(services(), given.get("secret", b"").decode("latin-1"), given)
         return Response(status=200)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from marshmallow import RAISE, Schema, ValidationError
 from marshmallow.exceptions import SCHEMA
+from marshmallow.types import UnknownOption
 
-from app.errors import FieldError, ServiceError
+from app.errors import MAX_LISTED_ERRORS, FieldError, ServiceError
 from schemas.plain import Quick, quick_object
 
 LAST = 1 << 60
@@ -60,6 +62,14 @@ class CodeSchema(Schema):
         accepted = tuple(field.data_key or name for name, field in self.load_fields.items())
         self.error_messages["unknown"] = Problem("unexpected_field", accepted=accepted)
 
+    def _deserialize(self, data: Any, *, unknown: UnknownOption = RAISE, **options: Any) -> Any:
+        """Of the attributes that an object does not take only as many are looked at as an answer lists."""
+        if unknown == RAISE and isinstance(data, Mapping) and len(data) > len(self.load_fields) + MAX_LISTED_ERRORS:
+            known = {field.data_key or name for name, field in self.load_fields.items()}
+            wrong = set(islice((name for name in data if name not in known), MAX_LISTED_ERRORS))
+            data = {name: value for name, value in data.items() if name in known or name in wrong}
+        return super()._deserialize(data, unknown=unknown, **options)
+
     @cached_property
     def quick(self) -> Quick | None:
         """The schema as a function for what is plainly right; None where there is none."""
@@ -67,7 +77,7 @@ class CodeSchema(Schema):
 
 
 def load(schema: CodeSchema, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The validated body. Raises `ServiceError` with every error of it."""
+    """The validated body. Raises `ServiceError` with the errors of it that are reported (decisions: 2)."""
     loaded: dict[str, Any]
     if schema.quick is not None:
         with suppress(ValidationError):
@@ -81,10 +91,11 @@ def load(schema: CodeSchema, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def located(messages: Any, body: Any) -> list[FieldError]:
-    """marshmallow's nested messages as located errors, in the order in which the document has them."""
+    """marshmallow's nested messages as located errors, in the order in which the document has them: the first of them,
+    as many as an answer lists."""
     found = list(_walk(messages, body, (), ()))
     found.sort(key=lambda item: item[0])
-    return [_field_error(path, one) for _, path, one in found]
+    return [_field_error(path, one) for _, path, one in found[:MAX_LISTED_ERRORS]]
 
 
 def _walk(

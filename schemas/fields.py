@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marshmallow import Schema, fields
+from marshmallow import Schema, ValidationError, fields
 
 from app.addresses import is_valid_email, is_valid_mobile
+from app.errors import MAX_LISTED_ERRORS
 from schemas.base import Problem, problem
 from schemas.plain import IN_DOUBT, Quick, quick_field, quick_object
 
@@ -194,7 +195,22 @@ class Array(fields.List[Any]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
         self._check(value, attr)
-        return super()._deserialize(value, attr, data, **options)
+        return self._elements(value, **options)
+
+    def _elements(self, value: Sequence[Any], **options: Any) -> list[Any]:
+        """The elements; so many are looked at as it takes to find all errors that an answer lists."""
+        loaded: list[Any] = []
+        wrong: dict[int, Any] = {}
+        for index, element in enumerate(value):
+            try:
+                loaded.append(self.inner.deserialize(element, **options))
+            except ValidationError as error:
+                wrong[index] = error.messages
+                if len(wrong) >= MAX_LISTED_ERRORS:
+                    break
+        if wrong:
+            raise ValidationError(wrong)
+        return loaded
 
     def _check(self, value: Any, attr: str | None) -> None:
         if not isinstance(value, list):

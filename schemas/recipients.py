@@ -12,6 +12,7 @@ from typing import Any
 
 from marshmallow import INCLUDE, ValidationError
 
+from app.errors import MAX_LISTED_ERRORS
 from app.sends.draft import RecipientDraft, WildcardValue
 from app.sends.rules import RecipientRules
 from schemas.attachments import attachments
@@ -62,6 +63,8 @@ class Recipient(Object):
         values: dict[str, WildcardValue] = {}
         messages: Messages = {}
         for name, value in recipient.items():
+            if len(messages) >= MAX_LISTED_ERRORS:
+                break  # further ones would not be told
             if name in declared:
                 try:
                     # Null is the field's own matter; the rest of what `deserialize` does is nothing here.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from urllib.parse import parse_qsl
 
 from flask import Response, request
@@ -11,6 +12,7 @@ from app.http.responses import json_response
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import envelope
+from app.query.parameters import MOST_PARAMETERS
 from app.query.reader import Page
 
 
@@ -20,8 +22,13 @@ def query_pairs() -> list[tuple[str, str]]:
     Bytes that are no UTF-8 become U+FFFD, which fits no number and is in no stored text worth finding; the framework's
     own reader fails on those that came unencoded.
     """
-    text = request.query_string.decode("utf-8", "replace")
-    return parse_qsl(text, keep_blank_values=True, errors="replace")
+    return parse_qsl(query_bytes().decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
+
+
+def query_bytes() -> bytes:
+    """The query as it came; of more parameters than any query may have, one too many."""
+    written = filter(None, request.query_string.split(b"&"))
+    return b"&".join(islice(written, MOST_PARAMETERS + 1))
 
 
 def collection_response(resource: Resource, query: Query, page: Page) -> Response:

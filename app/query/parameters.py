@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from app.errors import ErrorCollector, ServiceError
+from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.query.fields import Resource
 
 KNOWN = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
 """Parameters that mean something on some endpoint: elsewhere they are not available rather than unknown."""
 
+MOST_PARAMETERS = 200
+"""Of one query; each filter among them is a condition that the database works through."""
 REPEATED = {"limit": "invalid_limit", "offset": "invalid_offset"}
 SHOWN_CHARACTERS = 60
 
@@ -74,10 +76,15 @@ def check_once(parameter: Parameter, seen: set[str]) -> None:
 
 def each(pairs: Sequence[tuple[str, str]], take: Callable[[Parameter], None]) -> None:
     """Gives every parameter to `take`, then raises the errors of all of them at once (decisions: 2)."""
+    if len(pairs) > MOST_PARAMETERS:
+        detail = f"The query has more than {MOST_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
+        raise refusal("invalid_query_syntax", pairs[MOST_PARAMETERS][0], detail)
     collector = ErrorCollector()
     for key, value in pairs:
         try:
             take(Parameter.of(key, value))
         except ServiceError as error:
             collector.errors.extend(error.errors)
+            if len(collector.errors) >= MAX_LISTED_ERRORS:
+                break
     collector.raise_any()

@@ -13,6 +13,7 @@ import orjson
 import pytest
 from flask import Flask
 
+from app.http.bodies import MOST_VALUES, json_value
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, check_error, invalid
@@ -191,6 +192,40 @@ def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -
     check_error(answer, 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"contacts": [' + b"[]," * MOST_VALUES + b"[]]}", "200000 values"),
+        (b'{"contacts": [' + b'"",' * MOST_VALUES + b'""]}', "200000 values"),
+        (b'{"a":' * (MOST_VALUES + 1), "200000 values"),
+        (b'{"a": 1' + b',"a":1' * MOST_VALUES + b"}", "200000 values"),
+        (b'"' * (4 * MOST_VALUES) + b"," * (MOST_VALUES + 1), "200000 values"),
+    ],
+)
+def test_a_body_of_very_many_values_is_refused_before_they_are_made(
+    api: Client, path: str, body: bytes, told: str
+) -> None:
+    answer = api.raw("POST", path, body)
+    bad_request(answer)
+    assert told in answer.get_json()["developer_message"]
+
+
+@pytest.mark.parametrize("text", ["," * MOST_VALUES, '\\"[{,' * MOST_VALUES, "\\\\"])
+def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+    body = {"a": [f"{text}", 1], "b": text}
+    assert json_value(orjson.dumps(body)) == body
+
+
+def test_of_very_many_errors_the_first_hundred_are_told(api: Client, path: str) -> None:
+    """And no others are made: a body of seven megabytes of unknown attributes took 25 seconds."""
+    answer = api.post(path, {"email": "no", **{f"a{number}": 1 for number in range(5000)}})
+    errors = answer.get_json()["_embedded"]["errors"]
+    assert [error["field"] for error in errors] == ["email", *(f"a{number}" for number in range(99))]
+    elements = [{"email": "no"} if number % 2 else {} for number in range(1000)]
+    errors = api.post(path, {"contacts": elements}).get_json()["_embedded"]["errors"]
+    assert [error["index"] for error in errors] == [*range(1, 200, 2)]
+
+
 # ---------------------------------------------------------------------------------------------- queries
 
 
@@ -233,6 +268,18 @@ def test_odd_queries_are_answered(tenant: Tenant, query: str) -> None:
         answer = tenant.api.get(path, environ_overrides={"QUERY_STRING": query})
         assert answer.status_code in (200, 400), (path, answer.text)
         answer.get_json()
+
+
+@pytest.mark.parametrize("query", ["name:ne=a&" * 5000, "a&" * 100_000, "&" * 5000 + "name=a&" * 201])
+def test_a_query_of_very_many_parameters_is_refused(tenant: Tenant, query: str) -> None:
+    answer = tenant.api.get("/v1/messages", environ_overrides={"QUERY_STRING": query})
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "invalid_query_syntax")
+
+
+def test_parameters_behind_very_many_empty_ones_count(tenant: Tenant) -> None:
+    tenant.add_message(name="plain")
+    answer = tenant.api.get("/v1/messages", environ_overrides={"QUERY_STRING": "&" * 5000 + "name=other"})
+    assert answer.get_json()["size"] == 0
 
 
 def test_bytes_that_are_no_utf8_match_no_text(tenant: Tenant) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from app.query.conditions import Query
 from app.query.grammar import MAX_OFFSET, MAX_VALUES, parse_collection, parse_instance
+from app.query.parameters import MOST_PARAMETERS
 
 from .sample import RESOURCE, Pair, alternatives, errors, parse, refused, told
 
@@ -176,9 +177,16 @@ def test_1000_elements_are_accepted_and_one_more_is_not() -> None:
 
 def test_values_of_all_filters_together_are_limited() -> None:
     """More than the databases take in one statement is refused rather than failing there."""
-    most = [("id", "1")] * MAX_VALUES
-    assert len(parse(*most).conditions) == MAX_VALUES
+    most = [("id:in", ",".join(["1"] * 1000))] * (MAX_VALUES // 1000)
+    assert len(parse(*most).conditions) == len(most)
     assert refused(*most, ("name", "x\0")) == "invalid_filter_list"
+
+
+def test_a_query_has_a_limited_number_of_parameters() -> None:
+    """Each is a condition, and 5,000 of them held the database up for seconds."""
+    most = [("name:ne", "a")] * MOST_PARAMETERS
+    assert len(parse(*most).conditions) == MOST_PARAMETERS
+    assert refused(*most, ("name", "a")) == "invalid_query_syntax"
 
 
 def test_instance_takes_fields_expand_and_zone() -> None:
