@@ -60,6 +60,10 @@ interop-packages:
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)
 	@$(PYTHON) -m bench $(ARGS)
 
+.PHONY: chaos
+chaos: setup-dev ## break the running service on purpose and hold it to its promises (ARGS="--only kill-sender --seed 7", --short, --broken)
+	@$(PYTHON) -m tests.chaos $(ARGS)
+
 .PHONY: lint
 lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/ruff format --quiet --check $(CODE)

@@ -1,0 +1,127 @@
+"""`make chaos`: each fault on each database, a table at the end, and exit status 1 when a promise was broken."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.chaos import table
+from tests.chaos.broken.breaks import BREAKS
+from tests.chaos.disk import can_mount
+from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.round import Plan, run
+from tests.support.postgres_process import PostgresProcess
+from tests.support.servers import short_folder
+
+SHORT = ("kill-sender", "kill-everything")
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, help="a number from an earlier run, to strike at the same instants")
+    parser.add_argument("--only", metavar="FAULT,…", help="these faults; --list names them")
+    parser.add_argument("--rounds", type=int, default=1, help="of each fault")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
+    parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
+    parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}: what CI runs")
+    parser.add_argument("--broken", action="store_true", help="builds that are broken on purpose: each must be found")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where logs of broken rounds go")
+    parser.add_argument("--list", action="store_true", help="name the faults")
+    options = parser.parse_args(arguments)
+    known = BREAKS if options.broken else FAULTS
+    options.names = options.only.split(",") if options.only else list(SHORT if options.short else known)
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    return options
+
+
+def main() -> int:
+    """The exit status."""
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended then, too
+    if options.list:
+        print("\n".join(options.names))
+        return 0
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}", flush=True)
+    databases = [name for name in ("sqlite", "postgresql") if getattr(options, name)] or ["sqlite", "postgresql"]
+    with _postgresql("postgresql" in databases) as postgres:
+        servers = [postgres if name == "postgresql" else None for name in databases]
+        plans = (_broken if options.broken else _sound)(options, servers, seed)
+        return (_find if options.broken else _hold)(plans)
+
+
+@contextlib.contextmanager
+def _postgresql(wanted: bool) -> Iterator[PostgresProcess | None]:
+    if not wanted:
+        yield None
+        return
+    with short_folder() as folder:
+        process = PostgresProcess(folder / "pg")
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None], seed: int) -> Iterator[Plan]:
+    for name in options.names:
+        for postgres in servers:
+            for number in range(options.rounds):
+                plan = Plan(FAULTS[name], postgres, seed + number, keep=options.keep)
+                if _is_possible(plan.fault, plan.database):
+                    yield plan
+
+
+def _is_possible(fault: Fault, database: str) -> bool:
+    if fault.small_disk and not can_mount():
+        print(f"{fault.name} is left out: it takes root and a system that lets it mount a tmpfs", flush=True)
+        return False
+    return fault.only in ("", database)
+
+
+def _broken(options: argparse.Namespace, servers: Sequence[PostgresProcess | None], seed: int) -> Iterator[Plan]:
+    for name in options.names:
+        fault = FAULTS[BREAKS[name].fault]
+        for postgres in servers:
+            plan = Plan(fault, postgres, seed, broken=name, keep=options.keep)
+            if fault.only in ("", plan.database):
+                yield plan
+
+
+def _hold(plans: Iterator[Plan]) -> int:
+    """Sound builds keep their promises."""
+    rows, kept = [], True
+    for plan in plans:
+        result = run(plan)
+        rows.append(table.row(plan.fault.name, plan.database, result))
+        kept = kept and not result.broken
+        print(table.lines(rows[-1:])[-1], *(f"  {one}" for one in result.broken), sep="\n", flush=True)
+    print("", *table.lines(rows), sep="\n")
+    print("all promises were kept" if kept else "promises were BROKEN")
+    return 0 if kept else 1
+
+
+def _find(plans: Iterator[Plan]) -> int:
+    """Broken builds are found, by what is broken about them."""
+    rows, found_all = [], True
+    for plan in plans:
+        result = run(plan)
+        expected = BREAKS[plan.broken or ""].shows
+        found = [one for one in result.broken if expected in one]
+        found_all = found_all and bool(found)
+        rows.append((plan.broken or "", plan.fault.name, plan.database, found[0][:90] if found else "NOT FOUND"))
+        print(" | ".join(rows[-1]), *(f"  {one}" for one in result.broken), sep="\n", flush=True)
+    print("", *table.lines(rows, ("build", "fault", "database", "found")), sep="\n")
+    print("each broken build was found" if found_all else "a broken build was NOT FOUND")
+    return 0 if found_all else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

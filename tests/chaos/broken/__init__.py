@@ -1,0 +1,1 @@
+"""Builds that are broken on purpose."""

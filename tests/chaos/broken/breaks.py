@@ -1,0 +1,184 @@
+"""Builds that are broken on purpose, each in one place: what the checker must find, and by which complaint.
+
+`CHAOS_BROKEN` names one. Every process of the service then imports `sitecustomize` of this folder first, which has the
+module changed right after it is loaded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import OperationalError
+
+Change = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One build: the module and what is done to it, the fault that brings it to light, and a part of the complaint."""
+
+    module: str
+    change: Change
+    fault: str
+    shows: str
+
+
+BREAKS: dict[str, Break] = {}
+
+
+def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callable[[Change], Change]:
+    """Gives a change its name."""
+
+    def add(change: Change) -> Change:
+        BREAKS[name] = Break(module, change, fault, shows)
+        return change
+
+    return add
+
+
+@breaks("no-journal", "app.sends.journal", fault="kill-sender", shows="doubled that were not in flight")
+def no_journal(journal: Any) -> None:
+    """Answers of the relay are not written down."""
+    journal.Journal.note = lambda _self, _verdict: None
+
+
+@breaks("kept-journals", "app.sends.journal", fault="kill-sender", shows="left behind")
+def kept_journals(journal: Any) -> None:
+    """Those of dead workers stay."""
+    unlink = pathlib.Path.unlink
+
+    def unlink_others(path: pathlib.Path, missing_ok: bool = False) -> None:
+        if path.suffix != journal.SUFFIX:
+            unlink(path, missing_ok)
+
+    pathlib.Path.unlink = unlink_others  # type: ignore[assignment,method-assign]
+
+
+@breaks("lost-messages", "app.sends.station", shows="accepted messages lost")
+def lost_messages(station: Any) -> None:
+    """One in 25 counts as delivered, and is not sent."""
+    transmit, numbers = station.Station.transmit, itertools.count()
+
+    def forgetful(self: Any, lane: Any, outgoing: Any, following: Any = None) -> Any:
+        if next(numbers) % 25:
+            return transmit(self, lane, outgoing, following)
+        lane.close()  # it may wait for just this message
+        parcel = outgoing.parcel
+        result = station.DeliveryResult.accepted("250 never sent")
+        return station.Verdict(
+            parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, station.now(), result=result
+        )
+
+    station.Station.transmit = forgetful
+
+
+@breaks("doubled-messages", "app.sends.station", shows="doubled that were not in flight")
+def doubled_messages(station: Any) -> None:
+    """One in 25 goes out twice."""
+    transmit, numbers = station.Station.transmit, itertools.count()
+
+    def zealous(self: Any, lane: Any, outgoing: Any, following: Any = None) -> Any:
+        if next(numbers) % 25 == 0:
+            transmit(self, lane, outgoing)
+        return transmit(self, lane, outgoing, following)
+
+    station.Station.transmit = zealous
+
+
+@breaks("miscounted-groups", "app.sends.settle", shows="groups that miscount")
+def miscounted_groups(settle: Any) -> None:
+    """Of outcomes that are written together, the last one is not counted."""
+    count = settle._count
+    settle._count = lambda transaction, made: count(transaction, made[:-1] or made)
+
+
+@breaks("dropped-events", "app.events.outbox", shows="events of recipients missing")
+def dropped_events(outbox: Any) -> None:
+    """One event in 20 is not recorded."""
+    record_many, numbers = outbox.record_many, itertools.count(1)
+
+    def careless(transaction: Any, payloads_by_account: Mapping[int, Any]) -> None:
+        kept = {
+            account: [payload for payload in payloads if next(numbers) % 20]
+            for account, payloads in payloads_by_account.items()
+        }
+        record_many(transaction, kept)
+
+    outbox.record_many = careless
+
+
+@breaks("reordered-events", "app.events.fixed", shows="changes of contacts out of order")
+def reordered_events(fixed: Any) -> None:
+    """The latest of a batch comes first."""
+    fix_batch = fixed.fix_batch
+    fixed.fix_batch = lambda transaction, webhook: fix_batch(transaction, webhook)[::-1]
+
+
+@breaks("another-jti", "app.events.fixed", fault="receiver-closes", shows="batches not repeated next")
+def another_jti(fixed: Any) -> None:
+    """A batch that failed gets a new name when it is tried again."""
+    fix_batch = fixed.fix_batch
+
+    def forgetful(transaction: Any, webhook: Any) -> Any:
+        webhook.batch_events = None
+        return fix_batch(transaction, webhook)
+
+    fixed.fix_batch = forgetful
+
+
+@breaks("growing-batches", "app.events.fixed", fault="receiver-closes", shows="batches that changed their events")
+def growing_batches(fixed: Any) -> None:
+    """A batch that failed takes in what has happened since."""
+    fix_batch = fixed.fix_batch
+
+    def greedy(transaction: Any, webhook: Any) -> Any:
+        name, webhook.batch_events = webhook.batch_id, None
+        payloads = fix_batch(transaction, webhook)
+        webhook.batch_id = name or webhook.batch_id
+        return payloads
+
+    fixed.fix_batch = greedy
+
+
+@breaks("kept-webhooks", "app.events.hold", shows="longest stall of a webhook")
+def kept_webhooks(hold: Any) -> None:
+    """Who has had a webhook does not let it go."""
+    hold.Held.let_go = lambda _self: None
+
+
+@breaks("half-written", "app.db.bulk", shows="requests half done")
+def half_written(bulk: Any) -> None:
+    """One write of many contacts in five fails in the middle, and its first half stays."""
+    insert, numbers = bulk._insert, itertools.count()
+
+    def clumsy(session: Any, table: Any, shared: Any, rows: Sequence[Any], **options: Any) -> Any:
+        if table.name != "contacts" or len(rows) < 2 or next(numbers) % 5:
+            return insert(session, table, shared, rows, **options)
+        insert(session, table, shared, rows[: len(rows) // 2], **options)
+        session.commit()
+        raise OperationalError("INSERT", None, Exception("broken on purpose"))
+
+    bulk._insert = clumsy
+
+
+@breaks("hasty-refusals", "app.http.errors", fault="sqlite-locked", shows="503s without Retry-After")
+def hasty_refusals(errors: Any) -> None:
+    """A 503 does not say when to come again."""
+    errors.RETRY_AFTER = ""
+
+
+@breaks("kept-claims", "app.http.idempotency", shows="wrong 409s")
+def kept_claims(idempotency: Any) -> None:
+    """One request in 15 fails in the end, and its key stays taken."""
+    remember, numbers = idempotency._remember, itertools.count(1)
+
+    def failing(*arguments: Any) -> None:
+        remember(*arguments)
+        if next(numbers) % 15 == 0:
+            raise OperationalError("UPDATE", None, Exception("broken on purpose"))
+
+    idempotency._remember, idempotency._forget = failing, lambda *_: None

@@ -1,0 +1,40 @@
+"""Breaks the build that CHAOS_BROKEN names: Python imports this module first where the folder is on its path."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from tests.chaos.broken.breaks import BREAKS, Break
+
+
+class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Changes one module right after it is loaded, so that whoever imports from it gets what was changed."""
+
+    def __init__(self, one: Break) -> None:
+        self._break = one
+        self._loader: importlib.abc.Loader | None = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Stands in for the loader of that module."""
+        if name != self._break.module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Loads it as it is, and changes it."""
+        assert self._loader is not None
+        self._loader.exec_module(module)
+        self._break.change(module)
+
+
+sys.meta_path.insert(0, Breaking(BREAKS[os.environ["CHAOS_BROKEN"]]))

@@ -1,0 +1,124 @@
+"""What a webhook was told, held against what happened: nothing missing, nothing twice, in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from tests.chaos.facts import Facts
+from tests.chaos.record import Course, Delivery, Seen
+
+OUTCOMES = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
+"""State of a recipient -> its event."""
+
+Broken = Iterator[tuple[str, list[str]]]
+
+
+def broken(account: str, seen: Seen, facts: Facts) -> Broken:
+    """What is wrong with the deliveries to the account's webhook, each with examples."""
+    deliveries = [one for one in seen.deliveries if one.account == account]
+    yield "deliveries without a valid signature", [one.jti for one in deliveries if not one.signed]
+    yield from _broken_batches(deliveries)
+    events = accepted_events(deliveries)
+    yield from _broken_outcomes(account, events, facts)
+    yield from _broken_contacts(account, events, facts)
+    yield from _broken_order(events, seen.chains.get(account, []))
+
+
+def accepted_events(deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
+    """What a receiver makes of it that knows a `jti` again: the events of each batch once."""
+    known: set[str] = set()
+    events: list[dict[str, Any]] = []
+    for one in deliveries:
+        if one.status is not None and one.jti not in known:
+            known.add(one.jti)
+            events += one.events
+    return events
+
+
+def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
+    """A batch that was not accepted comes again next, with the same `jti` and the same events."""
+    contents: dict[str, list[dict[str, Any]]] = {}
+    changed = [one.jti for one in deliveries if contents.setdefault(one.jti, one.events) != one.events]
+    yield "batches that changed their events", changed
+    following = itertools.pairwise(deliveries)
+    skipped = [one.jti for one, other in following if one.status is None and other.jti != one.jti]
+    yield "batches not repeated next", skipped
+
+
+def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
+    """One event for each recipient, of what became of it."""
+    told = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
+    happened = {(one.uuid, OUTCOMES.get(one.state, one.state)) for one in facts.people if one.account == account}
+    yield "events of recipients missing", [f"{event} {uuid}" for uuid, event in sorted(happened - told.keys())]
+    yield (
+        "events of recipients that tell of nothing",
+        [f"{event} {uuid}" for uuid, event in sorted(told.keys() - happened)],
+    )
+    yield "events of recipients told twice", [f"{event} {uuid}" for (uuid, event), count in told.items() if count > 1]
+
+
+def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
+    """Each contact was created once, and is there until it was deleted."""
+    told: dict[str, Counter[int]] = defaultdict(Counter)
+    for event in events:
+        if event["object"] == "contact":
+            told[event["event"]][event["id"]] += 1
+    for name, counted in told.items():
+        yield f"contacts {name} twice", [str(contact) for contact, count in counted.items() if count > 1]
+    there = sum(facts.contacts.get(account, {}).values())
+    remaining = told["created"].keys() - told["deleted"].keys()
+    if len(remaining) != there:
+        yield "contacts more or fewer than the events tell", [f"{there} instead of {len(remaining)}"]
+
+
+def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, str]]) -> Broken:
+    """A contact is created before anything else is told of it, and the changes of one client keep their order."""
+    places: dict[tuple[int, str], int] = {}
+    created: dict[int, int] = {}
+    early = []
+    for place, event in enumerate(events):
+        if event["object"] == "contact":
+            places.setdefault((event["id"], event["event"]), place)
+            if event["event"] == "created":
+                created.setdefault(event["id"], place)
+        elif event.get("contact_id") not in created:
+            early.append(f"{event['event']} {event['uuid']}")
+    yield "recipients told of before their contact", early
+    yield (
+        "changes of contacts that were not told",
+        [f"{name} {one}" for one, name in chain if (one, name) not in places],
+    )
+    told = [step for step in chain if step in places]
+    turned = [
+        f"{name} {one}" for (one, name), following in itertools.pairwise(told) if places[one, name] > places[following]
+    ]
+    yield "changes of contacts out of order", turned
+
+
+def longest_stall(deliveries: Sequence[Delivery], course: Course) -> float:
+    """The longest time without an accepted delivery to some webhook, from the end of the fault to that of the load.
+
+    Something waits all that time. The first delivery after it still counts where its events are older.
+    """
+    stalls = [0.0]
+    for account in {one.account for one in deliveries}:
+        times = [one for one in deliveries if one.account == account and one.status is not None]
+        before = course.up
+        for one in times:
+            if one.time < course.up:
+                continue
+            if one.time > course.load_ended and min(map(_moment, one.events)) > course.load_ended:
+                break
+            stalls.append(one.time - before)
+            before = one.time
+            if one.time > course.load_ended:
+                break
+    return max(stalls)
+
+
+def _moment(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["timestamp"]).timestamp()

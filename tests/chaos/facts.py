@@ -1,0 +1,97 @@
+"""What the database and the data folder say once everything has come to rest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from app.db.models import Account, Contact, Group, IdempotencyRecord, Recipient, RecipientStep, Webhook
+from app.presence import lock_abandoned
+from app.services import Services
+from app.status import status
+
+COUNTERS = ("sent", "failed_contacts", "bounced", "delivered")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A recipient, with the steps of its timeline."""
+
+    id: int
+    uuid: str
+    account: str
+    address: str
+    group: int
+    state: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One look."""
+
+    people: Sequence[Person]
+    groups: Mapping[int, Mapping[str, int]]
+    """Id -> counters."""
+    contacts: Mapping[str, Mapping[str, int]]
+    """Account -> address -> how many contacts have it."""
+    left_behind: Sequence[str]
+
+
+def in_hand(services: Services) -> dict[str, int]:
+    """What the service still has to do, without what there is none of."""
+    with services.database.read() as session:
+        return {name: count for name, count in status(session).items() if count}
+
+
+def left_behind(services: Services) -> list[str]:
+    """Claims, leases and files that belong to nobody any more."""
+    found = [f"{path.parent.name}/{path.name}" for path in _abandoned_files(services.settings.data_dir)]
+    with services.database.read() as session:
+        claims = session.scalars(
+            select(func.count()).select_from(IdempotencyRecord).where(IdempotencyRecord.status.is_(None))
+        ).one()
+        held = session.scalars(select(Webhook.url).where(Webhook.worker.is_not(None))).all()
+    if claims:
+        found.append(f"{claims} claims of idempotency keys")
+    return [*found, *(f"the claim of webhook {url}" for url in held)]
+
+
+def _abandoned_files(data_dir: Path) -> list[Path]:
+    """Files that a living process would have locked, and drafts of them."""
+    found = []
+    for folder in (data_dir / "journals", data_dir / "dispatchers"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            with contextlib.ExitStack() as locks:
+                if lock_abandoned(path, locks):
+                    found.append(path)
+    return found
+
+
+def facts(services: Services) -> Facts:
+    """All of it."""
+    with services.database.read() as session:
+        names = {row.id: row.name for row in session.execute(select(Account.id, Account.name))}
+        steps: dict[int, list[str]] = defaultdict(list)
+        for step in session.execute(select(RecipientStep.recipient_id, RecipientStep.step).order_by(RecipientStep.id)):
+            steps[step.recipient_id].append(step.step)
+        columns = (Recipient.id, Recipient.uuid, Recipient.account_id, Recipient.email)
+        people = [
+            Person(
+                row.id, row.uuid, names[row.account_id], row.email or "", row.group_id, row.state, tuple(steps[row.id])
+            )
+            for row in session.execute(select(*columns, Recipient.group_id, Recipient.state).order_by(Recipient.id))
+        ]
+        groups = {
+            row.id: {name: getattr(row, name) for name in COUNTERS} for row in session.scalars(select(Group)).all()
+        }
+        contacts: dict[str, dict[str, int]] = defaultdict(dict)
+        counted = select(Contact.account_id, Contact.email, func.count()).group_by(Contact.account_id, Contact.email)
+        for account_id, email, count in session.execute(counted):
+            contacts[names[account_id]][email or ""] = count
+    return Facts(people, groups, contacts, left_behind(services))

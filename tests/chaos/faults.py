@@ -1,0 +1,271 @@
+"""What is broken, each fault by its name. A fault is over when its function returns."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from app.sends.claim import LEASE
+from tests.chaos.check import Limits
+from tests.chaos.disk import fill
+from tests.chaos.record import mode_of, say_mode
+from tests.chaos.sqlite_lock import locked
+from tests.chaos.stage import Stage
+from tests.support.servers import wait_until
+
+Strike = Callable[[Stage, random.Random], float | None]
+"""Gives the moment at which the service was started again, where it had to be."""
+
+PROCESSES = {
+    "sender": r"jobs\.worker sends",
+    "worker": r"jobs\.worker",
+    "scheduler": r"jobs\.schedule",
+    "gunicorn": r"gunicorn",
+    "launcher": r"app\.launcher",
+    "redis": r"redis-server",
+}
+"""Name -> the pattern of its command line."""
+RESTART = 40.0
+"""Seconds until a service that was started anew accepts requests: what a killed launcher left has eight to end."""
+RETRIED = 13.0
+"""Seconds after which a batch comes again at the latest, after its first failure (docs/webhooks.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way of breaking things."""
+
+    name: str
+    strike: Strike
+    limits: Limits
+    only: str = ""
+    """`sqlite` or `postgresql`, where it concerns only one of them."""
+    slowly: float = 1.0
+    """By how much clients take their time; long faults need no more messages than short ones."""
+    rest: float = 60.0
+    """Seconds in which everything has come to rest after the load has ended."""
+    is_first: bool = False
+    """It strikes before the service has ever run."""
+    small_disk: bool = False
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(name: str, limits: Limits | None = None, **options: object) -> Callable[[Strike], Strike]:
+    """Gives a function its name in the suite."""
+
+    def add(strike: Strike) -> Strike:
+        FAULTS[name] = Fault(name, strike, limits or Limits(), **options)  # type: ignore[arg-type]
+        return strike
+
+    return add
+
+
+# ------------------------------------------------------------------------------------------ processes
+
+IN_FLIGHT = Limits(doubles_in_flight=True)
+CUT = Limits(cuts_requests=True)
+STARTED_AGAIN = Limits(doubles_in_flight=True, cuts_requests=True, accepting=RESTART, sending=RESTART)
+
+
+@fault("calm")
+def calm(_stage: Stage, _chance: random.Random) -> None:
+    """Nothing happens: what is broken now is broken always."""
+    time.sleep(2)
+
+
+@fault("kill-sender", IN_FLIGHT)
+def kill_sender(stage: Stage, chance: random.Random) -> None:
+    """One of the senders, five times in a row."""
+    for _ in range(5):
+        wait_until(lambda: stage.pids(PROCESSES["sender"]), "a sender runs", 60)
+        stage.kill(chance.choice(stage.pids(PROCESSES["sender"])))
+        time.sleep(chance.uniform(0.3, 1.5))
+
+
+@fault("kill-workers", IN_FLIGHT)
+def kill_workers(stage: Stage, _chance: random.Random) -> None:
+    """All senders and the worker of the webhooks at once."""
+    stage.kill(*stage.pids(PROCESSES["worker"]))
+
+
+@fault("kill-scheduler")
+def kill_scheduler(stage: Stage, _chance: random.Random) -> None:
+    """The scheduler."""
+    stage.kill(*stage.pids(PROCESSES["scheduler"]))
+
+
+@fault("kill-api-process", CUT)
+def kill_api_process(stage: Stage, chance: random.Random) -> None:
+    """A process of the API that answers requests, three times."""
+    for _ in range(3):
+        stage.kill(chance.choice(_api(stage)[1:]))
+        time.sleep(chance.uniform(0.5, 1.5))
+
+
+@fault("kill-api-master", CUT)
+def kill_api_master(stage: Stage, _chance: random.Random) -> None:
+    """The process that keeps those of the API running."""
+    stage.kill(_api(stage)[0])
+
+
+def _api(stage: Stage) -> Sequence[int]:
+    """gunicorn's own process, and those that answer: the first is the oldest."""
+    wait_until(lambda: len(stage.pids(PROCESSES["gunicorn"])) > 1, "the API runs", 60)
+    return stage.pids(PROCESSES["gunicorn"])
+
+
+@fault("kill-launcher", STARTED_AGAIN)
+def kill_launcher(stage: Stage, _chance: random.Random) -> float:
+    """The launcher, which is started again at once."""
+    stage.kill(stage.service.process.pid)
+    return _start_again(stage)
+
+
+@fault("kill-everything", STARTED_AGAIN)
+def kill_everything(stage: Stage, chance: random.Random) -> float:
+    """All processes of the service at once, its own Redis too. It is started again a moment later."""
+    stage.kill(*stage.pids(""))
+    time.sleep(chance.uniform(0, 2))
+    return _start_again(stage)
+
+
+@fault("cut-first-start", is_first=True)
+def cut_first_start(stage: Stage, chance: random.Random) -> None:
+    """The very first start is killed somewhere in between, four times."""
+    for _ in range(4):
+        stage.service.begin()
+        time.sleep(chance.uniform(0.1, 3))
+        stage.kill(*stage.pids(""))
+        stage.service.process.wait()
+
+
+@fault("sender-stopped", IN_FLIGHT, slowly=8.0)
+def sender_stopped(stage: Stage, chance: random.Random) -> None:
+    """A sender does not run for longer than its lease, and goes on then."""
+    pid = chance.choice(stage.pids(PROCESSES["sender"]))
+    with _stopped(stage, pid):
+        time.sleep(LEASE + 10)
+
+
+def _start_again(stage: Stage) -> float:
+    stage.service.process.wait()
+    began = time.time()
+    stage.start_service()
+    return began
+
+
+@contextmanager
+def _stopped(stage: Stage, *pids: int) -> Iterator[None]:
+    stage.signal(signal.SIGSTOP, *pids)
+    try:
+        yield
+    finally:
+        stage.signal(signal.SIGCONT, *pids)
+
+
+# ------------------------------------------------------------------------------------------ Redis and databases
+
+
+@fault("redis-killed")
+def redis_killed(stage: Stage, _chance: random.Random) -> None:
+    """The service's own Redis."""
+    stage.kill(*stage.pids(PROCESSES["redis"]))
+
+
+@fault("redis-flushed")
+def redis_flushed(stage: Stage, chance: random.Random) -> None:
+    """It forgets everything, several times."""
+    for _ in range(5):
+        stage.services.redis.flushall()
+        time.sleep(chance.uniform(0.1, 0.6))
+
+
+@fault("redis-stopped")
+def redis_stopped(stage: Stage, _chance: random.Random) -> None:
+    """It answers nothing for eight seconds."""
+    with _stopped(stage, *stage.pids(PROCESSES["redis"])):
+        time.sleep(8)
+
+
+@fault("postgresql-restarted", only="postgresql")
+def postgresql_restarted(stage: Stage, _chance: random.Random) -> None:
+    """It ends at once, and replays its log."""
+    stage.postgresql.restart_at_once()
+
+
+@fault("postgresql-stopped-20", only="postgresql", slowly=2.0)
+def postgresql_stopped_20(stage: Stage, _chance: random.Random) -> None:
+    """It answers nothing for 20 seconds."""
+    with stage.postgresql.frozen():
+        time.sleep(20)
+
+
+@fault("postgresql-stopped-75", only="postgresql", slowly=4.0)
+def postgresql_stopped_75(stage: Stage, _chance: random.Random) -> None:
+    """It answers nothing for 75 seconds, longer than a statement may take."""
+    with stage.postgresql.frozen():
+        time.sleep(75)
+
+
+@fault("postgresql-connections-ended", only="postgresql")
+def postgresql_connections_ended(stage: Stage, chance: random.Random) -> None:
+    """All connections are terminated, several times."""
+    for _ in range(5):
+        stage.postgresql.end_connections()
+        time.sleep(chance.uniform(0.2, 1.5))
+
+
+@fault("sqlite-locked", only="sqlite")
+def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
+    """Another process holds the write lock for twelve seconds."""
+    with locked(stage.data / "tms.sqlite3"):
+        time.sleep(12)
+
+
+@fault("disk-full", small_disk=True)
+def disk_full(stage: Stage, _chance: random.Random) -> None:
+    """Not a byte is left in the data folder for six seconds."""
+    with fill(stage.data):
+        time.sleep(6)
+
+
+# ------------------------------------------------------------------------------------------ the other sides
+
+
+def _behave(peer: str, mode: str, seconds: float) -> Strike:
+    """A peer behaves like that for a while."""
+
+    def strike(stage: Stage, _chance: random.Random) -> None:
+        path = stage.folder / f"{peer}.mode"
+        say_mode(path, mode)
+        time.sleep(seconds)
+        say_mode(path, "take")
+        assert mode_of(path) == "take"
+
+    return strike
+
+
+fault("relay-hangs")(_behave("relay", "hang", 8))
+fault("relay-421")(_behave("relay", "421", 5))
+fault("relay-451")(_behave("relay", "451", 5))
+fault("relay-550")(_behave("relay", "550", 5))
+fault("relay-cut-before")(_behave("relay", "cut-before", 5))
+fault("relay-cut-after", IN_FLIGHT)(_behave("relay", "cut-after", 5))
+fault("relay-slow")(_behave("relay", "slow", 8))
+# The request that hung fails at the end of the fault only, and is then repeated as documented.
+fault("receiver-hangs", Limits(webhook=RETRIED))(_behave("receiver", "hang", 8))
+fault("receiver-closes")(_behave("receiver", "close", 6))
+
+
+@fault("receiver-down")
+def receiver_down(stage: Stage, _chance: random.Random) -> None:
+    """Nobody listens for six seconds."""
+    stage.kill_peer("receiver")
+    time.sleep(6)
+    stage.start_peer("receiver")

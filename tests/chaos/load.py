@@ -1,0 +1,186 @@
+"""Clients of several accounts, each with a thread of its own, as programs behave that know the documentation.
+
+One sends messages and one changes contacts, both with an `Idempotency-Key`: what is refused or cut off they repeat with
+the same key until it is answered. A third tries each request once, without a key, so that what a refusal left undone
+stays so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import requests
+
+from tests.chaos.record import ContactEvent, Request, Seen, Whole
+from tests.chaos.stage import Account, Stage
+
+PATIENCE = 40.0
+"""Seconds that a client waits for an answer; the service promises one much sooner."""
+REPEAT_AFTER = 0.3
+GIVE_UP_AFTER = 60.0
+"""Seconds for which a request is repeated."""
+PAUSE = (0.02, 0.12)
+BURST = 60
+"""Recipients of the send with which each account begins, so that there is a backlog."""
+SENDS = "/v1/transactional-sends"
+
+
+class Load:
+    """All clients of a round; `seen` is what they record."""
+
+    def __init__(self, stage: Stage, chance: random.Random, slowly: float = 1.0) -> None:
+        self.seen = Seen()
+        self._slowly = slowly
+        self._stage = stage
+        self._stopping = threading.Event()
+        self._numbers = itertools.count(1)
+        works = ("send", "change", "try_once")
+        self._threads = [
+            threading.Thread(target=self._run, args=(account, work, chance.random()), daemon=True)
+            for account in stage.accounts
+            for work in works
+        ]
+
+    def start(self) -> None:
+        """Begins."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Returns when each client has the answer to its last request, or has given up."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def is_accepted_since(self, moment: float) -> bool:
+        """Whether a request that began after the moment was answered as it should be."""
+        recent = (one for one in reversed(tuple(self.seen.requests)) if one.began >= moment)
+        return any(one.status is not None and one.status < 300 for one in recent)
+
+    def _run(self, account: Account, work: str, seed: float) -> None:
+        client = Client(self.seen, self._stage.base, account, self._numbers)
+        chance = random.Random(seed)
+        if work == "send":
+            client.send(BURST)
+        while not self._stopping.is_set():
+            match work:
+                case "send":
+                    client.send(chance.randint(1, 4))
+                case "change":
+                    client.change_a_contact()
+                case _:
+                    client.try_once(chance.randint(2, 20))
+            self._stopping.wait(self._slowly * chance.uniform(*PAUSE))
+
+
+class Client:
+    """One thread's requests for one account."""
+
+    def __init__(self, seen: Seen, base: str, account: Account, numbers: itertools.count[int]) -> None:
+        self._seen = seen
+        self._base = base
+        self._account = account
+        self._numbers = numbers
+        self._session = requests.Session()
+        self._session.headers["Authorization"] = f"Bearer {account.token}"
+
+    def send(self, count: int) -> None:
+        """A send to new people, repeated until it is accepted."""
+        addresses = self._addresses(count)
+        answer = self._until_answered("POST", SENDS, self._body(addresses, f"group of {self._account.name}"), "send")
+        if answer is not None:
+            uuids = [one["uuid"] for one in answer["_embedded"]["recipients"]]
+            self._seen.accepted.update(zip(addresses, uuids, strict=True))
+
+    def change_a_contact(self) -> None:
+        """A contact is created, changed and deleted, one after the other."""
+        chain = self._seen.chains.setdefault(self._account.name, [])
+        created = self._until_answered("POST", self._contacts, {"email": self._addresses(1)[0]}, "create")
+        if created is None:
+            return
+        chain.append((created["id"], "created"))
+        path = f"{self._contacts}/{created['id']}"
+        steps: tuple[tuple[str, Any, ContactEvent], ...] = (
+            ("PATCH", {"first_name": "Ann"}, "updated"),
+            ("DELETE", None, "deleted"),
+        )
+        for method, body, event in steps:
+            if self._until_answered(method, path, body, event) is None:
+                return
+            chain.append((created["id"], event))
+
+    def try_once(self, count: int) -> None:
+        """A send or a change of many contacts, whatever comes of it."""
+        addresses = self._addresses(count)
+        if count % 2:
+            name, path, body = "send", SENDS, self._body(addresses, f"tried once by {self._account.name}")
+        else:
+            name, path, body = "contacts", self._contacts, {"contacts": [{"email": one} for one in addresses]}
+        request, _ = self._request("POST", path, body, f"{name} once", {})
+        kind: Any = name
+        self._seen.tried_once.append(Whole(kind, self._account.name, request.status, tuple(addresses)))
+
+    def _until_answered(self, method: str, path: str, body: Any, kind: str) -> Any:
+        """The body of the answer, {} for none; None when it never came."""
+        key = str(uuid.uuid4())
+        headers = {"Idempotency-Key": key} if method == "POST" else {}
+        deadline = time.monotonic() + GIVE_UP_AFTER
+        tries = itertools.count()
+        while time.monotonic() < deadline:
+            repeated = next(tries) > 0
+            request, answer = self._request(method, path, body, kind, headers)
+            request.key = key
+            if request.status is not None and request.status < 300:
+                return answer
+            if repeated and method == "DELETE" and request.status == 404:
+                return {}  # the answer to an earlier try was lost
+            time.sleep(REPEAT_AFTER)
+        self._seen.never_answered.append(f"{method} {path} {key}")
+        return None
+
+    def _request(self, method: str, path: str, body: Any, kind: str, headers: Mapping[str, str]) -> tuple[Request, Any]:
+        request = Request(self._account.name, kind, time.time())
+        answer: Any = {}
+        try:
+            response = self._session.request(
+                method, self._base + path, json=body, headers=dict(headers), timeout=PATIENCE
+            )
+            request.status = response.status_code
+            request.retry_after = response.headers.get("Retry-After")
+            with suppress(ValueError):
+                answer = response.json()
+            if response.status_code >= 300:
+                request.trouble = (answer.get("developer_message") or response.text)[:200]
+        except requests.Timeout as error:
+            request.silent, request.trouble = True, str(error)
+        except requests.RequestException as error:
+            request.trouble = f"{type(error).__name__}: {error}"
+        request.ended = time.time()
+        self._seen.requests.append(request)
+        return request, answer
+
+    def _addresses(self, count: int) -> list[str]:
+        return [f"{self._account.name}-{next(self._numbers)}@people.example" for _ in range(count)]
+
+    @property
+    def _contacts(self) -> str:
+        return f"/v1/lists/{self._account.list_id}/contacts"
+
+    def _body(self, addresses: list[str], group: str) -> dict[str, Any]:
+        return {
+            "type": "email",
+            "list_id": self._account.list_id,
+            "group_name": group,
+            "subject": "A subject",
+            "from_name": self._account.name,
+            "from_address": self._account.from_address,
+            "body_text": "This is for %%token%%.",
+            "recipients": [{"email": one, "token": one.partition("@")[0]} for one in addresses],
+        }

@@ -1,0 +1,62 @@
+"""The receiver of all webhooks: `python -m tests.chaos.receiver PORT FOLDER SECRET`, a process of its own.
+
+It behaves as `FOLDER/receiver.mode` says, and notes each request in `FOLDER/receiver.log` before it answers. The path
+is the name of the account whose webhook it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import jwt
+import orjson
+
+from app.demo.receiver import AnySecret, verify
+from tests.chaos.record import Log, mode_of
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    log: Log
+    mode: Path
+    secrets: AnySecret
+
+    def do_POST(self) -> None:
+        """Notes it, and answers unless the mode says otherwise."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        header = self.headers.get("Service-Signature", "")
+        claims = verify(body, header, self.secrets)
+        jti = (claims or jwt.decode(header, options={"verify_signature": False}))["jti"]
+        mode = mode_of(self.mode)
+        status = 204 if mode == "take" else None
+        events = orjson.loads(body)["events"]
+        self.log.add(account=self.path[1:], jti=jti, signed=claims is not None, events=events, status=status)
+        while mode == "hang" == mode_of(self.mode):
+            time.sleep(0.05)
+        if status is None:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: the log has it."""
+
+
+def serve(port: int, folder: Path, secret: str) -> None:
+    """Until the process is ended."""
+    Handler.log = Log(folder / "receiver.log")
+    Handler.mode = folder / "receiver.mode"
+    Handler.secrets = AnySecret(secret)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

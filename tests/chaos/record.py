@@ -1,0 +1,139 @@
+"""What was seen from outside: by the clients, by the relay and by the receiver of the webhooks.
+
+Relay and receiver append a line to a file at each step, before they answer, so that what they have noted outlives
+them. Times are seconds of the system's clock, which all processes of the machine share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+MailStep = Literal["taken", "refused", "deferred", "quit", "lost"]
+"""`taken` means that the relay has the mail, whether its answer reached the sender or not. A connection ends with
+`quit`, or with `lost` where nobody said goodbye."""
+
+ContactEvent = Literal["created", "updated", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One step of a connection to the relay. `whole` tells whether the mail was the one meant for its recipient."""
+
+    time: float
+    connection: str
+    step: MailStep
+    to: str = ""
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One request to a webhook. `status` is what was answered, None for nothing."""
+
+    time: float
+    account: str
+    jti: str
+    signed: bool
+    events: list[dict[str, Any]]
+    status: int | None
+
+
+@dataclass(slots=True)
+class Request:
+    """One request of a client. `status` is None when the connection was cut or refused, or nothing came in time."""
+
+    account: str
+    kind: str
+    began: float
+    ended: float = 0.0
+    status: int | None = None
+    retry_after: str | None = None
+    trouble: str = ""
+    silent: bool = False
+    """No answer came in time."""
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A request that was tried once: whatever was answered, all of its `marks` are there or none."""
+
+    kind: Literal["send", "contacts"]
+    account: str
+    status: int | None
+    marks: tuple[str, ...]
+    """The addresses of what it writes."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """All that a round has recorded."""
+
+    requests: list[Request] = field(default_factory=list)
+    accepted: dict[str, str] = field(default_factory=dict)
+    """Address -> uuid of each recipient of an answered 202."""
+    never_answered: list[str] = field(default_factory=list)
+    """Keys of requests that were repeated in vain."""
+    chains: dict[str, list[tuple[int, ContactEvent]]] = field(default_factory=dict)
+    """Account -> changes of contacts, each made after the one before was answered: they have an order."""
+    tried_once: list[Whole] = field(default_factory=list)
+    mails: list[Mail] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """When what happened in a round."""
+
+    struck: float
+    """The fault began."""
+    ended: float
+    """The fault was over, or the service was started again."""
+    up: float
+    """The service was there again, where it had to be started; else the same."""
+    load_ended: float
+
+
+class Log:
+    """A file of lines that several threads append to; each line is written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, **facts: Any) -> None:
+        """Appends one line, with the time."""
+        os.write(self._descriptor, json.dumps({"time": time.time(), **facts}).encode() + b"\n")
+
+
+def read_mails(path: Path) -> list[Mail]:
+    """What the relay has noted."""
+    return [Mail(**line) for line in _lines(path)]
+
+
+def read_deliveries(path: Path) -> list[Delivery]:
+    """What the receiver has noted."""
+    return [Delivery(**line) for line in _lines(path)]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        for line in path.read_bytes().splitlines():
+            yield json.loads(line)
+
+
+def say_mode(path: Path, mode: str) -> None:
+    """Tells a peer how to behave from now on."""
+    draft = path.with_suffix(".new")
+    draft.write_text(mode)
+    draft.rename(path)
+
+
+def mode_of(path: Path) -> str:
+    """How a peer shall behave."""
+    return path.read_text() if path.exists() else "take"

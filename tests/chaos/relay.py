@@ -1,0 +1,150 @@
+"""The relay of the suite: `python -m tests.chaos.relay PORT FOLDER SEED`, a process of its own.
+
+It behaves as `FOLDER/relay.mode` says, and notes in `FOLDER/relay.log` what it took and refused, before it answers.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+from bench.sink import SOFT_BREAK, Session
+from tests.chaos.record import Log, MailStep, mode_of
+
+USUAL = (0.005, 0.03)
+"""Seconds that it takes over a mail."""
+SLOWLY = (0.5, 1.5)
+SHARE = 0.5
+"""Of the mails that a relay refuses or defers, when it does."""
+
+
+class Cut(Exception):
+    """The relay hangs up."""
+
+
+class Relay:
+    """What all connections share."""
+
+    def __init__(self, folder: Path, seed: str) -> None:
+        self._mode = folder / "relay.mode"
+        self.log = Log(folder / "relay.log")
+        self.chance = random.Random(seed)
+
+    @property
+    def mode(self) -> str:
+        """As it is now."""
+        return mode_of(self._mode)
+
+    def strikes(self, mode: str) -> bool:
+        """Whether this is one of those that the mode befalls."""
+        return self.mode == mode and self.chance.random() < SHARE
+
+    def hang(self) -> None:
+        """Says nothing until the mode changes, and hangs up then."""
+        while self.mode == "hang":
+            time.sleep(0.05)
+        raise Cut
+
+
+class Recorded(Session):
+    """One connection."""
+
+    def __init__(self, link: socket.socket, relay: Relay) -> None:
+        super().__init__(link)
+        self._relay = relay
+        self._name = uuid.uuid4().hex[:12]
+        self._to = ""
+        self._refused = False
+
+    def run(self) -> None:
+        """Until somebody hangs up."""
+        end: MailStep = "lost"
+        try:
+            self.link.sendall(b"220 relay\r\n")
+            while self.receive():
+                pass
+        except Goodbye:
+            end = "quit"
+        except (Cut, OSError):
+            pass
+        finally:
+            self.link.close()
+            self._note(end)
+
+    def _note(self, step: MailStep, *, whole: bool = True) -> None:
+        to = self._to if step in ("taken", "refused", "deferred") else ""
+        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole)
+
+    def _command(self, line: bytes) -> bytes:
+        verb = line[:4].upper()
+        if verb == b"QUIT":
+            raise Goodbye
+        if verb == b"MAIL":
+            return self._mail(line)
+        if verb == b"RCPT":
+            return self._rcpt(line)
+        if verb == b"DATA":
+            return self._data()
+        return super()._command(line)
+
+    def _mail(self, line: bytes) -> bytes:
+        if self._relay.mode == "hang" and self._relay.chance.random() < SHARE:
+            self._relay.hang()
+        if self._relay.mode == "421":
+            self.link.sendall(b"421 4.3.2 going down\r\n")
+            raise Cut
+        return super()._command(line)
+
+    def _rcpt(self, line: bytes) -> bytes:
+        self._to = line.partition(b"<")[2].partition(b">")[0].decode()
+        self._refused = self._relay.strikes("550")
+        if self._refused:
+            self._note("refused")
+            return b"550 5.1.1 nobody of that name\r\n"
+        return b"250 2.1.5 ok\r\n"
+
+    def _data(self) -> bytes:
+        if self._refused:
+            return b"554 5.5.1 no recipients\r\n"
+        if self._relay.strikes("cut-before"):
+            self.link.sendall(b"354 go on\r\n")
+            raise Cut
+        self._in_data = True
+        return b"354 go on\r\n"
+
+    def _message(self, content: bytes) -> bytes:
+        self._in_data = False
+        if self._relay.mode == "hang":
+            self._relay.hang()
+        if self._relay.strikes("451"):
+            self._note("deferred")
+            return b"451 4.3.0 try again later\r\n"
+        time.sleep(self._relay.chance.uniform(*(SLOWLY if self._relay.mode == "slow" else USUAL)))
+        token = b"This is for " + self._to.partition("@")[0].encode() + b"."
+        self._note("taken", whole=token in content.replace(SOFT_BREAK, b""))
+        if self._relay.strikes("cut-after"):
+            raise Cut
+        return b"250 2.0.0 taken\r\n"
+
+
+class Goodbye(Exception):
+    """The sender has said QUIT."""
+
+
+def serve(port: int, folder: Path, seed: str) -> None:
+    """Until the process is ended; a thread per connection."""
+    relay = Relay(folder, seed)
+    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+    while True:
+        link, _ = listener.accept()
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=Recorded(link, relay).run, daemon=True).start()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

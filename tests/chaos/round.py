@@ -1,0 +1,106 @@
+"""One round: the service under load, a fault at a random instant, and the promises held against what is left."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.check import Result, check
+from tests.chaos.facts import facts, in_hand, left_behind
+from tests.chaos.faults import Fault
+from tests.chaos.load import Load
+from tests.chaos.record import Course, read_deliveries, read_mails
+from tests.chaos.stage import Stage, stage
+from tests.support.postgres_process import PostgresProcess
+
+BEFORE = (2.0, 5.0)
+"""Seconds of load before the fault: the instant is as random as the state that it meets."""
+AFTER = 7.0
+"""Seconds of load after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round is made of. `postgres` is None for SQLite, `broken` a build of broken/breaks.py, `keep` a folder for
+    what is left of rounds in which something was broken."""
+
+    fault: Fault
+    postgres: PostgresProcess | None
+    seed: int
+    broken: str | None = None
+    keep: Path | None = None
+
+    @property
+    def database(self) -> str:
+        """Its name."""
+        return "postgresql" if self.postgres else "sqlite"
+
+
+def run(plan: Plan) -> Result:
+    """The round's row."""
+    chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
+    with stage(plan.postgres, seed=plan.seed, on_small_disk=plan.fault.small_disk, broken=plan.broken) as on:
+        try:
+            result = _run(plan.fault, on, chance)
+        except AssertionError as error:
+            result = Result(broken=[str(error)])
+        if result.broken and plan.keep:
+            _keep(on, plan.keep / f"{plan.fault.name}-{plan.database}-{plan.seed}")
+        return result
+
+
+def _run(fault: Fault, on: Stage, chance: random.Random) -> Result:
+    if fault.is_first:
+        fault.strike(on, chance)
+    on.start()
+    load = Load(on, chance, fault.slowly)
+    load.start()
+    time.sleep(chance.uniform(*BEFORE))
+    struck = time.time()
+    started = None if fault.is_first else fault.strike(on, chance)
+    up = time.time()
+    ended = started or up
+    time.sleep(AFTER)
+    _wait(lambda: load.is_accepted_since(ended), fault.limits.accepting)
+    troubles = _revive(on)
+    load_ended = time.time()
+    load.stop()
+    rested = _wait(lambda: not in_hand(on.services) and not left_behind(on.services), fault.rest)
+    if not rested:
+        troubles.append(f"not at rest after {fault.rest:g} s: {in_hand(on.services)} {left_behind(on.services)}")
+    load.seen.mails = read_mails(on.folder / "relay.log")
+    load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
+    course = Course(struck, ended, up, load_ended)
+    result = check(load.seen, facts(on.services), course, fault.limits)
+    result.broken = troubles + result.broken
+    return result
+
+
+def _revive(on: Stage) -> list[str]:
+    """Starts a service again that has ended by itself, which it must not, so that the rest can be checked."""
+    status = on.service.process.poll()
+    if status is None:
+        return []
+    on.start_service()
+    return [f"the service ended by itself with status {status}"]
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    """Until the condition holds; False when it does not in that time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.25)
+    return True
+
+
+def _keep(on: Stage, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("log", "relay.log", "receiver.log", "relay.output", "receiver.output"):
+        if (on.folder / name).exists():
+            shutil.copy(on.folder / name, folder / name)

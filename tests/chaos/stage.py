@@ -1,0 +1,220 @@
+"""What a round stands on: an empty database, the service under its launcher, a relay and a receiver of all webhooks.
+
+The service is started as an operator starts it, and each of its processes is found by its command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+import yaml
+from sqlalchemy import select
+
+from app.auth import hash_token
+from app.db.models import ApiKey, List
+from app.services import Services, make_services
+from app.settings import from_environment
+from tests.chaos.disk import small_disk
+from tests.support.launched import ROOT, Launched, free_port
+from tests.support.postgres_process import PostgresProcess
+from tests.support.servers import scratch_database, short_folder, wait_until
+
+NAMES = ("acme", "bolt", "crux")
+SECRET = "the secret of all webhooks of the suite, long enough"
+SENDERS, CONNECTIONS = 2, 2
+START_WITHIN = 60.0
+"""Seconds; a busy machine takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A client's account, with its one list."""
+
+    name: str
+    token: str
+    list_id: int
+
+    @property
+    def from_address(self) -> str:
+        """Of the account's own domain."""
+        return f"hello@{self.name}.example"
+
+
+class Stage:
+    """An installation of the service, and the other sides that it speaks with."""
+
+    def __init__(
+        self,
+        folder: Path,
+        postgres: PostgresProcess | None,
+        database_url: str | None,
+        *,
+        seed: int,
+        broken: str | None = None,
+    ) -> None:
+        self.folder = folder
+        self._postgres = postgres
+        self.seed = seed
+        self._ports = {"relay": free_port(), "receiver": free_port()}
+        self._peers: dict[str, subprocess.Popen[bytes]] = {}
+        self.service = Launched(
+            folder, [sys.executable, "-m", "app.launcher"], **self._settings(database_url), **_breaking(broken)
+        )
+        self.accounts: list[Account] = []
+        self.services: Services
+        """Our own look into the database."""
+
+    @property
+    def postgresql(self) -> PostgresProcess:
+        """The server that it works on."""
+        assert self._postgres is not None
+        return self._postgres
+
+    def _settings(self, database_url: str | None) -> dict[str, str]:
+        file = self.folder / "accounts.yaml"
+        file.write_text(yaml.safe_dump({"accounts": [self._seed_of(name) for name in NAMES]}))
+        return {
+            "SEED": str(file),
+            "SEND_WORKERS": str(SENDERS),
+            "SEND_CONNECTIONS": str(CONNECTIONS),
+            "EMAIL_TRANSPORT_URL": f"smtp://127.0.0.1:{self._ports['relay']}",
+            "INBOUND_LISTEN": f"127.0.0.1:{free_port()}",
+            "WEBHOOK_SPACING": "1",
+            "WEBHOOK_ALLOW_PRIVATE": "on",
+            "RATE_LIMIT": "off",
+            "RETRY_DELAY": "2",
+            "UNCERTAIN_WAIT": "5",
+            "PYTHONPATH": str(ROOT),
+            **({"DATABASE_URL": database_url} if database_url else {}),
+        }
+
+    def _seed_of(self, name: str) -> dict[str, object]:
+        fields = [{"name": "Email", "type": "Email"}, {"name": "First Name", "type": "First Name"}]
+        url = f"http://127.0.0.1:{self._ports['receiver']}/{name}"
+        return {
+            "name": name,
+            "owner_email": f"owner@{name}.example",
+            "owner_confirmed": True,
+            "keys": [{"name": "backend", "access_level": "standard", "token": _token(name)}],
+            "domains": [f"{name}.example"],
+            "lists": [{"name": "People", "fields": fields}],
+            "webhooks": [{"url": url, "secrets": [{"id": "k1", "secret": SECRET}]}],
+        }
+
+    @property
+    def base(self) -> str:
+        """Where the API is."""
+        return self.service.base
+
+    @property
+    def data(self) -> Path:
+        """The service's own folder."""
+        return self.service.data
+
+    # ------------------------------------------------------------------------------------------ the other sides
+
+    def start_peer(self, name: str) -> None:
+        """The `relay` or the `receiver`, on the same port each time."""
+        last = {"relay": str(self.seed), "receiver": SECRET}[name]
+        arguments = [f"tests.chaos.{name}", str(self._ports[name]), str(self.folder), last]
+        with (self.folder / f"{name}.output").open("ab") as output:
+            self._peers[name] = subprocess.Popen(
+                [sys.executable, "-m", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+
+    def kill_peer(self, name: str) -> None:
+        """At once; whoever speaks with it is cut off."""
+        self._peers[name].kill()
+        self._peers[name].wait()
+
+    # ------------------------------------------------------------------------------------------ the service
+
+    def start(self) -> None:
+        """Everything, until it answers."""
+        for name in self._ports:
+            self.start_peer(name)
+        self.start_service()
+        wait_until(lambda: len(self.service.pids("jobs.worker sends")) == SENDERS, "all senders run", START_WITHIN)
+        environment = {**self.service.environment, "DATABASE_POOL": "2"}
+        self.services = make_services(from_environment(environment))
+        self.accounts = [self._account(name) for name in NAMES]
+
+    def _account(self, name: str) -> Account:
+        token = _token(name)
+        of_key = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(token)).scalar_subquery()
+        with self.services.database.read() as session:
+            list_id = session.scalars(select(List.id).where(List.account_id == of_key)).one()
+        return Account(name, token, list_id)
+
+    def start_service(self) -> None:
+        """The launcher, until the API answers. Raises `AssertionError` with its last words when it ends."""
+        self.service.begin()
+        deadline = time.monotonic() + START_WITHIN
+        while not self.answers():
+            assert self.service.process.poll() is None, self.service.said()[-2000:]
+            assert time.monotonic() < deadline, "the service does not start"
+            time.sleep(0.05)
+
+    def answers(self) -> bool:
+        """Whether the API takes requests."""
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"{self.base}/healthz", timeout=5).status_code == 200
+        return False
+
+    def pids(self, command: str) -> list[int]:
+        """Processes of the service by their command line; [] for none."""
+        return sorted(self.service.pids(command))
+
+    def kill(self, *pids: int) -> None:
+        """SIGKILL; who has ended already needs none."""
+        self.signal(signal.SIGKILL, *pids)
+
+    def signal(self, number: signal.Signals, *pids: int) -> None:
+        """Sends it to each that still is."""
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def clear(self) -> None:
+        """Ends everything that this stage has started."""
+        self.service.clear()
+        for name in self._peers:
+            self.kill_peer(name)
+        if hasattr(self, "services"):
+            self.services.database.close()
+            self.services.redis.close()
+
+
+def _token(name: str) -> str:
+    return f"tms_the-key-of-{name}-in-the-suite-of-faults-0123456789"
+
+
+def _breaking(broken: str | None) -> dict[str, str]:
+    """Every Python process imports `sitecustomize` first, where its path has one."""
+    if broken is None:
+        return {}
+    return {"CHAOS_BROKEN": broken, "PYTHONPATH": f"{ROOT / 'tests' / 'chaos' / 'broken'}{os.pathsep}{ROOT}"}
+
+
+@contextlib.contextmanager
+def stage(
+    postgres: PostgresProcess | None, *, seed: int, on_small_disk: bool, broken: str | None = None
+) -> Iterator[Stage]:
+    """One that has not been started, over SQLite or a new database of the server."""
+    with contextlib.ExitStack() as kept:
+        folder = kept.enter_context(short_folder())
+        if on_small_disk:
+            kept.enter_context(small_disk(folder / "data"))
+        url = kept.enter_context(scratch_database(postgres.url)) if postgres else None
+        made = Stage(folder, postgres, url, seed=seed, broken=broken)
+        kept.callback(made.clear)
+        yield made

