@@ -14,6 +14,7 @@ from app.db.database import Database
 from app.queueing import WakeUps
 from app.settings import Settings
 from app.silence import Silence
+from app.tracking.recorder import Recorder
 
 WAIT = 2.0
 """Seconds that a request waits for Redis, once: it can do without."""
@@ -30,6 +31,11 @@ class Services:
     silence: Silence = field(default_factory=Silence)
     """Of Redis."""
     stopping: threading.Event = field(default_factory=threading.Event)
+    visits: Recorder = field(init=False)
+    """Writes what readers of messages do."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "visits", Recorder(self.database))
 
 
 def make_services(settings: Settings) -> Services:

@@ -14,11 +14,11 @@ from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import query_pairs
 from app.http.context import principal, request_id, services
-from app.http.docs import instance_parameters
+from app.http.docs import paged_instance_parameters
 from app.http.idempotency import Work, idempotent
 from app.http.responses import json_response
 from app.query.fields import Resource
-from app.query.grammar import parse_instance, parse_write
+from app.query.grammar import parse_paged_instance, parse_write
 from app.sends.accept import Accepted, accept
 from app.sends.content import SavedMessage, find_saved
 from app.sends.draft import MessageType
@@ -71,12 +71,12 @@ class Recipient(MethodView):
     """One recipient of a send."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=TimelineSchema, query=instance_parameters(RECIPIENT.resource))
+    @blp.describe(returns=TimelineSchema, query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"))
     def get(self, uuid: str) -> Response:
-        """The recipient and its timeline."""
+        """The recipient and a page of its timeline."""
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
-            query = parse_instance(query_pairs(), RECIPIENT.resource)
+            query = parse_paged_instance(query_pairs(), RECIPIENT.resource)
             recipient = get_recipient(session, principal().account_id, recipient_id, query)
         return json_response(recipient)
 

@@ -1,6 +1,6 @@
 """What a marked message asks for: its pixel, and the links that lead on. No key: the token is what a reader has.
 
-The answer never depends on the record: a page that a person wants to see is not kept from them by a busy database.
+The answer comes first and the record after it: a page that a person wants to see waits for no writer of the database.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.http.onward import Onward
 from app.tracking.devices import client_of
-from app.tracking.record import note, visit_of
 from app.tracking.targets import Target, find_target, location
 from app.tracking.tokens import OPEN, recipient_of
+from app.tracking.visits import visit_of
 
 blp = Blueprint("tracking", __name__, description="Opens and clicks")
 
@@ -54,7 +54,7 @@ class Click(MethodView):
 
 def _note(recipient_id: int, target: Target | None) -> None:
     client = client_of(request.method, dict(request.headers))
-    note(services(), visit_of(services(), recipient_id, client, client_address(), target))
+    services().visits.put(visit_of(services().settings, recipient_id, client, client_address(), target))
 
 
 def _uncached(response: Response) -> Response:

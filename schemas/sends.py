@@ -168,10 +168,12 @@ class TimelineLinksSchema(SelfLinksSchema):
     list = fields.Nested(LinkSchema)
     contact = fields.Nested(LinkSchema)
     message = fields.Nested(LinkSchema)
+    next = fields.Nested(LinkSchema)
+    prev = fields.Nested(LinkSchema)
 
 
 class TimelineSchema(Schema):
-    """One recipient of a send, with its timeline."""
+    """One recipient of a send, with a page of its timeline."""
 
     uuid = fields.String()
     id = fields.Integer()
@@ -191,6 +193,7 @@ class TimelineSchema(Schema):
     last_open_time = fields.String(allow_none=True)
     open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
     first_click_time = fields.String(allow_none=True)
+    further_visits = fields.Integer()
     complaint_time = fields.String(allow_none=True)
     timeline = fields.List(fields.Nested(StepSchema))
     _links = fields.Nested(TimelineLinksSchema, required=True)

@@ -59,12 +59,16 @@ def list_(state: str | None, group_: str | None, limit: int, account: str | None
 
 @group.command("show")
 @click.argument("uuid")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="How many steps to show, the latest."
+)
 @json_option
-def show(uuid: str, as_json: bool) -> None:
+def show(uuid: str, limit: int, as_json: bool) -> None:
     """Show a recipient and its timeline."""
     with services().database.read() as session:
         recipient = find_recipient(session, uuid)
-        steps = [{"time": one.time, "step": one.step, "detail": one.detail} for one in timeline(session, recipient)]
+        latest = timeline(session, recipient, limit)
+        steps = [{"time": one.time, "step": one.step, "detail": one.detail} for one in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
         row = {**_row(recipient), **{name: getattr(recipient, name) for name in own}}
     if as_json:

@@ -20,6 +20,7 @@ from app.cli.base import (
 )
 from app.db.models import Webhook
 from app.events.webhooks import (
+    checked_url,
     create_webhook,
     delete_webhook,
     deliveries,
@@ -86,9 +87,10 @@ def show(webhook: str, account: str | None, as_json: bool) -> None:
 def create(url: str, secret_id: str | None, secret: str | None, account: str | None, as_json: bool) -> None:
     """Register a URL for the events that happen from now on."""
     signer = (secret_id or new_key_id([]), secret or new_secret())
+    checked = checked_url(services().settings, url)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
-        made = create_webhook(transaction, services().settings, account_id, url, [signer])
+        made = create_webhook(transaction, services().settings, account_id, checked, [signer])
     print_row({"id": made.id, "url": made.url, "secret_id": signer[0], "secret": signer[1]}, as_json)
 
 

@@ -6,15 +6,20 @@ very address that was checked, so that a name server cannot answer differently i
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import queue
 import socket
 import threading
+from typing import NewType
 from urllib.parse import SplitResult, urlsplit
 
 import idna
 
 from app.settings import Settings
+
+CheckedUrl = NewType("CheckedUrl", str)
+"""One that `check_url` has found sound."""
 
 LONGEST_URL = 2000
 LOOKUP_TIMEOUT = 3.0
@@ -31,20 +36,18 @@ class ForbiddenAddress(ValueError):
     """A URL or a host that webhooks must not reach; the text is one line for the operator."""
 
 
-def check_url(url: str, settings: Settings) -> None:
-    """Raises `ForbiddenAddress` (a `ValueError`) for a URL that cannot be registered.
+def check_url(url: str, settings: Settings) -> CheckedUrl:
+    """The URL, which can be registered. Raises `ForbiddenAddress` (a `ValueError`) for one that cannot.
 
     A host that cannot be resolved now is let through: nothing can be reached by it, and each connection checks again.
+    It may take seconds until a name server answers: not to be called in a transaction that writes.
     """
     parts = split_url(url, allow_private=settings.webhook_allow_private)
-    if settings.webhook_allow_private:
-        return
-    host = ascii_host(parts)
-    try:
-        addresses = resolve(host)
-    except OSError:
-        return
-    check_addresses(host, addresses)
+    if not settings.webhook_allow_private:
+        host = ascii_host(parts)
+        with contextlib.suppress(OSError):
+            check_addresses(host, resolve(host))
+    return CheckedUrl(url)
 
 
 def split_url(url: str, *, allow_private: bool) -> SplitResult:

@@ -17,7 +17,7 @@ from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.errors import ServiceError
-from app.events.addresses import check_url
+from app.events.addresses import CheckedUrl, check_url
 from app.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
@@ -47,22 +47,28 @@ def find_webhook(session: Session, account_id: int, wanted: str) -> Webhook:
     return found
 
 
+def checked_url(settings: Settings, url: str) -> CheckedUrl:
+    """The URL of a webhook, before the transaction that registers it: a name server may be slow to answer.
+
+    Raises `ServiceError` (`invalid_url`) for one that is malformed or leads to a non-global address.
+    """
+    try:
+        return check_url(url, settings)
+    except ValueError as error:
+        raise ServiceError("invalid_url", field="url", detail=str(error)) from None
+
+
 def create_webhook(
-    transaction: Transaction, settings: Settings, account_id: int, url: str, signers: Sequence[tuple[str, str]]
+    transaction: Transaction, settings: Settings, account_id: int, url: CheckedUrl, signers: Sequence[tuple[str, str]]
 ) -> Webhook:
     """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, one at least.
 
-    Raises `ServiceError`: `invalid_url` for a URL that is malformed or leads to a non-global address, `conflict` for
-    one that is registered, and what `set_secret` raises.
+    Raises `ServiceError`: `conflict` for a URL that is registered, and what `set_secret` raises.
     """
     if not signers:
         raise ServiceError("not_empty", field="secrets", detail="a webhook needs at least one secret")
     if webhook_at(transaction, account_id, url) is not None:
         raise ServiceError("conflict", field="url", detail=f"the account has a webhook at {url} already")
-    try:
-        check_url(url, settings)
-    except ValueError as error:
-        raise ServiceError("invalid_url", field="url", detail=str(error)) from None
     webhook = Webhook(account_id=account_id, url=url, creation_time=this_second(), due_time=now())
     transaction.add(webhook)
     transaction.flush()

@@ -48,15 +48,20 @@ def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     return found
 
 
+def paged_instance_parameters(resource: Resource, items: str) -> list[dict[str, Any]]:
+    """The same for an instance that holds a page of `items`."""
+    return [*_paging(f"{items} on the page.", f"{items} to skip."), *instance_parameters(resource)]
+
+
 def collection_parameters(resource: Resource) -> list[dict[str, Any]]:
     """Paging, what an instance takes, and every filter with its operators."""
-    paging = [
-        _parameter(
-            "limit",
-            "Items on the page; 0 counts all matching items and returns none.",
-            {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
-        ),
-        _parameter("offset", "Items to skip.", {"type": "integer", "minimum": 0, "default": 0}),
-    ]
+    paging = _paging("Items on the page; 0 counts all matching items and returns none.", "Items to skip.")
     filters = [parameter for one in resource.filters.values() for parameter in _filters(one)]
     return [*paging, *instance_parameters(resource), *filters]
+
+
+def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
+    return [
+        _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
+        _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
+    ]

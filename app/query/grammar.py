@@ -25,6 +25,7 @@ __all__ = [
     "parse_collection",
     "parse_delete_ids",
     "parse_instance",
+    "parse_paged_instance",
     "parse_remove_unsubscribers",
     "parse_write",
 ]
@@ -55,6 +56,11 @@ def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource) -> Qu
 def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
     """The query of a `GET` of an instance, which knows `fields`, `expand` and `_tz` only; raises as above."""
     return _parse(pairs, resource, INSTANCE_CONTROLS, {})
+
+
+def parse_paged_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
+    """The same for an instance that holds a list of its own, of which `limit` and `offset` choose a page."""
+    return _parse(pairs, resource, COLLECTION_CONTROLS, {})
 
 
 def _parse(

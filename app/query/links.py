@@ -14,12 +14,18 @@ def envelope(path: str, query: Query, *, size: int, has_next: bool) -> dict[str,
     `path` is the percent-encoded path of the collection. `size` is the number of items on the page, or with
     `limit=0` of all matching ones; then there are no other pages to link to (decisions: 4).
     """
-    links = {"self": {"href": path}}
+    links = {"self": {"href": path}, **page_links(path, query, has_next=has_next)}
+    return {"offset": query.offset, "limit": query.limit, "size": size, "_links": links}
+
+
+def page_links(path: str, query: Query, *, has_next: bool) -> dict[str, Any]:
+    """`next` and `prev`, as far as there are such pages."""
+    links: dict[str, Any] = {}
     if has_next and not query.counts_only:
         links["next"] = {"href": page_link(path, query, query.offset + query.limit)}
     if query.offset > 0 and not query.counts_only:
         links["prev"] = {"href": page_link(path, query, max(0, query.offset - query.limit))}
-    return {"offset": query.offset, "limit": query.limit, "size": size, "_links": links}
+    return links
 
 
 def page_link(path: str, query: Query, offset: int) -> str:

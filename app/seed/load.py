@@ -18,7 +18,7 @@ from app.seed.report import SeedReport
 from app.seed.shape import SeedError
 from app.seed.suppressions import bring_blocked, bring_unsubscribers
 from app.seed.target import Target
-from app.seed.webhooks import bring_webhooks
+from app.seed.webhooks import Urls, bring_webhooks, check_urls
 from app.services import Services
 
 
@@ -30,19 +30,19 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
     """
     data = read_file(path, substitutions or {})
     described = FILE({} if data is None else data, "").get("accounts", [])
-    report = SeedReport()
+    report, urls = SeedReport(), check_urls(services.settings, described)
     try:
         with services.database.write() as transaction:
             for index, account in enumerate(described):
                 target = bring_account(services, transaction, account, f"accounts[{index}]")
                 report.accounts.append(target.report)
-                _bring_parts(target, account)
+                _bring_parts(target, account, urls)
     except IntegrityError:
         raise SeedError("", "somebody else wrote the same things at this moment; load the file again") from None
     return report
 
 
-def _bring_parts(target: Target, account: Mapping[str, Any]) -> None:
+def _bring_parts(target: Target, account: Mapping[str, Any], urls: Urls) -> None:
     """The parts of an account, each after those it names.
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
@@ -57,4 +57,4 @@ def _bring_parts(target: Target, account: Mapping[str, Any]) -> None:
     for path, row, contacts in lists:
         bring_contacts(target, row, contacts, path, account.get("unsubscribers", []))
     bring_messages(target, account.get("messages", []))
-    bring_webhooks(target, account.get("webhooks", []))
+    bring_webhooks(target, account.get("webhooks", []), urls)

@@ -13,6 +13,7 @@ from app.errors import ServiceError
 from app.groups.read import group_path
 from app.query.conditions import Query
 from app.query.fields import Resource
+from app.query.links import page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -28,6 +29,7 @@ PROPERTIES = {
     "last_open_time": Property(Recipient.last_open_time, as_timestamp),
     "open_type": Property(Recipient.open_type),
     "first_click_time": Property(Recipient.first_click_time, as_timestamp),
+    "further_visits": Property(Recipient.further_visits),
     "complaint_time": Property(Recipient.complaint_time, as_timestamp),
 }
 
@@ -79,21 +81,29 @@ def require_recipient(session: Session, account_id: int, uuid: str) -> int:
 
 
 def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query) -> dict[str, Any]:
-    """The recipient, with its steps in the order in which they happened. Raises `not_found`."""
+    """The recipient, with a page of its steps in the order in which they happened. Raises `not_found`."""
     found = read_one(session, RECIPIENT, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
     if found is None:
         raise ServiceError("not_found")
     links = found.pop("_links")
     if query.fields is None or TIMELINE in query.fields:
-        found[TIMELINE] = _timeline(session, account_id, recipient_id, query)
+        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query)
+        links = {**links, **page_links(links["self"]["href"], query, has_next=has_next)}
     return {**found, "_links": links}
 
 
-def _timeline(session: Session, account_id: int, recipient_id: int, query: Query) -> list[dict[str, Any]]:
+def _timeline(session: Session, account_id: int, recipient_id: int, query: Query) -> tuple[list[dict[str, Any]], bool]:
+    """A page of the steps, and whether there are more behind it."""
     statement = (
         select(RecipientStep.time, RecipientStep.step, RecipientStep.detail)
         .where(RecipientStep.account_id == account_id, RecipientStep.recipient_id == recipient_id)
         .order_by(RecipientStep.id)
+        .offset(query.offset)
+        .limit(query.limit + 1)
     )
-    rows = session.execute(statement)
-    return [{"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": row.detail} for row in rows]
+    rows = session.execute(statement).all()
+    steps = [
+        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": row.detail}
+        for row in rows[: query.limit]
+    ]
+    return steps, len(rows) > query.limit

@@ -30,10 +30,10 @@ def find_recipient(session: Session, uuid: str) -> Recipient:
     return found
 
 
-def timeline(session: Session, recipient: Recipient) -> list[RecipientStep]:
-    """What happened to the recipient, in order."""
-    statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id).order_by(RecipientStep.id)
-    return list(session.scalars(statement))
+def timeline(session: Session, recipient: Recipient, limit: int) -> list[RecipientStep]:
+    """What happened to the recipient, in order; the latest steps, when there are more."""
+    statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id)
+    return list(session.scalars(statement.order_by(RecipientStep.id.desc()).limit(limit)))[::-1]
 
 
 def requeue(transaction: Transaction, uuid: str) -> Recipient:

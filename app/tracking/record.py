@@ -1,107 +1,149 @@
-"""Keeping what a recipient did: opens and clicks, with what follows from them.
+"""Keeping what recipients did: opens and clicks, with what follows from them.
 
     first open             open_type, first_open_time     event opened     group opened + 1
     first click            first_click_time               event clicked    group clicked + 1
     each further one       last_open_time                 event
     the same within ten seconds    last_open_time         nothing else
+    beyond the bounds      last_open_time                 only counted, in `further_visits`
     a machine's            a step                         nothing else
 
 A click counts as an open, and the first one is told as both (decisions: 11, Outcomes). Each is a step of the timeline.
+
+Whoever has a link can follow it for ever, under ever new names. So of one link, and of all links of a recipient
+together, only the first visits become steps and events. Many visits are written by a fixed number of statements.
 """
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Row, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Row, Update, bindparam, func, select, update
 
-from app.clock import now
-from app.db.counters import count_in_group
+from app.db.among import among
+from app.db.bulk import insert_rows, is_postgresql
 from app.db.database import Transaction
-from app.db.models import Contact, Recipient, RecipientStep, Send
-from app.events.outbox import record
+from app.db.given import given_values, update_each
+from app.db.models import Contact, Group, Recipient, RecipientStep, Send, table_of
+from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
-from app.services import Services
-from app.tracking.countries import Address, country_of
-from app.tracking.devices import Client
-from app.tracking.targets import Target
-
-logger = logging.getLogger(__name__)
+from app.tracking.visits import CLICKED, OPENED, STEPS, Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)
 """A double click, a reload, a mail program that shows a message twice: the same deed, told once."""
+MOST_OF_A_LINK = 20
+"""Visits of one recipient to one link that become steps and events; the pixel is a link. People and machines apart."""
+MOST_OF_A_KIND = 100
+"""The same for all links of a recipient together: opens, clicks, and those of machines, each."""
 
-OPENED, CLICKED = "opened", "clicked"
-OPENED_BY_MACHINE, CLICKED_BY_MACHINE = "opened by machine", "clicked by machine"
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One request for a pixel, or for a link where there is a `target`."""
-
-    recipient_id: int
-    moment: datetime
-    client: Client
-    country: str | None
-    target: Target | None = None
-
-    @property
-    def step(self) -> str:
-        """Its name in the timeline."""
-        if self.client.machine:
-            return CLICKED_BY_MACHINE if self.target else OPENED_BY_MACHINE
-        return CLICKED if self.target else OPENED
-
-    @property
-    def detail(self) -> str:
-        """The link, and the client's own words."""
-        return " · ".join(part for part in (self.target.url if self.target else "", self.client.agent) if part)
-
-    @property
-    def open_type(self) -> str:
-        """What was read."""
-        return "text" if self.target and self.target.link_type == "text_email" else "html"
+WRITTEN = ("first_open_time", "last_open_time", "open_type", "first_click_time")
+COUNTERS = (OPENED, CLICKED)
 
 
-def visit_of(
-    services: Services, recipient_id: int, client: Client, address: Address | None, target: Target | None
-) -> Visit:
-    """A visit that happens now. A mail provider that asks in the person's place tells where it is itself."""
-    nowhere = client.machine or client.proxied
-    country = None if nowhere else country_of(services.settings.geoip_database, address)
-    return Visit(recipient_id, now(), client, country, target)
+@dataclass(slots=True)
+class _Reader:
+    """A recipient with what it has done, and what is to be written of it."""
+
+    row: Row[*tuple[Any, ...]]
+    times: dict[str, Any]
+    latest: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """Step and detail -> when it last happened."""
+    of_link: Counter[tuple[str, str]] = field(default_factory=Counter)
+    of_kind: Counter[str] = field(default_factory=Counter)
+    further: int = 0
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def know(self, step: str, detail: str | None, latest: datetime, count: int) -> None:
+        """What the timeline holds already."""
+        self.latest[step, detail or ""] = latest
+        self.of_link[step, link_of_detail(step, detail)] += count
+        self.of_kind[step] += count
+
+    def see(self, visit: Visit) -> list[Payload]:
+        """Takes one visit in; the events that it makes."""
+        is_kept, told = self._is_kept(visit), []
+        if not visit.client.machine:
+            if is_kept:
+                told = [_payload(self.row, visit, event) for event in self._events(visit)]
+            self._note_times(visit)
+        if is_kept:
+            self._add_step(visit)
+        return told
+
+    def columns(self) -> dict[str, Any]:
+        """What is to be written of its row, if anything."""
+        is_changed = self.further or any(getattr(self.row, name) != value for name, value in self.times.items())
+        return {"row": self.row.id, "further": self.further, **self.times} if is_changed else {}
+
+    def _is_kept(self, visit: Visit) -> bool:
+        """Whether it becomes a step; one beyond the bounds is counted."""
+        latest = self.latest.get((visit.step, visit.detail))
+        if latest is not None and latest > visit.moment - REPEATED_WITHIN:
+            return False
+        is_full = self.of_link[visit.step, visit.link] >= MOST_OF_A_LINK or self.of_kind[visit.step] >= MOST_OF_A_KIND
+        self.further += is_full
+        return not is_full
+
+    def _events(self, visit: Visit) -> list[str]:
+        if visit.target is None:
+            return [OPENED]
+        return [OPENED, CLICKED] if self.times["first_open_time"] is None else [CLICKED]
+
+    def _note_times(self, visit: Visit) -> None:
+        """What was read first stays the type; a group counts each recipient once."""
+        second = visit.moment.replace(microsecond=0)
+        self.times["last_open_time"] = second
+        if self.times["first_open_time"] is None:
+            self.times |= {"first_open_time": second, "open_type": visit.open_type}
+            self.counted[OPENED] += 1
+        if visit.target and self.times["first_click_time"] is None:
+            self.times["first_click_time"] = second
+            self.counted[CLICKED] += 1
+
+    def _add_step(self, visit: Visit) -> None:
+        self.know(visit.step, visit.detail, visit.moment, 1)
+        self.steps.append(
+            {
+                "account_id": self.row.account_id,
+                "recipient_id": self.row.id,
+                "time": visit.moment,
+                "step": visit.step,
+                "detail": visit.detail or None,
+            }
+        )
 
 
-def note(services: Services, visit: Visit) -> None:
-    """Records the visit in one transaction. A database that fails is logged: the person gets their page anyway."""
-    try:
-        services.database.transact(lambda transaction: keep(transaction, visit))
-    except SQLAlchemyError:
-        logger.exception("cannot record that a recipient %s", visit.step, extra={"recipient_id": visit.recipient_id})
+def keep(transaction: Transaction, visits: Sequence[Visit]) -> None:
+    """Writes visits, in their order, and what follows from them; nothing for recipients that are gone."""
+    readers = _readers(transaction, {visit.recipient_id for visit in visits})
+    told: dict[int, list[Payload]] = defaultdict(list)
+    for visit in visits:
+        if reader := readers.get(visit.recipient_id):
+            told[reader.row.account_id] += reader.see(visit)
+    made = list(readers.values())
+    _write_recipients(transaction, made)
+    record_many(transaction, told)
+    insert_rows(transaction, RecipientStep, [step for one in made for step in one.steps])
+    _count(transaction, made)
 
 
-def keep(transaction: Transaction, visit: Visit) -> None:
-    """Writes the visit and what follows from it; nothing for a recipient that is gone."""
-    row = _locked(transaction, visit.recipient_id)
-    if row is None:
-        return
-    is_repeated = _is_repeated(transaction, visit)
-    if not visit.client.machine:
-        _write_times(transaction, row, visit)
-        told = [] if is_repeated else [_payload(row, visit, event) for event in _events(row, visit)]
-        record(transaction, row.account_id, told)
-        _count(transaction, row, visit)
-    if not is_repeated:
-        transaction.add(_step(row, visit))
+def _readers(transaction: Transaction, ids: Collection[int]) -> dict[int, _Reader]:
+    """The recipients, locked: of two visits at the same moment one is the first."""
+    rows = _locked(transaction, ids)
+    readers = {row.id: _Reader(row, {name: getattr(row, name) for name in WRITTEN}) for row in rows}
+    if readers:
+        for recipient_id, *known in _known(transaction, readers):
+            readers[recipient_id].know(*known)
+    return readers
 
 
-def _locked(transaction: Transaction, recipient_id: int) -> Row[*tuple[Any, ...]] | None:
-    """The recipient, locked: of two visits at the same moment one is the first. A recipient that was named by its
-    contact has no address of its own until it was sent."""
+def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[Row[*tuple[Any, ...]]]:
+    """A recipient that was named by its contact has no address of its own until it was sent."""
     statement = (
         select(
             Recipient.id,
@@ -114,51 +156,60 @@ def _locked(transaction: Transaction, recipient_id: int) -> Row[*tuple[Any, ...]
             Recipient.list_id,
             Recipient.contact_id,
             func.coalesce(Recipient.email, Contact.email).label("email"),
-            Recipient.first_open_time,
-            Recipient.first_click_time,
-            Recipient.open_type,
+            *(getattr(Recipient, name) for name in WRITTEN),
         )
         .join(Send, Send.id == Recipient.send_id)
         .outerjoin(Contact, Contact.id == Recipient.contact_id)
-        .where(Recipient.id == recipient_id)
+        .where(among(Recipient.id, ids))
+        .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
-    return transaction.execute(statement).one_or_none()
+    return transaction.execute(statement)
 
 
-def _is_repeated(transaction: Transaction, visit: Visit) -> bool:
-    """Whether the same client did the same a moment ago."""
-    same = select(RecipientStep.id).where(
-        RecipientStep.recipient_id == visit.recipient_id,
-        RecipientStep.step == visit.step,
-        RecipientStep.detail == visit.detail,
-        RecipientStep.time > visit.moment - REPEATED_WITHIN,
+def _known(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[Any]]:
+    """Recipient, step, detail, when it last happened, and how often. The bounds keep them few."""
+    statement = (
+        select(
+            RecipientStep.recipient_id,
+            RecipientStep.step,
+            RecipientStep.detail,
+            func.max(RecipientStep.time, type_=RecipientStep.time.type),
+            func.count(),
+        )
+        .where(among(RecipientStep.recipient_id, ids), RecipientStep.step.in_(STEPS))
+        .group_by(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail)
     )
-    return transaction.execute(same.limit(1)).first() is not None
+    return transaction.execute(statement)
 
 
-def _write_times(transaction: Transaction, row: Row[*tuple[Any, ...]], visit: Visit) -> None:
-    """What was read first stays the type."""
-    second = visit.moment.replace(microsecond=0)
-    values: dict[str, Any] = {"last_open_time": second}
-    if row.first_open_time is None:
-        values |= {"first_open_time": second, "open_type": visit.open_type}
-    if visit.target and row.first_click_time is None:
-        values["first_click_time"] = second
-    changed = update(Recipient).where(Recipient.id == row.id).values(values)
-    transaction.execute(changed, execution_options={"synchronize_session": False})
+def _write_recipients(transaction: Transaction, made: Sequence[_Reader]) -> None:
+    rows = [columns for one in made if (columns := one.columns())]
+    update_each(transaction, _update_of_recipients(postgresql=is_postgresql(transaction)), rows)
 
 
-def _count(transaction: Transaction, row: Row[*tuple[Any, ...]], visit: Visit) -> None:
-    opened, clicked = row.first_open_time is None, bool(visit.target) and row.first_click_time is None
-    if opened or clicked:
-        count_in_group(transaction, row.group_id, opened=int(opened), clicked=int(clicked))
+@cache
+def _update_of_recipients(*, postgresql: bool) -> Update:
+    columns = table_of(Recipient).c
+    types = {"row": columns.id.type, "further": columns.further_visits.type}
+    given = given_values({**types, **{name: columns[name].type for name in WRITTEN}}, postgresql=postgresql)
+    values: dict[str, Any] = {name: given[name] for name in WRITTEN}
+    values["further_visits"] = columns.further_visits + given["further"]
+    return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
 
 
-def _events(row: Row[*tuple[Any, ...]], visit: Visit) -> list[str]:
-    if visit.target is None:
-        return [OPENED]
-    return [OPENED, CLICKED] if row.first_open_time is None else [CLICKED]
+def _count(transaction: Transaction, made: Sequence[_Reader]) -> None:
+    """Last here as everywhere, and groups in ascending order: two writers then never wait for each other."""
+    counts: Mapping[int, Counter[str]] = defaultdict(Counter)
+    for one in made:
+        if one.counted:
+            counts[one.row.group_id].update(one.counted)
+    if not counts:
+        return
+    columns = table_of(Group).c
+    more = {name: columns[name] + bindparam(f"more_{name}") for name in COUNTERS}
+    rows = [{"row": group, **{f"more_{name}": counts[group][name] for name in COUNTERS}} for group in sorted(counts)]
+    transaction.connection().execute(update(table_of(Group)).where(columns.id == bindparam("row")).values(more), rows)
 
 
 def _payload(row: Row[*tuple[Any, ...]], visit: Visit, event: str) -> Payload:
@@ -182,10 +233,4 @@ def _payload(row: Row[*tuple[Any, ...]], visit: Visit, event: str) -> Payload:
         link_url=target.url if target else None,
         link_type=target.link_type if target else None,
         country_code=visit.country,
-    )
-
-
-def _step(row: Row[*tuple[Any, ...]], visit: Visit) -> RecipientStep:
-    return RecipientStep(
-        account_id=row.account_id, recipient_id=row.id, time=visit.moment, step=visit.step, detail=visit.detail or None
     )

@@ -54,6 +54,7 @@ def test_a_recipient_that_waits(desk: Desk) -> None:
         "last_open_time": None,
         "open_type": "not_opened",
         "first_click_time": None,
+        "further_visits": 0,
         "complaint_time": None,
         "timeline": [],
         "_links": {
@@ -88,6 +89,27 @@ def test_steps_stand_in_the_order_in_which_they_happened(desk: Desk) -> None:
     assert first["time"] == "2026-01-31T20:00:00+1000"
 
 
+def test_a_long_timeline_comes_in_pages(desk: Desk) -> None:
+    """By `limit` and `offset`, as collections do; whoever follows the links sees every step once."""
+    row = desk.send(desk.email()).recipient
+    for number in range(105):
+        add_step(
+            desk.tenant, row.id, f"2026-01-31T10:{number // 60:02}:{number % 60:02}+00:00", "deferred", str(number)
+        )
+    path = f"{SENDS}/{row.uuid}"
+    first = get(desk.tenant, row.uuid)
+    assert [step["detail"] for step in first["timeline"]] == [str(number) for number in range(100)]
+    assert first["_links"]["next"] == {"href": f"{path}?offset=100"}
+    assert "prev" not in first["_links"]
+    second = desk.tenant.api.get(first["_links"]["next"]["href"]).get_json()
+    assert [step["detail"] for step in second["timeline"]] == [str(number) for number in range(100, 105)]
+    assert second["_links"]["prev"] == {"href": f"{path}?offset=0"}
+    assert "next" not in second["_links"]
+    middle = get(desk.tenant, row.uuid, {"limit": "2", "offset": "3"})
+    assert [step["detail"] for step in middle["timeline"]] == ["3", "4"]
+    assert get(desk.tenant, row.uuid, {"limit": "0"})["timeline"] == []
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_field_can_be_asked_for_alone(desk: Desk, name: str) -> None:
     row = desk.send(desk.email()).recipient
@@ -102,6 +124,8 @@ def test_each_field_can_be_asked_for_alone(desk: Desk, name: str) -> None:
         ("expand", "contact", "invalid_query_syntax"),
         ("state", "sent", "parameter_not_supported"),
         ("_tz", "Mars", "invalid_time_zone"),
+        ("limit", "1001", "invalid_limit"),
+        ("offset", "-1", "invalid_offset"),
     ],
 )
 def test_wrong_parameters(desk: Desk, key: str, value: str, code: str) -> None:

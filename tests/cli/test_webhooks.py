@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
 from app.clock import now
-from app.db.models import WebhookAttempt
+from app.db.models import List, WebhookAttempt
+from app.http.context import EXTENSION
+from app.seed import load_seed
+from app.settings import Settings
 from tests.cli.conftest import Cli
-from tests.support.seeds import SECRET
+from tests.support.apps import app_with
+from tests.support.seeds import SECRET, write_seed
 from tests.support.tenants import Tenant
 
 URL = "https://hooks.example.com/in"
@@ -42,6 +52,28 @@ def test_secrets_are_rotated_by_adding_and_removing(cli: Cli) -> None:
     assert cli.text("webhooks", "remove-secret", URL, "2026") == "removed secret 2026\n"
     cli.text("webhooks", "remove-secret", URL, "k1")
     assert cli.refused("webhooks", "remove-secret", URL, "2027").endswith("only secret of a webhook cannot be removed")
+
+
+def test_a_name_server_is_asked_before_the_transaction_that_writes(
+    settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command as by the seed: it may be slow, and all writers of SQLite would wait for it."""
+    asked: list[str] = []
+
+    def resolve(host: str, *_: object, **__: object) -> list[object]:
+        with tenant.services.database.write() as transaction:
+            transaction.execute(update(List).values(system=List.system))
+        asked.append(host)
+        return [(2, 1, 6, "", ("1.1.1.1", 0))]
+
+    with app_with(settings, webhook_allow_private=False) as app:
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        Cli(app, tenant.name).text("webhooks", "create", "https://one.example/in")
+        load_seed(
+            app.extensions[EXTENSION],
+            write_seed(tmp_path / "seed.yaml", {"name": tenant.name, "webhooks": [{"url": "https://two.example/in"}]}),
+        )
+    assert asked == ["one.example", "two.example"]
 
 
 def test_wrong_webhooks_are_told(cli: Cli) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, select, update
 from app.clock import now, this_second
 from app.db.models import Account, Event, Webhook, WebhookAttempt
 from app.events.outbox import record
-from app.events.webhooks import create_webhook
+from app.events.webhooks import checked_url, create_webhook
 from app.services import Services, make_services
 from app.settings import Settings
 from tests.support.tenants import unique
@@ -102,8 +102,9 @@ def add_hook(services: Services, account_id: int) -> AddHook:
     own_account_id = account_id
 
     def add(url: str, *signers: tuple[str, str], account_id: int = own_account_id) -> Hook:
+        checked = checked_url(services.settings, url)
         with services.database.write() as transaction:
-            made = create_webhook(transaction, services.settings, account_id, url, signers or [("k1", SECRET)])
+            made = create_webhook(transaction, services.settings, account_id, checked, signers or [("k1", SECRET)])
         return Hook(services, account_id, made.id)
 
     return add

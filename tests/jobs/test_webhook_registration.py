@@ -12,6 +12,7 @@ from app.db.models import Event, WebhookSecret
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.events.webhooks import (
+    checked_url,
     create_webhook,
     delete_webhook,
     deliveries,
@@ -69,8 +70,8 @@ def test_two_accounts_may_register_the_same_url_but_one_only_once(
 def test_a_url_into_the_own_network_is_refused(services: Services, account_id: int) -> None:
     strict = changed(services, webhook_allow_private=False).settings
     for url, said in ((URL, "must begin with https://"), ("https://127.0.0.1/in", "not a public address")):
-        with services.database.write() as transaction, refused("invalid_url", "url", said):
-            create_webhook(transaction, strict, account_id, url, [("k1", SECRET)])
+        with refused("invalid_url", "url", said):
+            checked_url(strict, url)
     with services.database.read() as session:
         assert list_webhooks(session, account_id) == []
 
@@ -89,7 +90,7 @@ def test_secrets_that_cannot_be_used_are_refused(
     services: Services, account_id: int, signers: list[tuple[str, str]], expected: tuple[str, str, str]
 ) -> None:
     with services.database.write() as transaction, refused(*expected):
-        create_webhook(transaction, services.settings, account_id, URL, signers)
+        create_webhook(transaction, services.settings, account_id, checked_url(services.settings, URL), signers)
 
 
 def test_secrets_are_stored_encrypted(services: Services, add_hook: AddHook) -> None:

@@ -23,7 +23,7 @@ from app.contacts.suppress import block
 from app.db.bulk import insert_new_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import InboundRecord, Recipient
+from app.db.models import InboundRecord, Recipient, RecipientStep
 from app.events.outbox import record
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Kind, Report
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 COMPLAINT = "complaint"
 """Why the address is blocked."""
+MOST_REPORTS = 20
+"""Delays of one mail that are kept, and arrivals; further ones tell nothing new."""
 
 
 class Effect(enum.Enum):
@@ -62,6 +64,8 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
         return Effect.IGNORED
     if mail.state == "sending":
         return Effect.EARLY
+    if _is_one_too_many(transaction, mail, report):
+        return Effect.KNOWN
     if not _is_new(transaction, mail, f"{report.kind.value} {recipient_id} {fingerprint}"):
         return Effect.KNOWN
     effect = _apply(transaction, mail, report)
@@ -76,6 +80,16 @@ def _means_somebody_else(mail: Mail, report: Report) -> bool:
     if report.guessed:
         return email_key(mail.email or "") not in report.about
     return mail.is_about_copy(report.about)
+
+
+def _is_one_too_many(transaction: Transaction, mail: Mail, report: Report) -> bool:
+    """Whoever knows the return path can report delays and arrivals for ever."""
+    if report.kind not in (Kind.DELAYED, Kind.ARRIVED):
+        return False
+    same = select(func.count()).where(
+        RecipientStep.recipient_id == mail.id, RecipientStep.step == f"reported {report.kind.value}"
+    )
+    return (transaction.scalar(same) or 0) >= MOST_REPORTS
 
 
 def _is_new(transaction: Transaction, mail: Mail, fingerprint: str) -> bool:

@@ -49,10 +49,12 @@ class Inbox:
         return (body(message, "html") if changes.get("body_html", HTML) else ""), body(message, "plain")
 
     def counts(self) -> tuple[int, int]:
+        assert self.tenant.services.visits.flush(10)
         group = self.tenant.api.get(self.group).get_json()
         return group["opened"], group["clicked"]
 
     def recipient(self) -> dict[str, Any]:
+        assert self.tenant.services.visits.flush(10)
         found: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
         return found
 

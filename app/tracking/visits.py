@@ -1,0 +1,63 @@
+"""A visit: that somebody, or something, asked for the pixel or followed a link of one recipient's message. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.clock import now
+from app.settings import Settings
+from app.tracking.countries import Address, country_of
+from app.tracking.devices import Client
+from app.tracking.targets import Target
+
+OPENED, CLICKED = "opened", "clicked"
+OPENED_BY_MACHINE, CLICKED_BY_MACHINE = "opened by machine", "clicked by machine"
+STEPS = (OPENED, CLICKED, OPENED_BY_MACHINE, CLICKED_BY_MACHINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request for a pixel, or for a link where there is a `target`."""
+
+    recipient_id: int
+    moment: datetime
+    client: Client
+    country: str | None
+    target: Target | None = None
+
+    @property
+    def step(self) -> str:
+        """Its name in the timeline."""
+        if self.client.machine:
+            return CLICKED_BY_MACHINE if self.target else OPENED_BY_MACHINE
+        return CLICKED if self.target else OPENED
+
+    @property
+    def detail(self) -> str:
+        """The link, and the client's own words."""
+        return " · ".join(part for part in (self.link, self.client.agent) if part)
+
+    @property
+    def link(self) -> str:
+        """What was followed; empty for the pixel."""
+        return self.target.url if self.target else ""
+
+    @property
+    def open_type(self) -> str:
+        """What was read."""
+        return "text" if self.target and self.target.link_type == "text_email" else "html"
+
+
+def visit_of(
+    settings: Settings, recipient_id: int, client: Client, address: Address | None, target: Target | None
+) -> Visit:
+    """A visit that happens now. A mail provider that asks in the person's place tells where it is itself."""
+    nowhere = client.machine or client.proxied
+    country = None if nowhere else country_of(settings.geoip_database, address)
+    return Visit(recipient_id, now(), client, country, target)
+
+
+def link_of_detail(step: str, detail: str | None) -> str:
+    """The link of a step that was written for a visit."""
+    return (detail or "").partition(" · ")[0] if step in (CLICKED, CLICKED_BY_MACHINE) else ""

@@ -1,0 +1,108 @@
+"""Visits are written after the answer (docs/tracking.md, The answer comes first)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import update
+
+from app.db.models import Recipient
+from app.services import Services
+from app.tracking import recorder
+from app.tracking.devices import Client
+from app.tracking.recorder import Recorder
+from app.tracking.visits import Visit, visit_of
+from tests.support.rows import Rows
+from tests.support.servers import wait_until
+
+
+@pytest.fixture
+def rows(services: Services, account_id: int) -> Rows:
+    return Rows(services, account_id)
+
+
+@pytest.fixture
+def visits(services: Services) -> Iterator[Recorder]:
+    made = Recorder(services.database)
+    yield made
+    made.close()
+
+
+def visit(rows: Rows, recipient_id: int, agent: str = "Thunderbird") -> Visit:
+    return visit_of(rows.services.settings, recipient_id, Client(agent, machine=False), None, None)
+
+
+def opened(rows: Rows, ids: list[int]) -> list[int]:
+    """How many steps each recipient has."""
+    return [len(rows.steps(one)) for one in ids]
+
+
+def test_a_process_that_ends_in_order_writes_what_waits(rows: Rows, visits: Recorder) -> None:
+    ids = rows.add_send([f"{number}@a.example" for number in range(300)])
+    for one in ids:
+        visits.put(visit(rows, one))
+    visits.close(30)
+    assert opened(rows, ids) == [1] * 300
+    assert rows.group_of(ids[0]).opened == 300
+
+
+def test_a_visit_that_cannot_be_written_holds_up_no_other(
+    rows: Rows, visits: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = rows.add_send(["a@a.example", "b@a.example"])
+    with rows.services.database.write() as transaction:
+        transaction.execute(update(Recipient).where(Recipient.id == ids[0]).values(attempts=0))
+        visits.put(visit(rows, ids[0], "half a surrogate \ud800"))
+        visits.put(visit(rows, ids[0]))
+        visits.put(visit(rows, ids[1]))
+    assert visits.flush(10)
+    assert opened(rows, ids) == [1, 1]
+    assert "cannot record that a recipient opened" in caplog.text
+
+
+def test_what_waits_is_bounded_and_no_recipient_takes_the_place_of_others(
+    rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder, "MOST_OF_ONE", 3)
+    monkeypatch.setattr(recorder, "MOST_WAITING", 6)
+    ids = rows.add_send([f"{number}@a.example" for number in range(4)])
+    with rows.services.database.write() as transaction:
+        transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(attempts=0))
+        visits.put(visit(rows, ids[0]))
+        wait_until(lambda: not visits._waiting, "the first is being written, and waits for us")
+        for number in range(5):
+            visits.put(visit(rows, ids[1], str(number)))
+        for one in ids[2:]:
+            visits.put(visit(rows, one))
+        visits.put(visit(rows, ids[3], "one too many"))
+    assert visits.flush(10)
+    assert opened(rows, ids) == [1, 3, 1, 1]
+    visits.put(visit(rows, ids[0], "another"))
+    assert visits.flush(10)
+    assert "3 visits were lost" in caplog.text
+
+
+def test_visits_are_kept_while_the_database_takes_none(
+    rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder, "TROUBLE_PAUSE", 0.01)
+    database = rows.services.database
+    (one,) = rows.add_send(["a@a.example"])
+    url = "postgresql+psycopg://nobody@127.0.0.1:1/none" if database.is_postgresql else "sqlite:////nowhere/none"
+    away = Recorder(type(database)(url))
+    away.put(visit(rows, one))
+    wait_until(lambda: "1 visits wait for the database" in caplog.text, "it was tried")
+    away._database = database  # it is back
+    assert away.flush(10)
+    away.close()
+    assert opened(rows, [one]) == [1]
+
+
+def test_nothing_is_told_of_a_recipient_that_is_gone(rows: Rows, visits: Recorder) -> None:
+    (one,) = rows.add_send(["a@a.example"])
+    visits.put(replace(visit(rows, one), recipient_id=2**62))
+    visits.put(visit(rows, one))
+    assert visits.flush(10)
+    assert opened(rows, [one]) == [1]
