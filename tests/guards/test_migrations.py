@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 from app.db import migrate
 from app.db.models import Base
 from tests.conftest import BACKENDS
-from tests.support.servers import scratch_database, short_folder
+from tests.support.servers import PATIENCE, scratch_database, short_folder
 
 
 @pytest.fixture(params=BACKENDS)
@@ -64,7 +64,7 @@ def test_processes_that_start_together_migrate_once(database_url: str) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(PATIENCE)
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     assert migrate.is_current(database_url)
 

@@ -7,7 +7,6 @@ import smtplib
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +16,7 @@ from app.tracking.return_path import return_path
 from tests.jobs.running import Alone, alone
 from tests.support.mail_reports import delivery_failure
 from tests.support.rows import FROM, Rows
+from tests.support.servers import PATIENCE
 
 COMMAND = [sys.executable, "-m", "jobs.inbound"]
 
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_takes_a_report_in_and_ends_when_asked(number: signal.Signals) -> None:
-    """At once, also with a connection open."""
+    """It does not wait for the end of a connection that is open."""
     port = free_port()
     with alone(None) as parts, started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
         rows = Rows(parts.services, parts.tenant.id)
@@ -55,13 +55,11 @@ def test_it_takes_a_report_in_and_ends_when_asked(number: signal.Signals) -> Non
         rows.change([recipient_id], state="delivered", attempts=1)
         to = return_path(parts.services.settings, recipient_id, FROM)
         assert "listening" in first_line(process)
-        with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        with smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
             assert client.sendmail("<>", [to], delivery_failure(to, "ann@example.com")) == {}
             assert rows.recipient(recipient_id).state == "bounced"
-            began = time.monotonic()
             process.send_signal(number)
-            assert process.wait(10) == 0
-            assert time.monotonic() - began < 3
+            assert process.wait(PATIENCE) == 0
 
 
 def test_without_the_setting_it_waits_for_its_end() -> None:
@@ -69,7 +67,7 @@ def test_without_the_setting_it_waits_for_its_end() -> None:
     with alone(None) as parts, started(parts) as process:
         assert "INBOUND_LISTEN is not set" in first_line(process)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_a_port_that_is_taken_is_told_in_one_line() -> None:
@@ -77,6 +75,6 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with started(parts, INBOUND_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}") as process:
-            assert process.wait(20) == 1
+            assert process.wait(PATIENCE) == 1
             assert first_line(process).startswith("INBOUND_LISTEN: cannot listen there: ")
             assert not first_line(process)

@@ -18,6 +18,7 @@ from app.events.outbox import record, record_many
 from app.events.webhooks import delete_webhook, find_webhook
 from app.services import Services
 from tests.jobs.conftest import AddHook
+from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 
 ONE, TWO = "http://127.0.0.1:9/one", "http://127.0.0.1:9/two"
@@ -123,7 +124,7 @@ def test_deleting_a_webhook_does_not_fail_a_change_that_writes_its_events(
     monkeypatch.setattr(outbox, "insert_rows", insert_late)
     with services.database.write() as transaction:
         record(transaction, account_id, [{"n": 1}])
-    thread.join(20)
+    thread.join(PATIENCE)
     assert deleted.is_set()
     assert (hook.row, hook.waiting) == (None, 0)
 

@@ -6,7 +6,6 @@ import logging
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -18,6 +17,7 @@ from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
+from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 
 MINUTE = timedelta(minutes=1)
@@ -79,7 +79,7 @@ def test_the_cleaning_is_wanted_at_the_start_and_every_hour(parts: Alone) -> Non
     parts.services.redis.flushall()
     tick(parts.services, table)
     assert parts.waiting(MAINTENANCE) == 0
-    tick(parts.services, [Periodic(MAINTENANCE, 3600, due=time.monotonic() - 1)])
+    tick(parts.services, [Periodic(MAINTENANCE, 3600, due=0.0)])
     assert parts.waiting(MAINTENANCE) == 1
 
 
@@ -103,7 +103,7 @@ def test_it_goes_on_when_the_database_fails(parts: Alone, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_process_ends_at_once_when_asked(number: signal.Signals) -> None:
+def test_the_process_ends_when_asked(number: signal.Signals) -> None:
     with alone(None) as parts:
         settings = parts.services.settings
         environment = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
@@ -111,7 +111,5 @@ def test_the_process_ends_at_once_when_asked(number: signal.Signals) -> None:
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             assert "scheduler started" in process.stderr.readline()
-            began = time.monotonic()
             process.send_signal(number)
-            assert process.wait(10) == 0
-            assert time.monotonic() - began < 2
+            assert process.wait(PATIENCE) == 0

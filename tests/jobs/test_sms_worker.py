@@ -18,7 +18,7 @@ from app.services import Services, make_services
 from app.settings import from_environment
 from tests.support.redis_process import RedisProcess
 from tests.support.rows import Rows
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.smsc import OK, Smsc
 
 NUMBER, MOBILE = "61400000001", "61411111111"
@@ -59,7 +59,7 @@ def test_a_worker_is_bound_while_there_is_nothing_to_send(environment: dict[str,
                 assert smsc.deliver(MOBILE, NUMBER, b"Anybody there?") == OK
                 wait_until(lambda: len(rows.payloads()) == 1, "the reply is told")
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(10) == 0
+                assert process.wait(PATIENCE) == 0
                 smsc.wait(lambda: not smsc.bound)
             finally:
                 process.kill()
@@ -69,7 +69,11 @@ def test_a_worker_is_bound_while_there_is_nothing_to_send(environment: dict[str,
 def test_a_gateway_that_cannot_be_used_is_told_in_one_line(environment: dict[str, str]) -> None:
     variables = {**os.environ, **environment, "SMS_TRANSPORT_URL": "smpp://gateway.example"}
     ended = subprocess.run(
-        [sys.executable, "-m", "jobs.worker", "sends"], env=variables, capture_output=True, check=False, timeout=60
+        [sys.executable, "-m", "jobs.worker", "sends"],
+        env=variables,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 2
     assert b"smpp://gateway.example: written smpp://user:password@host:2775" in ended.stderr

@@ -28,6 +28,7 @@ from app.events.webhooks import (
 )
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, changed
+from tests.support.servers import PATIENCE
 
 URL = "http://127.0.0.1:9/in"
 URL_ONE = "http://127.0.0.1:1/in"
@@ -150,7 +151,7 @@ def test_two_operators_cannot_remove_both_secrets(services: Services, account_id
         thread.start()
         thread.join(0.3)
         assert thread.is_alive(), "the second removal did not wait for the first"
-    thread.join(20)
+    thread.join(PATIENCE)
     assert refusals == ["conflict"]
 
 

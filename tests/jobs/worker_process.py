@@ -1,6 +1,7 @@
 """A real worker process whose job tells a file what it does: `python -m tests.jobs.worker_process FOLDER REDIS_URL`.
 
 While the folder holds a file named `hold`, a job stays at work until it is asked to stop; with `fail` it raises.
+It waits an hour for a wake-up, and with `--long-pauses` before its third try to reach Redis: only a signal ends that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from app.settings import from_environment
 from jobs import worker
 
 MARK = "a-callback-was-called"
+LONG_PAUSES = "--long-pauses"
+HOUR = 3600.0
 
 
 def leave_a_mark(_job: object, connection: Redis, *_failure: object) -> None:
@@ -25,7 +28,10 @@ def leave_a_mark(_job: object, connection: Redis, *_failure: object) -> None:
     connection.set(MARK, 1)
 
 
-def main(folder: Path, redis_url: str) -> None:
+def main(folder: Path, redis_url: str, *options: str) -> None:
+    worker.WORKER_TTL = int(HOUR)
+    if LONG_PAUSES in options:
+        worker.Worker.max_connection_wait_time = worker.Worker.exponential_backoff_factor = HOUR
     settings = from_environment({"DATA_DIR": str(folder), "REDIS_URL": redis_url, "LOG_FORMAT": "json"})
     logs.configure(settings)
     parts = make_services(settings)
@@ -49,4 +55,4 @@ def main(folder: Path, redis_url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

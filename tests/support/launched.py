@@ -7,9 +7,9 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import requests
 import yaml
 
 from app.settings import Settings
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 SURROUNDINGS = {
@@ -95,25 +95,23 @@ class Launched:
                 start_new_session=True,
             )
 
-    def start(self) -> float:
-        """Starts it and waits until it is ready; the seconds that took."""
-        began = time.monotonic()
+    def start(self) -> None:
+        """Starts it and waits until it is ready."""
         self.begin()
-        wait_until(lambda: self.process.poll() is not None or self.is_ready(), "the service is ready", 60)
+        wait_until(lambda: self.process.poll() is not None or self.is_ready(), "the service is ready")
         assert self.process.poll() is None, self.said()
-        return time.monotonic() - began
 
     def is_ready(self) -> bool:
         """Whether /readyz answers 200."""
         try:
-            return requests.get(f"{self.base}/readyz", timeout=5).status_code == 200
+            return requests.get(f"{self.base}/readyz", timeout=PATIENCE).status_code == 200
         except requests.RequestException:
             return False
 
     def refused(self) -> str:
         """Starts it, expects it to end by itself and badly, and returns what it said."""
         self.begin()
-        assert self.process.wait(30) != 0
+        assert self.process.wait(PATIENCE) != 0
         wait_until(lambda: not self.pids(), "nothing is left")
         return self.said()
 
@@ -136,19 +134,30 @@ class Launched:
         # Redis writes its title over its environment; the title names its socket.
         return (marked or str(self.data) in line) and bool(line) and re.search(command, line) is not None
 
+    def processor_seconds(self) -> float:
+        """What its processes have worked since they started, those included that have ended."""
+        ticks = 0
+        for number in self.pids():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def only_pid(self, command: str) -> int:
         """The one process with such a command line."""
         wait_until(lambda: len(self.pids(command)) == 1, f"there is one process of {command}")
         return self.pids(command)[0]
 
-    def stop(self, *numbers: signal.Signals) -> float:
-        """Signals to the whole process group, as a terminal sends them; the seconds until nothing is left."""
-        began = time.monotonic()
+    def stop(self, *numbers: signal.Signals) -> None:
+        """Signals to the whole process group, as a terminal sends them. Waits until nothing is left.
+
+        All have ended by themselves: the launcher kills what does not within nine seconds, and says so.
+        """
         for number in numbers or (signal.SIGTERM,):
             os.killpg(self.process.pid, number)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
         wait_until(lambda: not self.pids(), "all processes are gone")
-        return time.monotonic() - began
+        assert "killing it" not in self.said()
 
     def clear(self) -> None:
         """Leaves nothing behind, however the test has ended."""
@@ -158,13 +167,13 @@ class Launched:
                     os.kill(number, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
-            self._process.wait(10)
+            self._process.wait(PATIENCE)
 
     # ------------------------------------------------------------------------------------------ using it
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
         """A successful GET with the key of the seed."""
-        response = requests.get(self.base + path, params=params, headers=self._headers(), timeout=10)
+        response = requests.get(self.base + path, params=params, headers=self._headers(), timeout=PATIENCE)
         assert response.status_code == 200, response.text
         found: dict[str, Any] = response.json()
         return found
@@ -183,7 +192,9 @@ class Launched:
             "recipients": [{"email": address} for address in addresses],
             **changes,
         }
-        response = requests.post(f"{self.base}/v1/transactional-sends", json=body, headers=self._headers(), timeout=10)
+        response = requests.post(
+            f"{self.base}/v1/transactional-sends", json=body, headers=self._headers(), timeout=PATIENCE
+        )
         assert response.status_code == 202, response.text
         return [recipient["uuid"] for recipient in response.json()["_embedded"]["recipients"]]
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from werkzeug.test import TestResponse
 
 from app.services import Services
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 
 def at_once(requests: Sequence[Callable[[], TestResponse]]) -> list[TestResponse]:
@@ -19,7 +19,7 @@ def at_once(requests: Sequence[Callable[[], TestResponse]]) -> list[TestResponse
     barrier = threading.Barrier(len(requests))
 
     def run(request: Callable[[], TestResponse]) -> TestResponse:
-        barrier.wait(10)
+        barrier.wait(PATIENCE)
         return request()
 
     with ThreadPoolExecutor(len(requests)) as pool:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from app import embedded_redis
+from app.services import connect_redis
 from app.settings import own_redis_socket
+from tests.support.servers import PATIENCE
+
+OF_CONNECTIONS = {"hello", "client", "client|setinfo", "client|setname", "info", "ping", "command"}
 
 
 class RedisProcess:
@@ -37,7 +42,14 @@ class RedisProcess:
         """SIGTERM."""
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
+
+    def calls(self) -> Counter[str]:
+        """How often each command was carried out, but for what connections say by themselves."""
+        with connect_redis(self.url) as client:
+            found: dict[str, dict[str, int]] = client.info("commandstats")
+        calls = {name.removeprefix("cmdstat_"): one["calls"] for name, one in found.items()}
+        return Counter({name: count for name, count in calls.items() if name not in OF_CONNECTIONS})
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -53,4 +65,4 @@ class RedisProcess:
         """SIGKILL: the socket stays behind."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)

@@ -21,6 +21,9 @@ from sqlalchemy import create_engine, make_url, text
 from app import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 
+PATIENCE = 60.0
+"""Seconds after which a test gives up on what should have happened long ago; where it happens, nobody waits so long."""
+
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
@@ -81,7 +84,7 @@ def redis_server() -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(PATIENCE)
 
 
 def _answers(url: str) -> bool:
@@ -92,7 +95,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def wait_until(condition: object, what: str, seconds: float = 20) -> None:
+def wait_until(condition: object, what: str, seconds: float = PATIENCE) -> None:
     """Calls the condition until it is true; fails after that many seconds."""
     assert callable(condition)
     deadline = time.monotonic() + seconds

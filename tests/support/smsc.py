@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from tests.support.servers import PATIENCE
+
 BIND_TRANSMITTER, BIND_TRANSCEIVER = 0x02, 0x09
 SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK = 0x04, 0x05, 0x06, 0x15
 ANSWER = 0x80000000
@@ -82,7 +84,7 @@ class Smsc:
         self._connections.clear()
         self._bound.clear()
 
-    def wait(self, condition: Callable[[], object], seconds: float = 20) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
         """Until it holds."""
         with self.changed:
             assert self.changed.wait_for(condition, seconds)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from app.clock import now
+from tests.support.servers import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 reply = receiver._take(Hit(moment, self.path, self.headers, body, self.client_address[1]))
                 if reply.gate:
-                    reply.gate.wait(30)
+                    reply.gate.wait(PATIENCE)
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)

@@ -27,7 +27,7 @@ from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed, StartDrain, events
 from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.rows import Rows
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import MailServer
 
 ACCEPTED = DeliveryResult.accepted("250 2.0.0 ok", "2.0.0")
@@ -89,7 +89,7 @@ def test_a_kill_before_the_message_ends_doubles_nothing(
     worker = make_worker(email_transport_url=killer.url(), send_connections=1)
     killed = start_process(worker)
     killer.aim(killed, command, 8)
-    assert killed.wait(timeout=30) == -signal.SIGKILL
+    assert killed.wait(PATIENCE) == -signal.SIGKILL
     assert len(killer.mails) == 7
     drain(worker)
     assert times_received(killer) == Counter(addresses(12))
@@ -109,7 +109,7 @@ def test_kills_at_the_worst_moment_double_at_most_what_is_in_flight(
     for count in (3, 9):
         killed = start_process(worker)
         killer.aim(killed, ".", count)
-        assert killed.wait(timeout=30) == -signal.SIGKILL
+        assert killed.wait(PATIENCE) == -signal.SIGKILL
     killer.kill_at = None
     drain(worker)
     received = times_received(killer)
@@ -210,18 +210,18 @@ def test_stopping_finishes_what_is_in_flight_and_gives_the_rest_back(
     """SIGTERM: nothing is lost, nothing is left claimed, nothing is doubled."""
     mail_server.hold = 0.2
     worker = make_worker(send_connections=2)
-    ids = rows.add_send(addresses(40))
+    ids = rows.add_send(addresses(100))
     draining = start_drain(worker)
     wait_until(lambda: len(mail_server.mails) >= 2, "some are sent")
     worker.stopping.set()
-    draining.join(timeout=2)
+    draining.join(PATIENCE)
     assert not draining.is_alive()
     states = Counter(rows.states(ids))
     assert set(states) == {"queued", "delivered"}
     assert states["delivered"] == len(mail_server.mails)
     mail_server.hold = 0
     drain(make_worker())
-    assert times_received(mail_server) == Counter(addresses(40))
+    assert times_received(mail_server) == Counter(addresses(100))
 
 
 def test_a_database_that_fails_for_a_moment_doubles_nothing(

@@ -17,6 +17,7 @@ from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
 from tests.support.mail_reports import delivery_failure, plain
 from tests.support.rows import FROM, Rows
+from tests.support.servers import PATIENCE
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def test_a_report_is_taken_in(
     """The envelope says whom it is about, whatever its fields say; its sender is the null one."""
     to = return_path(worker.settings, recipient_id, FROM)
     report = delivery_failure("undisclosed@elsewhere.example", "ann@example.com")
-    with listening(worker) as port, client_class("127.0.0.1", port, timeout=10) as client:
+    with listening(worker) as port, client_class("127.0.0.1", port, timeout=PATIENCE) as client:
         assert client.sendmail("<>", [to], report) == {}
         assert rows.recipient(recipient_id).state == "bounced"
         assert client.sendmail("<>", [to], report) == {}
@@ -72,7 +73,7 @@ def test_only_signed_addresses_and_the_operators_are_accepted(
     worker = make_worker(bounce_domain="bounces.acme.example")
     to = return_path(worker.settings, recipient_id, FROM)
     unsubscribe = unsubscribe_address(worker.settings, recipient_id)
-    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         client.ehlo()
         for address in (to, to.upper(), unsubscribe, "postmaster@anything.example", "Abuse@acme.example"):
             client.docmd("MAIL FROM:<>")
@@ -87,7 +88,7 @@ def test_only_signed_addresses_and_the_operators_are_accepted(
 
 def test_a_reply_to_the_return_path_is_taken_and_ignored(worker: Services, rows: Rows, recipient_id: int) -> None:
     to = return_path(worker.settings, recipient_id, FROM)
-    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         assert client.sendmail("ann@example.com", [to], plain(to)) == {}
     assert (rows.recipient(recipient_id).state, rows.steps(recipient_id)) == ("delivered", [])
 
@@ -95,7 +96,7 @@ def test_a_reply_to_the_return_path_is_taken_and_ignored(worker: Services, rows:
 def test_a_mail_that_is_too_large_is_refused(make_worker: Changed, rows: Rows, recipient_id: int) -> None:
     worker = make_worker(inbound_max_bytes=2000)
     to = return_path(worker.settings, recipient_id, FROM)
-    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         with pytest.raises(smtplib.SMTPSenderRefused, match="message size exceeds") as announced:
             client.sendmail("<>", [to], plain(to, "a line\r\n" * 1000))
         assert announced.value.smtp_code == 552
@@ -112,7 +113,7 @@ def test_what_cannot_be_recorded_now_stays_with_the_other_side(
     monkeypatch.setattr(listener, "PATIENCE", 0.0)
     rows.change([recipient_id], state="sending")
     to = return_path(worker.settings, recipient_id, FROM)
-    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         with pytest.raises(smtplib.SMTPDataError) as answer:
             client.sendmail("<>", [to], delivery_failure(to, "ann@example.com"))
         assert (answer.value.smtp_code, answer.value.smtp_error) == (451, b"4.3.0 not now, try again later")

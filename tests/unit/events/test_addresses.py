@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.events.addresses import ForbiddenAddress, check_addresses, check_url, is_public, resolve
 from app.settings import Settings, from_environment
+from tests.support.servers import PATIENCE
 
 PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 MAPPED = ipaddress.ip_network("::ffff:0:0/96")
@@ -179,7 +180,7 @@ def test_http_is_for_development(lenient: Settings) -> None:
 
 def test_a_name_server_that_is_silent_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: answered.wait(30) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: answered.wait(PATIENCE) and [])
     try:
         with pytest.raises(TimeoutError, match=r"no answer about slow\.example from the name server in 0\.05 s"):
             resolve("slow.example", 0.05)

@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import timedelta
 
 import pytest
 
 from app.events.http_client import MOST_KEPT, MOST_READ, Answer, WebhookClient
 from tests.support.certificates import Authority
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.webhook_receiver import Receiver, Reply
 
 BODY = b'{"events":[]}'
@@ -76,11 +77,11 @@ def read_request(connection: socket.socket) -> bytes:
 
 def held_back(gate: threading.Event) -> None:
     """Serves nothing until the gate is open."""
-    gate.wait(30)
+    gate.wait(PATIENCE)
 
 
 def trickle(connection: socket.socket, head: bytes) -> None:
-    """Sends the head, then a byte every now and then, for as long as somebody listens."""
+    """Sends the head, then a byte every now and then, for as long as somebody listens: who ever ends has cut it."""
     read_request(connection)
     connection.sendall(head)
     while True:
@@ -180,7 +181,7 @@ def test_no_answer_is_a_time_out(hasty: WebhookClient) -> None:
         answer = post(hasty, receiver.url)
         gate.set()
     assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
-    assert 0.4 <= (answer.ended - answer.began).total_seconds() < 10
+    assert answer.ended - answer.began >= timedelta(seconds=0.4)
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: "])
@@ -188,19 +189,17 @@ def test_a_receiver_that_trickles_its_answer_is_cut_off(hasty: WebhookClient, he
     with raw_server(lambda connection: trickle(connection, head)) as url:
         answer = post(hasty, url)
     assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
-    assert (answer.ended - answer.began).total_seconds() < 10
 
 
 @pytest.mark.parametrize("connection_header", [b"", b"Connection: close\r\n"])
 def test_a_trickling_body_does_not_undo_the_status(
-    hasty: WebhookClient, connection_header: bytes, monkeypatch: pytest.MonkeyPatch
+    client: WebhookClient, connection_header: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.events.http_client.REST_TIMEOUT", 0.2)
     head = b"HTTP/1.1 200 OK\r\n" + connection_header + b"Content-Length: 1000000\r\n\r\n"
     with raw_server(lambda connection: trickle(connection, head)) as url:
-        answer = post(hasty, url)
+        answer = post(client, url)
     assert answer.status == 200
-    assert (answer.ended - answer.began).total_seconds() < 10
 
 
 def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> None:
@@ -219,7 +218,7 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
 
     with raw_server(flood) as url:
         answer = post(client, url)
-        assert ended.wait(5), "the connection was not closed"
+        assert ended.wait(PATIENCE), "the connection was not closed"
     assert (answer.status, answer.detail) == (500, "x" * 200)
     assert sent < MOST_READ + 16 * 1024 * 1024  # what the kernel buffers comes on top
 
@@ -270,7 +269,7 @@ def test_a_host_that_does_not_take_connections_is_a_time_out() -> None:
         hasty = stack.enter_context(closing(WebhookClient(connect_timeout=0.3)))
         answer = post(hasty, f"http://127.0.0.1:{full.getsockname()[1]}/in")
     assert (answer.status, answer.detail) == (None, "timed out")
-    assert 0.3 <= (answer.ended - answer.began).total_seconds() < 10
+    assert answer.ended - answer.began >= timedelta(seconds=0.3)
 
 
 def test_a_tls_handshake_without_end_is_a_time_out() -> None:
@@ -283,18 +282,18 @@ def test_a_tls_handshake_without_end_is_a_time_out() -> None:
         gate.set()
     assert answer.status is None
     assert "timed out" in answer.detail
-    assert 0.3 <= (answer.ended - answer.began).total_seconds() < 10
+    assert answer.ended - answer.began >= timedelta(seconds=0.3)
 
 
-def test_requests_can_be_aborted_from_another_thread(client: WebhookClient) -> None:
+def test_requests_can_be_aborted_from_another_thread() -> None:
     gate = threading.Event()
     answers: list[Answer] = []
-    with Receiver(Reply(gate=gate)) as receiver:
+    with Receiver(Reply(gate=gate)) as receiver, closing(WebhookClient(read_timeout=10 * PATIENCE)) as client:
         thread = threading.Thread(target=lambda: answers.append(post(client, receiver.url)))
         thread.start()
         wait_until(lambda: receiver.hits, "the request is there")
         client.abort()
-        thread.join(5)
+        thread.join(PATIENCE)
         gate.set()
     assert [answer.status for answer in answers] == [None]
 

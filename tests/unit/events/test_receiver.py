@@ -22,7 +22,7 @@ from app.clock import this_second
 from app.demo import receiver
 from app.events.http_client import Answer, WebhookClient
 from app.events.signing import signature_header
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "webhooks.md"
 K1, K2 = "1" * 32, "2" * 32
@@ -156,6 +156,6 @@ def test_it_runs_as_a_program_and_ends_at_once_when_told() -> None:
             assert post(f"http://127.0.0.1:{port}/", body, headers).status == 204
         finally:
             process.terminate()
-        assert process.wait(5) == -15
+        assert process.wait(PATIENCE) == -15
         assert process.stdout is not None
         assert process.stdout.read() == "refused   a request without a valid signature\n"

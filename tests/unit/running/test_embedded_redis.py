@@ -15,7 +15,7 @@ from app import embedded_redis
 from app.embedded_redis import EmbeddedRedisError
 from app.settings import own_redis_socket
 from tests.support.redis_process import RedisProcess
-from tests.support.servers import short_folder
+from tests.support.servers import PATIENCE, short_folder
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_an_orphan_is_ended_before_a_new_one_starts(server: RedisProcess) -> Non
     orphan = server._process
     assert orphan is not None
     server.start()
-    assert orphan.wait(5) == 0
+    assert orphan.wait(PATIENCE) == 0
     assert embedded_redis.answers(server.data_dir)
 
 
@@ -71,7 +71,7 @@ def test_one_that_cannot_start_is_told_with_its_last_words(server: RedisProcess)
         process = subprocess.Popen(line)
         with pytest.raises(EmbeddedRedisError, match=r"the own Redis does not start: .+"):
             embedded_redis.wait_until_ready(folder, lambda: process.poll() is None)
-        process.wait(10)
+        process.wait(PATIENCE)
 
 
 def bare_machine(monkeypatch: pytest.MonkeyPatch, path: Path, *, wheel: bool = False) -> None:

@@ -17,7 +17,7 @@ from redis.exceptions import ResponseError, WatchError
 from app import embedded_redis
 from app.settings import own_redis_socket
 from tests.support.redis_process import RedisProcess
-from tests.support.servers import short_folder, wait_until
+from tests.support.servers import PATIENCE, short_folder, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_who_waits_for_a_list_is_woken_by_another_client(server: RedisProcess, r
         waiting = threading.Thread(target=lambda: found.append(other.blpop(["queue"], 20)))
         waiting.start()
         redis.rpush("queue", "look")
-        waiting.join(10)
+        waiting.join(PATIENCE)
     assert found == [(b"queue", b"look")]
 
 
@@ -141,7 +141,7 @@ def test_an_orphan_is_ended_before_a_new_one_starts() -> None:
         orphan = process._process
         assert orphan is not None
         process.start()
-        assert orphan.wait(5) == 0
+        assert orphan.wait(PATIENCE) == 0
         assert embedded_redis.answers(folder)
         process.stop()
 

@@ -15,8 +15,10 @@ from typing import Any, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from tests.support.servers import PATIENCE
+
 DROP = "drop"
-WAIT = 10
+WAIT = PATIENCE
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from app.transports.base import DeliveryResult, OutboundSms, Outcome
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport
+from tests.support.servers import PATIENCE
 from tests.support.smsc import (
     BIND_TRANSCEIVER,
     BIND_TRANSMITTER,
@@ -157,8 +158,8 @@ def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) ->
 
 def test_silence_is_a_deferral(smsc: Smsc, open_: Open) -> None:
     smsc.silent = True
-    result = open_(smsc.url("?timeout=0.3")).send(sms())
-    assert result == DeliveryResult.deferred("no answer within 0.3 seconds; the message may have been taken")
+    result = open_(smsc.url("?timeout=1")).send(sms())
+    assert result == DeliveryResult.deferred("no answer within 1 seconds; the message may have been taken")
 
 
 def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
@@ -174,7 +175,7 @@ def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
 def test_an_answer_that_is_no_smpp_is_outlived(open_: Open) -> None:
     """The bind is tried again."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
+        server.settimeout(PATIENCE)
         open_(f"smpp://u:p@127.0.0.1:{server.getsockname()[1]}").listen(lambda _: True)
         for _ in range(2):
             connection, _ = server.accept()

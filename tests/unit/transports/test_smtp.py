@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import smtplib
+import socket
 from collections.abc import Callable
+from typing import ClassVar, cast
 
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
-from app.transports.email import email_transport
+from app.transports.email import email_transport, smtp_transaction
+from app.transports.email.smtp_dialogue import Dialogue
 from app.transports.email.smtp_transaction import UNANSWERED
 from tests.unit.transports.mailserver import DROP, WAIT, LineServer, MailServer
 
@@ -127,7 +132,7 @@ def test_nothing_is_opened_before_the_first_mail(server: MailServer) -> None:
 
 
 def test_a_session_that_the_server_closed_when_idle_is_renewed(mail: MakeMail) -> None:
-    with MailServer(timeout=0.2) as server:
+    with MailServer(timeout=1) as server:
         connection = email_transport(server.url()).connect()
         assert connection.send(mail()).outcome is Outcome.ACCEPTED
         assert server.closed.acquire(timeout=WAIT)
@@ -223,16 +228,59 @@ def test_a_silent_server_is_a_deferral(mail: MakeMail) -> None:
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
 
 
-def test_the_answer_to_a_whole_message_is_awaited_longer(server: MailServer, mail: MakeMail) -> None:
-    server.hold = 0.6
-    first, second = send(server.url("?timeout=0.4"), mail(), mail())
-    assert (first.outcome, second.outcome) == (Outcome.ACCEPTED, Outcome.ACCEPTED)
-    assert server.sessions == 1
+def test_the_answer_to_a_whole_message_is_awaited_longer(
+    server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as many time-outs as are allowed for; all other answers for one."""
+    waits: list[int] = []
+    receive = Dialogue._receive
+
+    def noting(dialogue: Dialogue, patience: int) -> bytes:
+        waits.append(patience)
+        return receive(dialogue, patience)
+
+    monkeypatch.setattr(Dialogue, "_receive", noting)
+    (result,) = send(server.url(), mail())
+    assert result.outcome is Outcome.ACCEPTED
+    assert waits.pop() == 4
+    assert set(waits) == {1}
 
 
-def test_but_not_for_ever(server: MailServer, mail: MakeMail) -> None:
-    server.hold = 0.9
-    assert send(server.url("?timeout=0.1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, UNANSWERED, "4.4.2")]
+@pytest.mark.parametrize("patience", [1, 4])
+def test_an_answer_is_awaited_for_so_many_time_outs_and_not_for_ever(patience: int) -> None:
+    with contextlib.ExitStack() as stack:
+        ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
+        waiting = _LateAnswer(ours, theirs, comes_at=patience)
+        assert Dialogue(cast("smtplib.SMTP", waiting)).hear(patience).code == 250
+        waiting = _LateAnswer(ours, theirs, comes_at=patience + 1)
+        with pytest.raises(TimeoutError):
+            Dialogue(cast("smtplib.SMTP", waiting)).hear(patience)
+        assert waiting.tries == patience
+
+
+class _LateAnswer:
+    """A session whose server answers only when it has been waited for a number of times."""
+
+    esmtp_features: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, ours: socket.socket, theirs: socket.socket, *, comes_at: int) -> None:
+        self.sock, self.tries = self, 0
+        self._ours, self._theirs, self._comes_at = ours, theirs, comes_at
+        ours.settimeout(0.05)
+
+    def recv(self, size: int) -> bytes:
+        self.tries += 1
+        if self.tries == self._comes_at:
+            self._theirs.sendall(b"250 at last\r\n")
+        return self._ours.recv(size)
+
+
+def test_a_message_without_an_answer_may_have_arrived(
+    server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp_transaction, "PATIENCE", 1)
+    server.hold = 1.5
+    assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, UNANSWERED, "4.4.2")]
 
 
 # ---------------------------------------------------------------------------------------------- odd servers

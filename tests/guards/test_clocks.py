@@ -1,0 +1,135 @@
+"""No test judges by the wall clock: on a busy machine everything takes longer, and nothing has failed.
+
+What a test may do instead: wait for a condition (`wait_until`, with `PATIENCE`), give a wait that must be cut short a
+time much longer than `PATIENCE`, count what was tried, put a moment between two readings of the clock
+(`before <= moment <= after`), or compare processor times.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.sources import ROOT
+
+STOPWATCHES = {"time.time", "time.monotonic", "time.perf_counter", "time.time_ns", "time.monotonic_ns"}
+CALENDARS = {"now", "this_second", "datetime.now", "datetime.utcnow"}
+WAITS = {"wait", "join", "acquire", "settimeout"}
+LEAST_DEADLINE = 30
+"""A shorter deadline that ends in a failure judges the machine. Below a second are waits for what must not happen."""
+DURATION = "a bound on a duration"
+MAY_READ_A_STOPWATCH = {
+    "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
+    "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
+    "tests/unit/running/test_supervisor.py": "it says when a process that it has not started began",
+    "tests/unit/transports/test_announcing.py": "it hands the clock over",
+}
+
+
+def modules() -> list[Path]:
+    """All but those that bear with the times of other people's servers, and those that measure as their duty."""
+    return [path for path in sorted((ROOT / "tests").rglob("*.py")) if not {"interop", "chaos"} & set(path.parts)]
+
+
+def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and reason of whatever judges by the wall clock as far as reading can tell."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (late := _short_deadline(node)) is not None:
+            yield node.lineno, f"a deadline of {late:g} s"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from ((line, DURATION) for line in _bounded_durations(node))
+
+
+def _short_deadline(call: ast.Call) -> float | None:
+    """The number, where a wait that a test gives up is shorter than a busy machine may need."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in WAITS:
+        return None
+    given = [*call.args, *(one.value for one in call.keywords if one.arg == "timeout")]
+    numbers = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
+    return next((float(one) for one in numbers if 1 <= one < LEAST_DEADLINE), None)
+
+
+def _bounded_durations(function: ast.AST) -> Iterator[int]:
+    """Lines of comparisons of the time since a reading with anything that is no reading."""
+    readings, lengths = _names(function, _is_reading), _names(function, _is_length)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops
+        ):
+            for side in (node.left, *node.comparators):
+                if any(_is_since_reading(part, readings, lengths) for part in ast.walk(side)):
+                    yield node.lineno
+                    break
+
+
+def _names(function: ast.AST, says: Callable[[ast.AST], bool]) -> set[str]:
+    """The variables that are given such a value."""
+    found = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.NamedExpr) and says(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _is_reading(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in STOPWATCHES | CALENDARS
+
+
+def _is_since_reading(node: ast.AST, readings: set[str], lengths: set[str]) -> bool:
+    """A difference with a reading in it; an age that is taken off a reading is a moment, not a duration."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
+        return False
+    if _is_length(node.right) or (isinstance(node.right, ast.Name) and node.right.id in lengths):
+        return False
+    return any(
+        _is_reading(one) or (isinstance(one, ast.Name) and one.id in readings) for one in (node.left, node.right)
+    )
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "timedelta")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_test_judges_by_the_wall_clock(path: Path) -> None:
+    found = refusals(ast.parse(path.read_text("utf-8")))
+    has_reason = path.relative_to(ROOT).as_posix() in MAY_READ_A_STOPWATCH
+    assert sorted((line, why) for line, why in found if not (has_reason and why == DURATION)) == []
+
+
+def test_nobody_reads_a_stopwatch_but_those_with_a_reason() -> None:
+    readers = set()
+    for path in modules():
+        names = {
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Attribute)
+        }
+        if names & STOPWATCHES:
+            readers.add(path.relative_to(ROOT).as_posix())
+    assert readers == set(MAY_READ_A_STOPWATCH)
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("began = time.monotonic()\n    assert time.monotonic() - began < 2", True),
+        ("assert 0 < (row.due - now()).total_seconds() <= 40", True),
+        ("before = now()\n    assert row.due - before <= timedelta(seconds=40)", True),
+        ("if (began := this_second()) and moment - began > LONGEST: pytest.fail()", True),
+        ("process.wait(10)", True),
+        ("thread.join(timeout=5)", True),
+        ("before = now()\n    assert before <= row.due - timedelta(seconds=2) <= now()", False),
+        ("assert row.due <= now() - timedelta(seconds=2)", False),
+        ("age = timedelta(seconds=2)\n    assert row.due <= now() - age", False),
+        ("assert not gate.wait(0.3)", False),
+        ("process.wait(PATIENCE)", False),
+        ("assert later.time - earlier.time >= spacing", False),
+    ],
+)
+def test_the_guard_tells_them_apart(source: str, refused: bool) -> None:
+    assert bool(list(refusals(ast.parse(f"def test() -> None:\n    {source}")))) is refused
