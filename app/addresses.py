@@ -14,6 +14,8 @@ import idna
 import phonenumbers
 
 LONGEST_EMAIL = 254
+LONGEST_LOCAL_PART = 64
+"""Octets (RFC 5321, 4.5.3.1.1)."""
 MOBILE = re.compile(r"[1-9][0-9]{7,14}")
 PLAIN_EMAIL = re.compile(
     r"(?!.*[^.@]{64})[a-z0-9_+-]+(\.[a-z0-9_+-]+)*@([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}", re.ASCII | re.IGNORECASE
@@ -32,9 +34,11 @@ def email_key(email: str) -> str:
 def is_valid_email(text: str) -> bool:
     """Whether the text is an email address by its syntax; nothing is looked up.
 
-    At most 254 characters, a dot in the domain; special-use and international domains are fine (decisions: 5).
+    At most 254 characters, a local part of at most 64 octets, a dot in the domain; special-use and international
+    domains are fine (decisions: 5). An encoded word (RFC 2047) is no part of an address: some readers decode it, and
+    see another address than the one that was checked (decisions: 12).
     """
-    if len(text) > LONGEST_EMAIL:
+    if len(text) > LONGEST_EMAIL or _has_long_local_part(text) or _holds_encoded_word(text):
         return False
     if PLAIN_EMAIL.fullmatch(text):
         return True
@@ -43,6 +47,16 @@ def is_valid_email(text: str) -> bool:
     except email_validator.EmailNotValidError:
         return False
     return True
+
+
+def _has_long_local_part(text: str) -> bool:
+    local = text.rpartition("@")[0]
+    return len(local.encode("utf-8", "replace")) > LONGEST_LOCAL_PART
+
+
+def _holds_encoded_word(text: str) -> bool:
+    start = text.find("=?")
+    return start >= 0 and text.find("?=", start + 2) >= 0
 
 
 def domain_of(email: str) -> str:
@@ -59,8 +73,9 @@ def domain_of(email: str) -> str:
 def is_valid_mobile(text: str) -> bool:
     """Whether the text is a number in international format: digits with the country code, without plus or zero.
 
-    8 to 15 digits, possible for the country code (decisions: 5), and without the zero that is dialled before a
-    number only inside its country (specification: Transactional send, rule 8).
+    8 to 15 digits, possible for the country code (decisions: 5) and from everywhere, not only within its area
+    (decisions: 12), and without the zero that is dialled before a number only inside its country (specification:
+    Transactional send, rule 8).
     """
     return MOBILE.fullmatch(text) is not None and (_is_plain_mobile(text) or is_possible_mobile(text))
 
@@ -106,4 +121,5 @@ def is_possible_mobile(text: str) -> bool:
     national = text[len(str(number.country_code)) :]
     if national.startswith("0") and not number.italian_leading_zero:
         return False
-    return bool(phonenumbers.is_possible_number(number))
+    reason = phonenumbers.is_possible_number_with_reason(number)
+    return bool(reason == phonenumbers.ValidationResult.IS_POSSIBLE)

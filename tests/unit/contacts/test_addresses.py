@@ -31,7 +31,13 @@ from app.addresses import (
         "a@host.local",
         "a@bücher.example",
         "jürgen@example.com",
-        "x" * 242 + "@example.com",
+        "x" * 64 + "@example.com",
+        "x" * 31 + "." + "y" * 32 + "@example.com",
+        "ü" * 32 + "@example.com",
+        "ann@" + ("x" * 60 + ".") * 4 + "com",
+        "a=?b@example.com",
+        "a?=b=?c@example.com",
+        "=?=@example.com",
     ],
 )
 def test_valid_emails(email: str) -> None:
@@ -57,11 +63,34 @@ def test_valid_emails(email: str) -> None:
         "ann@example.com\n",
         " ann@example.com",
         "ann@example.com\x00",
-        "x" * 243 + "@example.com",
+        "ann@" + ("x" * 60 + ".") * 4 + "museums",
         "\ud800@example.com",
     ],
 )
 def test_invalid_emails(email: str) -> None:
+    assert not is_valid_email(email)
+
+
+@pytest.mark.parametrize(
+    "local",
+    ["x" * 65, "x" * 32 + "." + "y" * 32, "a.b." * 20 + "c", "ü" * 33, "x" * 63 + "ü", "𝄞" * 17],
+)
+def test_a_local_part_has_at_most_64_octets(local: str) -> None:
+    assert not is_valid_email(f"{local}@example.com")
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "=?utf-8?q?ann?=@example.com",
+        "=?utf-8?b?YW5uQGV2aWwuZXhhbXBsZQ==?=@example.com",
+        "=?iso-8859-1*en?Q?a?=@example.com",
+        "ann=?x?y?z?=lee@example.com",
+        "ann.=??=@example.com",
+        "=?utf-8?q?ä?=@example.com",
+    ],
+)
+def test_an_encoded_word_is_no_part_of_an_address(email: str) -> None:
     assert not is_valid_email(email)
 
 
@@ -107,6 +136,14 @@ def test_valid_mobiles(mobile: str) -> None:
     ],
 )
 def test_invalid_mobiles(mobile: str) -> None:
+    assert not is_valid_mobile(mobile)
+
+
+@pytest.mark.parametrize("mobile", ["12345678", "72222222", "4422222222", "5222222222", "912222222", "385222222"])
+def test_a_number_that_only_its_own_area_can_dial_is_no_mobile(mobile: str) -> None:
+    number = phonenumbers.parse("+" + mobile)
+    reason = phonenumbers.is_possible_number_with_reason(number)
+    assert reason == phonenumbers.ValidationResult.IS_POSSIBLE_LOCAL_ONLY
     assert not is_valid_mobile(mobile)
 
 
