@@ -1,6 +1,7 @@
 """Values of list fields: what each type accepts, for the API, the seed file and imports alike (decisions: 5 and 11).
 
-Pure. A value that is accepted is stored and shown as it was given, but for the empty address, which means none.
+Pure. A value that is accepted is stored and shown as it was given, but for the empty string, which means null
+(decisions: 12).
 """
 
 from __future__ import annotations
@@ -51,22 +52,22 @@ def _string(field: FieldSpec, value: Any) -> str:
     return value
 
 
-def _email(field: FieldSpec, value: Any) -> str | None:
+def _email(field: FieldSpec, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidValue("invalid_string", f"{field.key} must be a string.")
-    if value and not is_valid_email(value):
+    if not is_valid_email(value):
         detail = f"{field.key} must be an email address of at most 254 characters, such as ann@example.com."
         raise InvalidValue("invalid_email_address", detail)
-    return value or None
+    return value
 
 
-def _mobile(field: FieldSpec, value: Any) -> str | None:
+def _mobile(field: FieldSpec, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidValue("invalid_string", f"{field.key} must be a string.")
-    if value and not is_valid_mobile(value):
+    if not is_valid_mobile(value):
         detail = f"{field.key} must be 8 to 15 digits with the country code and no leading plus, such as 61411111111."
         raise InvalidValue("invalid_mobile_address", detail)
-    return value or None
+    return value
 
 
 def _url(field: FieldSpec, value: Any) -> str:
@@ -97,8 +98,7 @@ def _option(field: FieldSpec, value: Any) -> str:
 
 def _options(field: FieldSpec, value: Any) -> str:
     text = _string(field, value)
-    # The empty string is a selection of nothing.
-    if text and field.options and not set(text.split(",")) <= set(field.options):
+    if field.options and not set(text.split(",")) <= set(field.options):
         options = ", ".join(field.options)
         detail = f"{field.key} must be some of the field's options, joined by commas without spaces: {options}."
         raise InvalidValue("invalid_string", detail)
@@ -146,14 +146,23 @@ def _number(field: FieldSpec, value: Any) -> int | float:
     return number
 
 
-CLEANERS: dict[ValueType, Callable[[FieldSpec, Any], Any]] = {
-    ValueType.STRING: _string,
-    ValueType.EMAIL: _email,
-    ValueType.MOBILE: _mobile,
-    ValueType.URL: _url,
-    ValueType.OPTION: _option,
-    ValueType.OPTIONS: _options,
-    ValueType.DATE: _date,
-    ValueType.DATE_OR_DATETIME: _date_or_datetime,
+Cleaner = Callable[[FieldSpec, Any], Any]
+
+
+def _or_null(clean: Cleaner) -> Cleaner:
+    """For types whose values are strings: the empty one means null."""
+    return lambda field, value: None if value == "" else clean(field, value)
+
+
+CLEANERS: dict[ValueType, Cleaner] = {
+    ValueType.STRING: _or_null(_string),
+    ValueType.EMAIL: _or_null(_email),
+    ValueType.MOBILE: _or_null(_mobile),
+    ValueType.URL: _or_null(_url),
+    ValueType.OPTION: _or_null(_option),
+    ValueType.OPTIONS: _or_null(_options),
+    ValueType.DATE: _or_null(_date),
+    ValueType.DATE_OR_DATETIME: _or_null(_date_or_datetime),
     ValueType.NUMBER: _number,
 }
+"""What takes a value that is not null to the form in which it is stored."""

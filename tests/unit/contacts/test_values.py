@@ -31,6 +31,7 @@ STRINGS = [
     "HTML Snippet",
     "File Upload",
 ]
+NUMBERS = ["Currency", "Number"]
 OPTIONS = ("one", "two", "Three")
 
 
@@ -41,7 +42,6 @@ def field(type_: str) -> FieldSpec:
 
 ACCEPTED: list[tuple[str, Any]] = [
     *[(type_, "some text") for type_ in STRINGS],
-    *[(type_, "") for type_ in STRINGS],
     ("Text Field", "ä" * 10_000),
     ("Email", "Ann@example.com"),
     ("Mobile Phone", "61411111111"),
@@ -53,7 +53,6 @@ ACCEPTED: list[tuple[str, Any]] = [
     ("Radio Buttons", "Three"),
     ("Checkbox", "one"),
     ("Checkbox", "Three,one"),
-    ("Checkbox", ""),
     ("Date of Birth", "1990-02-28"),
     ("Date of Birth", "2000-02-29"),
     ("Date Picker", "2026-01-31"),
@@ -75,9 +74,16 @@ def test_null_is_no_value_of_every_type(type_: str) -> None:
     assert clean_value(field(type_), None) is None
 
 
-@pytest.mark.parametrize("type_", ["Email", "Mobile Phone"])
-def test_an_empty_address_is_none(type_: str) -> None:
+@pytest.mark.parametrize("type_", [type_ for type_ in FIELD_TYPES if type_ not in NUMBERS])
+def test_an_empty_string_is_null_where_values_are_strings(type_: str) -> None:
     assert clean_value(field(type_), "") is None
+
+
+@pytest.mark.parametrize("type_", NUMBERS)
+def test_an_empty_string_is_no_number(type_: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        clean_value(field(type_), "")
+    assert caught.value.code == "invalid_number"
 
 
 def test_an_integer_beyond_64_bits_becomes_a_float() -> None:
@@ -103,12 +109,10 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("Website Address / URL", "https://exa mple.com", "invalid_url"),
     ("Website Address / URL", "https://example.com:port", "invalid_url"),
     ("Website Address / URL", "https://[::1", "invalid_url"),
-    ("Website Address / URL", "", "invalid_url"),
     ("Website Address / URL", 5, "invalid_string"),
     ("Website Address / URL", "https://example.com/" + "x" * 10_000, "too_long"),
     ("Dropdown", "four", "invalid_string"),
     ("Dropdown", "ONE", "invalid_string"),
-    ("Dropdown", "", "invalid_string"),
     ("Radio Buttons", "three", "invalid_string"),
     ("Checkbox", "one,four", "invalid_string"),
     ("Checkbox", "one,,two", "invalid_string"),
