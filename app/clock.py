@@ -1,9 +1,19 @@
-"""Time: the present moment and the timestamp forms of the specification (specification: General conventions, 7)."""
+"""Time: the present moment, the zones, and the timestamp forms of the specification (specification: General
+conventions, 7)."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from zoneinfo import ZoneInfo
+
+DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+HOUR_FORM = r"(?:[01][0-9]|2[0-3])"
+SIXTY_FORM = r"[0-5][0-9]"
+"""Of minutes and seconds, those of an offset included: Python itself takes an offset of +1060 for one of +1100."""
+OFFSET_FORM = rf"{HOUR_FORM}:?{SIXTY_FORM}"
+"""What follows the sign."""
 
 
 def now() -> datetime:
@@ -26,3 +36,14 @@ def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
     if zone is None:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def find_zone(name: str) -> ZoneInfo | None:
+    """The IANA time zone of exactly that name; None where there is none."""
+    # The list comes first because ZoneInfo takes its argument for a path.
+    return ZoneInfo(name) if name in _zone_names() else None
+
+
+@cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())

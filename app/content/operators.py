@@ -11,12 +11,15 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
+
 Operator: TypeAlias = Callable[[str, str], bool]
 
 # ASCII digits and a short exponent: Decimal itself takes more than people write, and fails on absurd exponents.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATETIME = re.compile(_DATE.pattern + r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?")
+_DATE = re.compile(DATE_FORM)
+_TIME = rf"{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM}(?:\.[0-9]+)?)?"
+_DATETIME = re.compile(rf"{DATE_FORM}[T ]{_TIME}(?:Z|[+-]{OFFSET_FORM})?")
 
 
 def _has(value: str, _operand: str) -> bool:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time
-from functools import cache
-from importlib.resources import files
 from zoneinfo import ZoneInfo
 
+from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM, find_zone
 from app.query.parameters import refusal, shown
 
-DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-DATETIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
-TIMESTAMP = re.compile(DATETIME.pattern + r"(?:Z|[+\- ][0-9]{2}:?[0-9]{2})?")
+DATE = re.compile(DATE_FORM)
+DATETIME = re.compile(rf"{DATE_FORM}T{HOUR_FORM}:{SIXTY_FORM}:{SIXTY_FORM}")
+TIMESTAMP = re.compile(rf"{DATETIME.pattern}(?:Z|[+\- ]{OFFSET_FORM})?")
 
 FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
@@ -35,11 +34,26 @@ def instants(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
         day = date.fromisoformat(text)
         first = datetime.combine(day, time.min, zone or UTC)
         return _utc(first), _utc(datetime.combine(day, END_OF_DAY, zone or UTC))
+    moment = _utc(_moment(text, zone))
+    return moment, moment
+
+
+def instants_of_end(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+    """The same for the end of a range: where the clocks go back, and a time of the zone comes twice, the end is the
+    later of the two, so that the range holds all that its reader sees in it (decisions: 12)."""
+    if DATE.fullmatch(text):
+        return instants(text, zone)
+    moment = _moment(text, zone)
+    # Where the clocks go forward it is the other way round: the second reading is the earlier.
+    last = max(_utc(moment.replace(fold=fold)) for fold in (0, 1))
+    return last, last
+
+
+def _moment(text: str, zone: ZoneInfo | None) -> datetime:
     if not TIMESTAMP.fullmatch(text):
         raise ValueError("not a timestamp")
     moment = datetime.fromisoformat(text.replace(" ", "+"))
-    moment = _utc(moment if moment.tzinfo else moment.replace(tzinfo=zone or UTC))
-    return moment, moment
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone or UTC)
 
 
 def local_times(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
@@ -63,16 +77,11 @@ def days(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
 
 def zone_named(name: str) -> ZoneInfo:
     """The IANA time zone of that name; raises `invalid_time_zone` for anything else (decisions: 4)."""
-    # The list comes first because ZoneInfo takes its argument for a path.
-    if name not in _zone_names():
+    zone = find_zone(name)
+    if zone is None:
         detail = f"_tz: {shown(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
         raise refusal("invalid_time_zone", "_tz", detail)
-    return ZoneInfo(name)
-
-
-@cache
-def _zone_names() -> frozenset[str]:
-    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())
+    return zone
 
 
 def _utc(moment: datetime) -> datetime:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from app.addresses import email_key
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.fields import Filter, Kind
-from app.query.times import days, instants, local_times
+from app.query.times import days, instants, instants_of_end, local_times
 
 INTEGER = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -97,12 +97,12 @@ def _one(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative,
 
 def _range(text: str, kind: Kind, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     low, _, high = text.partition("..")
-    span = SPANS[kind]
+    span, span_of_end = SPANS[kind], SPANS_OF_ENDS.get(kind, SPANS[kind])
     if low and high:
-        return _kept(Between(span(low, zone)[0], span(high, zone)[1]))
+        return _kept(Between(span(low, zone)[0], span_of_end(high, zone)[1]))
     if low:
         return _kept(After(span(low, zone)[1]))
-    return _kept(Before(span(high, zone)[0]))
+    return _kept(Before(span_of_end(high, zone)[0]))
 
 
 def _kept(alternative: Alternative) -> tuple[Alternative, ...]:
@@ -136,7 +136,9 @@ def _numbers(text: str, _zone: ZoneInfo | None) -> tuple[float, float]:
     return float(text), float(text)
 
 
-SPANS: dict[Kind, Callable[[str, ZoneInfo | None], tuple[Any, Any]]] = {
+Span = Callable[[str, ZoneInfo | None], tuple[Any, Any]]
+
+SPANS: dict[Kind, Span] = {
     Kind.INTEGER: _integers,
     Kind.FLOAT: _numbers,
     Kind.TIMESTAMP: instants,
@@ -144,3 +146,6 @@ SPANS: dict[Kind, Callable[[str, ZoneInfo | None], tuple[Any, Any]]] = {
     Kind.DATETIME: local_times,
 }
 """The kinds that have an order, hence ranges: text -> the first and the last value that it stands for."""
+
+SPANS_OF_ENDS: dict[Kind, Span] = {Kind.TIMESTAMP: instants_of_end}
+"""Where the end of a range is read in another way."""

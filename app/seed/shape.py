@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
 from app.errors import CATALOGUE, FieldError, ServiceError
+
+MOMENT = re.compile(rf"{DATE_FORM}(?:[T ]{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM})?(?:Z|[+-]{OFFSET_FORM})?)?")
 
 Check = Callable[[Any, str], Any]
 """Takes a value and its path; gives the value as the use cases take it, or raises `SeedError`."""
@@ -51,7 +55,7 @@ def moment(value: Any, path: str) -> datetime:
     """A date (its first second in UTC) or a date and time (UTC where it names no zone)."""
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            value = datetime.fromisoformat(value if MOMENT.fullmatch(value) else "")
         except ValueError:
             raise SeedError(path, f"must be a date such as 2027-01-31, not {value!r}") from None
     if isinstance(value, datetime):

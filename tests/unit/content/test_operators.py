@@ -103,6 +103,12 @@ def test_negated_operator_holds_when_the_other_does_not(name: str) -> None:
             assert OPERATORS[name](value, operand) is not hold
 
 
+@pytest.mark.parametrize("moment", ["2026-01-31T10:00:00+1060", "2026-01-31T10:00-00:75", "2026-01-31T24:00:00"])
+def test_a_time_or_an_offset_that_no_clock_shows_has_no_order(moment: str) -> None:
+    assert not OPERATORS["GREATERTHAN"](moment, "2020-01-01")
+    assert not OPERATORS["LESSTHAN"](moment, "2030-01-01")
+
+
 def test_these_are_all() -> None:
     assert set(OPERATORS) == {*TABLE, *NEGATED}
 

@@ -37,17 +37,29 @@ CASES: list[tuple[str, str, str, Alternative]] = [
     ("America/Sao_Paulo", "", "2018-11-04", day("2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z")),
     # The last hour of the day happens twice: the day has both.
     ("America/Sao_Paulo", "", "2018-02-17", day("2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z")),
-    # An hour that happens twice is its first occurrence.
+    # An hour that happens twice is its first occurrence, but for the end of a range.
     ("Europe/Berlin", "", "2026-10-25T02:30:00", Equals(instant("2026-10-25T00:30:00Z"))),
+    (
+        "Europe/Berlin",
+        ":in",
+        "2026-10-25T02:00:00..2026-10-25T02:30:00",
+        Between(instant("2026-10-25T00:00:00Z"), instant("2026-10-25T01:30:00Z")),
+    ),
+    ("Europe/Berlin", ":in", "..2026-10-25T02:30:00", Before(instant("2026-10-25T01:30:00Z"))),
+    ("Europe/Berlin", ":in", "2026-10-25T02:30:00..", After(instant("2026-10-25T00:30:00Z"))),
+    ("Europe/Berlin", ":in", "..2026-10-25T02:30:00+0200", Before(instant("2026-10-25T00:30:00Z"))),
+    # One that never happens is read as by the clock before it was put forward.
+    ("Europe/Berlin", ":in", "..2026-03-29T02:30:00", Before(instant("2026-03-29T01:30:00Z"))),
+    ("", ":in", "..2026-10-25T02:30:00", Before(instant("2026-10-25T02:30:00Z"))),
 ]
 
 
 @pytest.mark.parametrize(("zone", "operator", "text", "expected"), CASES)
 def test_value_in_a_zone(zone: str, operator: str, text: str, expected: Alternative) -> None:
     """Decisions 4: naive values and dates are read in the zone of _tz, wherever it stands among the parameters."""
-    pair = (f"creation_time{operator}", text)
-    assert alternatives(("_tz", zone), pair) == (expected,)
-    assert alternatives(pair, ("_tz", zone)) == (expected,)
+    pair, named = (f"creation_time{operator}", text), [("_tz", zone)] if zone else []
+    assert alternatives(*named, pair) == (expected,)
+    assert alternatives(pair, *named) == (expected,)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])

@@ -107,6 +107,12 @@ def test_dates_are_taken_in_every_form(value: Any) -> None:
     assert moment(value, "expires") == FIRST_OF_2027
 
 
+@pytest.mark.parametrize("value", ["20270101", "2027-W01", "2027-01-01T00:00+1060", "2027-01-01T24:00", "2027-02-30"])
+def test_other_forms_of_dates_are_refused(value: str) -> None:
+    with pytest.raises(SeedError, match=r"^expires: must be a date such as 2027-01-31"):
+        moment(value, "expires")
+
+
 def test_errors_of_use_cases_are_located() -> None:
     errors = [FieldError("required", "subscribed.email", "contacts", 3, "is required"), FieldError("required")]
     with (
