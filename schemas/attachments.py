@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import ValidationError, post_load, validates_schema
 
-from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type
+from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type, plain_type
 from app.sends.draft import AttachmentDraft
 from schemas.base import CodeSchema, Problem, problem
 from schemas.fields import Array, Object, String
@@ -55,7 +55,7 @@ class AttachmentSchema(CodeSchema):
     @post_load
     def make_draft(self, data: Mapping[str, Any], **_: Any) -> AttachmentDraft:
         """The file as the use case takes it."""
-        return AttachmentDraft(data["name"], data["type"], data["content"])
+        return AttachmentDraft(data["name"], plain_type(data["type"]) or data["type"], data["content"])
 
 
 def attachments() -> Array:

@@ -12,15 +12,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.content.attachments import plain_type
 from app.transports.email.headers import LONGEST_LINE, disposition_header, identifier_header
 
 Entity = list[bytes]
 
 _NOT_CLEAN = re.compile(rb"[^\t\n\x20-\x7e]|^From ", re.MULTILINE)
 _FROM = re.compile(rb"^From ", re.MULTILINE)
-_WORD = r"[A-Za-z0-9!#$&^_.+-]{1,127}"
-_MIME_TYPE = re.compile(rf"{_WORD}/{_WORD}(?:; ?{_WORD}=(?:{_WORD}|\"{_WORD}\")){{0,4}}")
-_UNFIT = ("multipart/", "message/")
+_UNFIT = ("message/partial", "message/external-body")
+"""They tell the reader's program to look for the rest elsewhere."""
+ANY_BYTES = "application/octet-stream"
+_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class EncodedAttachment:
     content_id: str | None
     content_type: str
     body: bytes = field(repr=False)
+    encoding: str = "base64"
 
     def is_inline_in(self, html: str | None) -> bool:
         """Whether `html` refers to it."""
@@ -48,7 +51,7 @@ class EncodedAttachment:
 
     def entity(self, *, inline: bool) -> Entity:
         """The part, for `multipart/related` or for `multipart/mixed`."""
-        head = f"Content-Type: {self.content_type}\r\nContent-Transfer-Encoding: base64\r\n".encode()
+        head = f"Content-Type: {self.content_type}\r\nContent-Transfer-Encoding: {self.encoding}\r\n".encode()
         if not inline:
             return [head, disposition_header("attachment", self.name), b"\r\n", self.body]
         content_id = identifier_header("Content-ID", self.content_id or "")
@@ -57,8 +60,24 @@ class EncodedAttachment:
 
 def encode_attachment(attachment: Attachment) -> EncodedAttachment:
     """The costly half of attaching a file, independent of the recipient."""
+    content_type = plain_type(attachment.mime_type) or ANY_BYTES
+    if content_type.lower().startswith("message/"):
+        if not content_type.lower().startswith(_UNFIT) and (lines := _seven_bit(attachment.content)) is not None:
+            return EncodedAttachment(attachment.name, attachment.content_id, content_type, lines, encoding="7bit")
+        content_type = ANY_BYTES
     body = base64.encodebytes(attachment.content).replace(b"\n", b"\r\n")
-    return EncodedAttachment(attachment.name, attachment.content_id, _content_type(attachment.mime_type), body)
+    return EncodedAttachment(attachment.name, attachment.content_id, content_type, body)
+
+
+def _seven_bit(content: bytes) -> bytes | None:
+    """A message as it may stand in another one: it must not be encoded (RFC 2046, 5.2.1), so it has to be short lines
+    of ASCII by itself, and begin with a header field. None for one that is not so: it goes as plain bytes under its
+    name."""
+    lines = content.replace(b"\r\n", b"\n")
+    is_plain = lines.isascii() and b"\r" not in lines and b"\0" not in lines
+    if not is_plain or not _FIELD.match(lines) or max(map(len, lines.split(b"\n"))) > LONGEST_LINE:
+        return None
+    return lines.replace(b"\n", b"\r\n")
 
 
 def text_entity(subtype: str, text: str) -> Entity:
@@ -96,11 +115,3 @@ def _encoded(data: bytes) -> tuple[str, bytes]:
         # The line ends of the text are part of what base64 encodes; those between its own lines are not.
         return "base64", base64.encodebytes(data.replace(b"\n", b"\r\n"))
     return "quoted-printable", _FROM.sub(b"=46rom ", binascii.b2a_qp(data))
-
-
-def _content_type(mime_type: str) -> str:
-    """The type as given where it is one. A multipart or a message must not be base64 (RFC 2046, 5.1 and 5.2), so a file
-    of such a type goes as plain bytes under its name."""
-    if not _MIME_TYPE.fullmatch(mime_type) or mime_type.lower().startswith(_UNFIT):
-        return "application/octet-stream"
-    return mime_type

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type, new_content_id
+from app.content.attachments import decode_strict, extension_fits, is_valid_name, media_type, new_content_id, plain_type
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
@@ -108,6 +108,30 @@ def test_what_is_no_type_of_a_file_fits_nothing(mime_type: str) -> None:
 
 def test_media_type_loses_case_and_parameters() -> None:
     assert media_type("Text/CSV ; charset=utf-8") == "text/csv"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("text/plain", "text/plain"),
+        ("Text/Plain; charset=UTF-8", "Text/Plain; charset=UTF-8"),
+        ('text/plain;charset = "iso-8859-1" ; format=flowed', "text/plain; charset=iso-8859-1"),
+        ("text/plain; format=flowed; Charset=utf-8; charset=latin1", "text/plain; charset=utf-8"),
+        ('text/plain; name="x; charset=utf-16"', "text/plain"),
+        (r'text/plain; name="\"; charset=utf-16"; charset=utf-8', "text/plain; charset=utf-8"),
+        ("text/plain; name=evil.exe", "text/plain"),
+        ("text/plain; charset*=utf-8''utf-8", "text/plain"),
+        ("text/plain; charset=", "text/plain"),
+        ('text/plain; charset="a b"', "text/plain"),
+        ('text/plain; charset="utf-8', "text/plain"),
+        ("text/plain; nonsense; charset=utf-8", "text/plain"),
+        ("text/plain;", "text/plain"),
+        ("multipart/mixed; boundary=x", None),
+        ("text/plain; charset=utf-8\r\nBcc: x@y.example", None),
+    ],
+)
+def test_of_the_parameters_only_the_charset_is_kept(given: str, kept: str | None) -> None:
+    assert plain_type(given) == kept
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,9 @@ def test_an_attachment_comes_back_byte_for_byte(content: bytes) -> None:
         ("text/csv", "text/csv"),
         ("text/csv; charset=utf-8", 'text/csv; charset="utf-8"'),
         ('text/csv;charset="utf-8"', 'text/csv; charset="utf-8"'),
+        ("text/csv; name=evil.exe", "text/csv"),
+        ('text/csv; name="a; charset=x"; CHARSET=latin1; x=y', 'text/csv; charset="latin1"'),
+        ("message/partial", "application/octet-stream"),
         ("application/vnd.ms-excel.sheet.macroEnabled.12", "application/vnd.ms-excel.sheet.macroEnabled.12"),
         ("message/rfc822", "application/octet-stream"),
         ("Multipart/mixed", "application/octet-stream"),
@@ -168,6 +171,30 @@ def test_the_type_of_an_attachment(given_type: str, sent_type: str) -> None:
     (part,) = message.iter_attachments()
     assert part["Content-Type"] == sent_type
     assert part.get_payload(decode=True) == b"a,b"
+
+
+INNER = b"From: ann@example.com\r\nSubject: Hi\r\n\r\nHello\r\n.\r\nFrom here on\r\n"
+
+
+@pytest.mark.parametrize("content", [INNER, INNER.replace(b"\r\n", b"\n"), INNER.removesuffix(b"\r\n")])
+@pytest.mark.parametrize("type_", ["message/rfc822", "Message/RFC822; name=evil.exe"])
+def test_a_message_is_attached_as_one(type_: str, content: bytes) -> None:
+    (part,) = mail(attachments=[Attachment("a.eml", type_, content)]).iter_attachments()
+    assert (part.get_content_type(), part["Content-Transfer-Encoding"]) == ("message/rfc822", "7bit")
+    assert (part.get_content_disposition(), part.get_filename()) == ("attachment", "a.eml")
+    assert "name=" not in part["Content-Type"]
+    inner: Any = part.get_content()
+    assert inner.as_bytes(policy=email.policy.SMTP).rstrip(b"\r\n") == INNER.rstrip(b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no message", INNER + b"\xff", INNER + b"\0", INNER + b"a\rb", INNER + b"x" * 999, b"From ann\r\n" + INNER],
+)
+def test_a_message_that_would_have_to_be_encoded_goes_as_plain_bytes(content: bytes) -> None:
+    (part,) = mail(attachments=[Attachment("a.eml", "message/rfc822", content)]).iter_attachments()
+    assert (part.get_content_type(), part.get_filename()) == ("application/octet-stream", "a.eml")
+    assert part.get_payload(decode=True) == content
 
 
 def test_an_attachment_is_encoded_once_for_many_mails() -> None:
