@@ -1,18 +1,28 @@
-"""Names that operators give to accounts, keys, lists and messages, by which they find them again."""
+"""Names that people give to accounts, keys, lists, messages and groups, by which they find them again."""
 
 from __future__ import annotations
+
+import re
 
 from app.errors import ServiceError
 
 LONGEST_NAME = 255
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What begins another line, steers a terminal, or is half a character."""
+
+
+def trimmed_name(name: str | None) -> str:
+    """The name without the white space around it. Raises `ServiceError` like `check_name`."""
+    return check_name(name.strip() if name else name)
 
 
 def check_name(name: str | None) -> str:
-    """The name itself. Raises `ServiceError` unless it has 1 to 255 printable characters that are not all blank."""
+    """The name itself. Raises `ServiceError` unless it has 1 to 255 characters that are not all blank, and none of them
+    a control character."""
     if not name or not name.strip():
         raise ServiceError("not_empty", field="name", detail="must not be empty")
     if len(name) > LONGEST_NAME:
         raise ServiceError("too_long", field="name", detail=f"has more than {LONGEST_NAME} characters")
-    if not name.isprintable():
+    if CONTROL.search(name):
         raise ServiceError("invalid_string", field="name", detail="holds a control character")
     return name

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
-RATE = re.compile(r"(\d{1,9})/(second|minute|hour)")
+RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
 EMBEDDED_REDIS = ("path", "wheel", "python")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 LARGEST_PORT = 65535
@@ -64,7 +64,7 @@ def parse_whole(least: int) -> Callable[[str], int]:
     """A parser of whole numbers of at least `least`."""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,12}", text.strip()) or int(text) < least:
+        if not re.fullmatch(r"[0-9]{1,12}", text.strip()) or int(text) < least:
             raise ValueError(f"must be a whole number of {least} or more")
         return int(text)
 
@@ -73,14 +73,14 @@ def parse_whole(least: int) -> Callable[[str], int]:
 
 def parse_seconds(text: str) -> float:
     """A number of seconds, 0 or more."""
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()):
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text.strip()):
         raise ValueError("must be a number of seconds, such as 10 or 0.5")
     return float(text)
 
 
 def parse_port(text: str) -> int:
     """A number of a TCP port."""
-    port = int(text) if re.fullmatch(r"\d{1,5}", text.strip()) else 0
+    port = int(text) if re.fullmatch(r"[0-9]{1,5}", text.strip()) else 0
     if not 1 <= port <= LARGEST_PORT:
         raise ValueError(f"must be a whole number from 1 to {LARGEST_PORT}")
     return port
@@ -129,15 +129,16 @@ def parse_public_url(text: str) -> str:
 
 def parse_name_server(text: str) -> str:
     """`address` or `address:port`, given back as `address:port`; an IPv6 address with a port stands in brackets."""
-    found = re.fullmatch(r"\[(?P<six>[^\]]+)\](?::(?P<port6>\d{1,5}))?|(?P<four>[^:]+)(?::(?P<port4>\d{1,5}))?", text)
+    port = "[0-9]{1,5}"
+    found = re.fullmatch(rf"\[(?P<six>[^\]]+)\](?::(?P<port6>{port}))?|(?P<four>[^:]+)(?::(?P<port4>{port}))?", text)
     try:
         address = ipaddress.ip_address((found["six"] or found["four"]) if found else text)
     except ValueError:
         raise ValueError("must be an IP address, or address:port") from None
-    port = int((found and (found["port6"] or found["port4"])) or 53)
-    if not 0 < port < 65536:
+    number = int((found and (found["port6"] or found["port4"])) or 53)
+    if not 0 < number < 65536:
         raise ValueError("must have a port from 1 to 65535")
-    return f"{_bracketed(str(address))}:{port}"
+    return f"{_bracketed(str(address))}:{number}"
 
 
 def parse_domain(text: str) -> str:
@@ -150,7 +151,7 @@ def parse_domain(text: str) -> str:
 def parse_listen(text: str) -> tuple[str, int]:
     """`host:port`, an IPv6 address in brackets."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not re.fullmatch(r"\d{1,5}", port) or not 0 < int(port) < 65536:
+    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
         raise ValueError("must be host:port, such as 127.0.0.1:8024")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

@@ -29,12 +29,17 @@ class Problem(str):
     detail: str | None
     accepted: tuple[str, ...]
     """The attributes that an object takes, where one that it does not take is the problem."""
+    follows: bool
+    """Whether it follows from another problem, and is told after it."""
 
-    def __new__(cls, code: str, detail: str | None = None, accepted: tuple[str, ...] = ()) -> Problem:
+    def __new__(
+        cls, code: str, detail: str | None = None, accepted: tuple[str, ...] = (), *, follows: bool = False
+    ) -> Problem:
         """A string, because that is what marshmallow carries about."""
         made = super().__new__(cls, code)
         made.detail = detail
         made.accepted = accepted
+        made.follows = follows
         return made
 
 
@@ -91,10 +96,10 @@ def load(schema: CodeSchema, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def located(messages: Any, body: Any) -> list[FieldError]:
-    """marshmallow's nested messages as located errors, in the order in which the document has them: the first of them,
-    as many as an answer lists."""
+    """marshmallow's nested messages as located errors, in the order in which the document has them, what follows from
+    another error last: the first of them, as many as an answer lists."""
     found = list(_walk(messages, body, (), ()))
-    found.sort(key=lambda item: item[0])
+    found.sort(key=lambda item: (item[2].follows, item[0]))
     return [_field_error(path, one) for _, path, one in found[:MAX_LISTED_ERRORS]]
 
 
@@ -131,6 +136,6 @@ def _field_error(path: Sequence[str | int], one: Problem) -> FieldError:
         collection, index, rest = str(path[0]), path[1], path[2:]
     else:
         collection, index, rest = None, None, path
-    field = ".".join(map(str, rest)) or None
+    field = ".".join(map(str, rest)) if rest else None  # an attribute may be called ""
     detail = f"{field} is not accepted here; what is: {', '.join(one.accepted)}." if one.accepted else one.detail
     return FieldError(str(one), field, collection, index, detail)

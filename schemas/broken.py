@@ -15,11 +15,11 @@ Messages = dict[str | int, Any]
 
 def note(messages: Messages, broken: Iterable[Broken]) -> None:
     """Adds the broken rules to nested messages; an attribute may be wrong in its parts and as a whole."""
-    for path, code, detail in broken:
+    for path, code, detail, follows in broken:
         inner: Any = messages
         for key in path[:-1]:
             inner = inner.setdefault(key, {})
         found = inner.setdefault(path[-1], [])
         if isinstance(found, dict):
             found = found.setdefault(SCHEMA, [])
-        found.append(Problem(code, detail))
+        found.append(Problem(code, detail, follows=follows))

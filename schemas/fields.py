@@ -10,10 +10,10 @@ from marshmallow import Schema, ValidationError, fields
 
 from app.addresses import is_valid_email, is_valid_mobile
 from app.errors import MAX_LISTED_ERRORS
+from app.ids import BEYOND, is_storable
+from app.names import CONTROL
 from schemas.base import Problem, problem
 from schemas.plain import IN_DOUBT, Quick, quick_field, quick_object
-
-BIGGEST_INTEGER = 2**63 - 1
 
 
 def _messages(invalid: str) -> dict[str, Any]:
@@ -59,6 +59,16 @@ class String(fields.String):
         return value
 
 
+class Name(String):
+    """A name that people read and look for: without white space around it and control characters in it."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
+        text = super()._deserialize(value.strip() if isinstance(value, str) else value, attr, data, **options)
+        if CONTROL.search(text):
+            raise problem("invalid_string", f"{attr} must not hold a control character.")
+        return text
+
+
 class Boolean(fields.Boolean):
     """true or false; nothing else, null neither."""
 
@@ -71,16 +81,16 @@ class Boolean(fields.Boolean):
 
 
 class Integer(fields.Integer):
-    """A whole number. One too large for the database is a valid integer that names nothing: it is kept as -1."""
+    """A whole number. One too large for the database is a valid integer that names nothing: it is kept as `BEYOND`."""
 
     default_error_messages = _messages("invalid_integer")
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> int:
-        if isinstance(value, float) and value.is_integer() and abs(value) > BIGGEST_INTEGER:
-            return -1  # the JSON reader gives whole numbers beyond 64 bits as floats
+        if isinstance(value, float) and value.is_integer() and not is_storable(value):
+            return BEYOND  # the JSON reader gives whole numbers beyond 64 bits as floats
         if not isinstance(value, int) or isinstance(value, bool):
             raise problem("invalid_integer", f"{attr} must be an integer.")
-        return value if abs(value) <= BIGGEST_INTEGER else -1
+        return value if is_storable(value) else BEYOND
 
 
 class Number(fields.Float):

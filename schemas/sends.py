@@ -13,7 +13,7 @@ from app.sends.rules import Broken, Limits, attachment_errors, send_errors
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.broken import Messages, note
-from schemas.fields import Boolean, Email, Integer, String
+from schemas.fields import Boolean, Email, Integer, Name, String
 from schemas.links import LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
 
@@ -53,7 +53,7 @@ class SendSchema(CodeSchema):
     type = String(required=True, choices=("email", "sms"))
     list_id = Integer(allow_none=True)
     group_id = Integer(allow_none=True)
-    group_name = String(least=1, most=LONGEST_NAME, allow_none=True)
+    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True)
     message_id = Integer(allow_none=True)
     unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
     subject = String(most=LONGEST_SUBJECT, allow_none=True)

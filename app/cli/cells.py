@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ READ_ONLY = (
     "last_modified_time",
 )
 """What an export shows and an import passes over, so that an exported file can be imported again."""
+
+NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 
 Cells = Mapping[str, str]
 
@@ -65,10 +68,11 @@ def _value(lst: ListSpec, key: str, text: str) -> Any:
 
 
 def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    """A number as JSON has it. Python itself would take `1_000`, ` 12` and digits of other scripts, too."""
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        raise ValueError("not a number")
+    return float(text) if found["part"] else int(text)
 
 
 def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
         raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
     with parts.database.read() as session:
         state = find_recipient(session, uuid).state
-    print_row({"uuid": uuid, "state": state, "effect": effect.value}, as_json)
+    print_row({"uuid": recipient.uuid, "state": state, "effect": effect.value}, as_json)
 
 
 @group.command("kannel-url")

@@ -22,7 +22,8 @@ from app.query.reader import Shape, columns, renderer
 
 def contacts_of_lists(session: Session, lists: Collection[ListSpec], zone: ZoneInfo | None) -> dict[int, Any]:
     """List id -> the envelope of the first default page of its contacts: one statement for all lists."""
-    query = Query(zone=zone)
+    # The links to further pages show times in the same zone.
+    query = Query(zone=zone, pairs=(("_tz", zone.key),) if zone else ())
     shapes = {lst.id: contact_shape(lst.value_fields) for lst in lists}
     by_list: dict[int, list[Row[Any]]] = {list_id: [] for list_id in shapes}
     for row in _newest(session, shapes, query) if shapes else ():

@@ -19,6 +19,7 @@ from app.contacts.subscriptions import entries_of, follow_wishes, lock_for_write
 from app.db.database import Transaction
 from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
+from app.ids import named
 from app.lists.fields import ListSpec
 
 Change = tuple[int, Mapping[str, Any]]
@@ -83,7 +84,7 @@ def _check_rules(
     lst: ListSpec, changes: Sequence[Change], rows: Mapping[int, State], bulk: bool, allow_system: bool
 ) -> None:
     unknown = {
-        index: f"There is no contact with the id {contact_id} in list {lst.id}."
+        index: f"There is no {named('contact', contact_id)} in list {lst.id}."
         for index, (contact_id, _) in enumerate(changes)
         if contact_id not in rows
     }

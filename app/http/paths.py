@@ -8,9 +8,9 @@ from urllib.parse import quote
 from flask import request
 
 from app.errors import ServiceError
+from app.ids import BIGGEST
 
 ID = re.compile(r"[0-9]{1,19}")
-BIGGEST = 2**63 - 1
 PLAIN = "/:@!$&'()*+,;=~"
 """Characters that a path may hold as they are (RFC 3986)."""
 

@@ -37,7 +37,7 @@ DROPPED = "4.7.0"
 BLOCKED = "blocked"
 """The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
 address."""
-_MESSAGE_ID = re.compile(r"<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@")
+_MESSAGE_ID = re.compile(r"<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@", re.ASCII | re.IGNORECASE)
 
 Event = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def _told(event: Event) -> Told | None:
     if kind is None or named is None:
         return None
     own_id = _text(event, "sg_event_id").encode() or orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
-    return Told(named[1], _report(kind, event), "sendgrid " + hashlib.sha256(own_id).hexdigest())
+    return Told(named[1].lower(), _report(kind, event), "sendgrid " + hashlib.sha256(own_id).hexdigest())
 
 
 def _report(kind: Kind, event: Event) -> Report:

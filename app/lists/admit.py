@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from app.auth import IS_THE_KEY, KEY_COLUMNS, Principal, hash_token, principal_of
 from app.db.models import Account, ApiKey, List, ListField
 from app.db.prepared import Prepared
+from app.ids import BIGGEST
 from app.lists.fields import ListSpec
-from app.lists.find import FIELD_COLUMNS, FIELD_ORDER, LARGEST_ID, LIST_COLUMNS, list_of
+from app.lists.find import FIELD_COLUMNS, FIELD_ORDER, LIST_COLUMNS, list_of
 
 KEY_AND_LIST = Prepared(
     select(*KEY_COLUMNS, *LIST_COLUMNS, *FIELD_COLUMNS)
@@ -32,6 +33,6 @@ KEY_AND_LIST = Prepared(
 
 def find_principal_and_list(session: Session, token: str, list_id: int) -> tuple[Principal, ListSpec | None]:
     """The key with this token, and its account's list with that id. Raises as `find_principal` does."""
-    rows = KEY_AND_LIST.rows(session, token_hash=hash_token(token), list_id=min(list_id, LARGEST_ID))
+    rows = KEY_AND_LIST.rows(session, token_hash=hash_token(token), list_id=min(list_id, BIGGEST))
     principal = principal_of(rows[0] if rows else None)
     return principal, None if rows[0].list_id is None else list_of(rows)

@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 from app.db.models import List, ListField, table_of
 from app.db.prepared import Prepared
 from app.errors import ServiceError
+from app.ids import BIGGEST
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
-
-LARGEST_ID = 2**63 - 1
 
 LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
 FIELD_COLUMNS = (
@@ -45,7 +44,7 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
     """The account's list with that id, if there is one."""
-    rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, LARGEST_ID))
+    rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, BIGGEST))
     return list_of(rows) if rows else None
 
 
@@ -63,7 +62,7 @@ def existing(found: ListSpec | None, list_id: int) -> ListSpec:
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
     """The account's lists with these ids; what is not there is left out."""
-    wanted = [list_id for list_id in list_ids if list_id <= LARGEST_ID]
+    wanted = [list_id for list_id in list_ids if list_id <= BIGGEST]
     if not wanted:
         return {}
     statement = select(*LIST_COLUMNS).where(List.account_id == account_id, List.id.in_(wanted))

@@ -15,7 +15,7 @@ from app.seed.target import Target
 def bring_messages(target: Target, described: Sequence[Mapping[str, Any]]) -> None:
     """Messages, found by their name."""
     for index, one in enumerate(described):
-        message = first_named(target.transaction, Message, target.account.id, one["name"])
+        message = first_named(target.transaction, Message, target.account.id, one["name"].strip())
         created, updated = message is None, False
         with located(f"{target.path}.messages[{index}]"):
             if message is None:

@@ -19,6 +19,7 @@ from app.db.database import Transaction
 from app.db.engine import release_after
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
+from app.ids import named
 from app.lists.fields import ListSpec
 from app.lists.find import find_list
 from app.queueing import SENDS
@@ -103,7 +104,9 @@ def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Ch
     lst = _find_list(inquiry)
     sender = None
     if draft.message_id is not None and saved is None:
-        errors.add("invalid_id", field="message_id", detail=f"message_id: there is no message {draft.message_id}.")
+        errors.add(
+            "invalid_id", field="message_id", detail=f"message_id: there is no {named('message', draft.message_id)}."
+        )
     elif draft.list_id is None or lst is not None:
         # What hangs on a message or a list that does not exist cannot be judged.
         check_content(draft, saved, inquiry.content, errors)
@@ -120,7 +123,7 @@ def _find_list(inquiry: Inquiry) -> ListSpec | None:
         return None
     lst = find_list(inquiry.transaction, inquiry.account_id, list_id)
     if lst is None:
-        inquiry.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no list {list_id}.")
+        inquiry.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {named('list', list_id)}.")
     elif not (lst.has_email if type_ == "email" else lst.has_mobile):
         field = "Email" if type_ == "email" else "Mobile Phone"
         detail = f"list_id: the list {lst.id} has no field of the type {field}."

@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 from app.addresses import is_valid_email
 from app.db.models import Message
 from app.errors import ErrorCollector
+from app.ids import BIGGEST
 from app.sends.draft import MessageType, SendDraft
-
-LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,8 @@ class SavedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is sent and from whom, as far as request and message say so. Absent parts are None, never empty."""
+    """What is sent and from whom, as far as request and message say so. Absent parts are None, never empty, but for
+    the sender: a request that names nobody as such is refused."""
 
     subject: str | None
     from_name: str | None
@@ -44,7 +44,7 @@ class Content:
 
 def find_saved(session: Session, account_id: int, message_id: Any) -> SavedMessage | None:
     """The account's message that the attribute `message_id` of a body names; None for what names none."""
-    if not isinstance(message_id, int) or isinstance(message_id, bool) or not 0 < message_id <= LARGEST_ID:
+    if not isinstance(message_id, int) or isinstance(message_id, bool) or not 0 < message_id <= BIGGEST:
         return None
     columns = [getattr(Message, name) for name in SavedMessage.__slots__]
     statement = select(*columns).where(Message.account_id == account_id, Message.id == message_id)
@@ -66,7 +66,7 @@ def merged(draft: SendDraft, saved: SavedMessage | None) -> Content:
         subject=of("subject") or None,
         from_name=of("from_name") or None,
         from_address=of("from_address"),
-        reply_to=of("reply_to"),
+        reply_to=of("reply_to") or None,
         body_html=of("body_html") or None,
         body_text=of("body_text") or None,
     )
@@ -75,14 +75,19 @@ def merged(draft: SendDraft, saved: SavedMessage | None) -> Content:
 def check_content(draft: SendDraft, saved: SavedMessage | None, content: Content, errors: ErrorCollector) -> None:
     """Collects what is missing or wrong (specification: Transactional send, rule 4 and error table)."""
     if draft.type == "sms":
-        if not content.body_text:
-            errors.add("content_missing", field="body_text", detail="body_text is missing.")
+        if is_blank(content.body_text):
+            errors.add("content_missing", field="body_text", detail="body_text is missing, or white space alone.")
         return
-    if not content.body_html and not content.body_text:
+    if is_blank(content.body_html) and is_blank(content.body_text):
         errors.add("content_missing", field="body_html")
-    if not (content.subject or "").strip():
+    if is_blank(content.subject):
         errors.add("subject_empty", field="subject")
     if saved is not None and not content.from_name and not saved.from_name:
         errors.add("from_name_required", field="from_name")
     if content.reply_to is not None and not is_valid_email(content.reply_to):
         errors.add("invalid_reply_to_address", field="reply_to")
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether there is nothing to read in it."""
+    return not (text or "").strip()

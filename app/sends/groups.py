@@ -11,6 +11,7 @@ from app.db.database import Transaction
 from app.db.models import Account, Group, table_of
 from app.db.prepared import Prepared
 from app.errors import ServiceError
+from app.ids import named
 from app.sends.draft import MessageType, SendDraft
 from app.sends.inquiry import Inquiry
 from app.sends.standing import FoundGroup
@@ -53,7 +54,7 @@ def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
         row = _find(inquiry)
         if row is None:
             return _planned(inquiry, most)
-    if row is None or draft.group_name not in (None, row.name):
+    if row is None or draft.group_name not in (None, row.name.strip()):
         inquiry.errors.add("invalid_id", field="group_id", detail=_mismatch(draft, row))
         return None
     if row.type != draft.type:
@@ -85,7 +86,7 @@ def _planned(inquiry: Inquiry, most: int) -> GroupOfSend | None:
 
 def _mismatch(draft: SendDraft, row: FoundGroup | None) -> str:
     if row is None:
-        return f"group_id: there is no group {draft.group_id}."
+        return f"group_id: there is no {named('group', draft.group_id or 0)}."
     return f"group_id: the group {row.id} is not called {draft.group_name}."
 
 

@@ -16,7 +16,7 @@ from app.query.fields import Resource
 from app.query.links import page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "email", "mobile", "attempts")
 PROPERTIES = {
@@ -70,10 +70,10 @@ RECIPIENT = Shape(
 
 
 def require_recipient(session: Session, account_id: int, uuid: str) -> int:
-    """The id of the account's recipient with that uuid. Raises `not_found`."""
+    """The id of the account's recipient with that uuid, in whatever case (decisions: 12). Raises `not_found`."""
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")
-    statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid)
+    statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid.lower())
     found = session.execute(statement).scalar_one_or_none()
     if found is None:
         raise ServiceError("not_found")

@@ -23,8 +23,8 @@ HOPELESS = ("invalid_contact_id", "contact_deleted")
 
 
 def find_recipient(session: Session, uuid: str) -> Recipient:
-    """The recipient with that uuid, of whatever account. Raises `ServiceError` (`invalid_id`)."""
-    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid)).first()
+    """The recipient with that uuid, in whatever case and of whatever account. Raises `ServiceError` (`invalid_id`)."""
+    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
     if found is None:
         raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
     return found
@@ -41,7 +41,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
-    statement = select(Recipient).where(Recipient.uuid == uuid).with_for_update()
+    statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update()
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
     _check(transaction, recipient)
     counter = COUNTERS[recipient.state]

@@ -29,11 +29,13 @@ RESERVED = "id"
 
 
 class Broken(NamedTuple):
-    """A broken rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text."""
+    """A broken rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text. One that
+    `follows` from another error is listed after all others."""
 
     path: tuple[str | int, ...]
     code: str
     detail: str | None = None
+    follows: bool = False
 
 
 class Limits(NamedTuple):
@@ -83,8 +85,9 @@ class RecipientRules:
         if len(named) > 1:
             yield Broken((named[1],), "recipient_destination_ambiguous")
         elif named == ["contact_id"]:
-            if self.type == "sms" and not self.with_list:
-                yield Broken(("contact_id",), "recipient_missing_list_id")
+            if self.type is not None and not self.with_list:
+                # An email send lacks its list first of all, whoever its recipients are.
+                yield Broken(("contact_id",), "recipient_missing_list_id", follows=self.type == "email")
         elif self.type == "email" and named != ["email"]:
             yield Broken(("email",), "email_address_missing")
         elif self.type == "sms" and named != ["mobile"]:

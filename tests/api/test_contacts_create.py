@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.db.models import Contact
+from app.lists.fields import FIELD_TYPES, field_key
 from tests.support.client import Client, bad_query, check_error, conflict, invalid, items, not_found
 from tests.support.contacts import contact, contacts_path, count, entries, find, unsubscribe
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, unique
@@ -75,10 +77,25 @@ def test_an_empty_address_means_null(tenant: Tenant, customers: int) -> None:
     assert (body["email"], body["mobile"]) == (None, None)
 
 
+def test_an_empty_string_means_null_for_every_field_whose_values_are_strings(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    fields = (("Email", "Email"), *((type_, type_) for type_ in FIELD_TYPES if type_ not in ("Email", "Mobile Phone")))
+    list_id = tenant.add_list(fields=fields)
+    keys = {field_key(type_): type_ for _, type_ in fields[1:] if type_ not in ("Currency", "Number")}
+    made = tenant.new_contact(list_id, **dict.fromkeys(keys, ""))
+    assert {made[key] for key in keys} == {None}
+    with tenant.services.database.read() as session:
+        assert session.get_one(Contact, made["id"]).values == {}
+    assert api.post(path, {"contacts": [dict.fromkeys(("plan", "born", "visit"), "")]}).status_code == 204
+    for key in ("spend", "score"):
+        invalid(api.post(path, {key: ""}), "invalid_number", field=key)
+
+
 def test_every_type_of_value_comes_back_as_it_was_given(tenant: Tenant, customers: int) -> None:
     values = {
         "first_name": "Zoë 🐝",
-        "last_name": "",
+        "last_name": " ",
         "plan": "gold",
         "interests": "tea,cake",
         "spend": 12.75,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -336,3 +337,43 @@ def test_order_of_checks(api: Client, path: str, ann: Any) -> None:
 
 def test_updating_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
     check_error(tenant.client("limited").patch(f"{path}/{ann['id']}", {}), 403, "permission_denied")
+
+
+def test_ids_beyond_64_bits_are_told_as_such(api: Client, path: str, ann: Any) -> None:
+    elements = [{"id": 10**20}, {"id": ann["id"]}, {"id": 2**63}, {"id": -1}]
+    body = invalid(
+        api.raw("PATCH", path, json.dumps({"contacts": elements}).encode()),
+        "invalid_id",
+        collection="contacts",
+        index=0,
+        field="id",
+    )
+    list_id = path.split("/")[3]
+    assert [(one["index"], one["developer_message"]) for one in body["_embedded"]["errors"]] == [
+        (0, f"There is no contact with an id beyond 64 bits in list {list_id}."),
+        (2, f"There is no contact with an id beyond 64 bits in list {list_id}."),
+        (3, f"id: There is no contact -1 in list {list_id}."),
+    ]
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_an_attribute_without_a_name_is_named_in_its_error(api: Client, path: str, bulk: bool) -> None:
+    if bulk:
+        body = invalid(api.post(path, {"contacts": [{"": 1}]}), "unexpected_field", collection="contacts", index=0)
+    else:
+        body = invalid(api.post(path, {"": 1}), "unexpected_field")
+    assert body["field"] == ""
+
+
+EMPTY = ("first_name", "plan", "interests", "born", "visit", "reply_to")
+
+
+def test_an_empty_string_clears_every_field_whose_values_are_strings(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    values = {"first_name": "Ann", "plan": "gold", "interests": "tea", "born": "1990-02-28", "visit": "2026-01-31"}
+    made = tenant.new_contact(customers, **values, reply_to="x", spend=5)
+    cleared = api.patch(f"{path}/{made['id']}", dict.fromkeys(EMPTY, "")).get_json()
+    assert [cleared[name] for name in (*EMPTY, "spend")] == [None] * 6 + [5]
+    invalid(api.patch(f"{path}/{made['id']}", {"spend": ""}), "invalid_number", field="spend")
+    invalid(api.patch(path, {"contacts": [{"id": made["id"], "score": ""}]}), "invalid_number", field="score")

@@ -98,6 +98,18 @@ def test_expand_embeds_the_first_default_page(tenant: Tenant, api: Client) -> No
     assert (inner["size"], inner["_links"]["next"]["href"]) == (100, f"{contacts_path(list_id)}?offset=100")
 
 
+def test_the_next_page_of_embedded_contacts_is_in_the_zone_that_was_asked_for(tenant: Tenant, api: Client) -> None:
+    list_id = tenant.add_list()
+    api.post(contacts_path(list_id), {"contacts": [{"email": new_email()} for _ in range(101)]})
+    for path in (f"/v1/lists/{list_id}", "/v1/lists"):
+        body = api.get(path, {"expand": "contacts", "_tz": "Australia/Brisbane"}).get_json()
+        body = body if "id" in body else next(one for one in body["_embedded"]["lists"] if one["id"] == list_id)
+        inner = body["_embedded"]["contacts"]
+        assert inner["_links"]["next"]["href"].endswith(f"/{list_id}/contacts?_tz=Australia%2FBrisbane&offset=100")
+        (item,) = items(api.get(inner["_links"]["next"]["href"]))
+        assert item["creation_time"].endswith("+1000")
+
+
 def test_expand_of_an_exact_page_has_no_next(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list()
     api.post(contacts_path(list_id), {"contacts": [{"email": new_email()} for _ in range(100)]})

@@ -186,6 +186,13 @@ def test_an_empty_text_leaves_that_part_of_the_message_out(desk: Desk) -> None:
     assert (send.body_html, send.body_text) == (None, "Welcome %%first_name**friend%%")
 
 
+def test_an_empty_reply_address_leaves_that_of_the_message_out(desk: Desk) -> None:
+    message = desk.tenant.add_message(reply_to="answers@elsewhere.example")
+    assert desk.send(desk.email(message_id=message, reply_to="")).send.reply_to is None
+    assert desk.send(desk.email(reply_to="")).send.reply_to is None
+    assert desk.send(desk.email(message_id=message, bcc_address="")).send.bcc_address is None
+
+
 def test_the_type_of_the_message_counts(desk: Desk) -> None:
     message = desk.tenant.add_message()
     accepted = desk.send(desk.email(type="sms", message_id=message))
@@ -350,6 +357,13 @@ def test_attachments_of_everybody_and_of_one(desk: Desk) -> None:
     positions = [row.position for row in accepted.attachments]
     assert positions == sorted(positions)
     assert len({row.content_id for row in accepted.attachments}) == 4
+
+
+def test_of_the_parameters_of_a_type_only_the_charset_is_kept(desk: Desk) -> None:
+    types = ["text/plain; name=evil.exe", 'text/plain; format=flowed; charset="iso-8859-1"']
+    files = [file(f"{number}.txt", type_) for number, type_ in enumerate(types)]
+    accepted = desk.send(desk.email(attachments=files))
+    assert [row.mime_type for row in accepted.attachments] == ["text/plain", "text/plain; charset=iso-8859-1"]
     assert all(row.content_id.startswith("content_") for row in accepted.attachments)
 
 
@@ -398,8 +412,19 @@ def test_id_and_name_of_one_group(desk: Desk) -> None:
 
 def test_names_of_groups_are_compared_exactly(desk: Desk) -> None:
     name = unique("Group")
-    groups = {desk.send(desk.email(group_name=text)).group.id for text in (name, name.lower(), f"{name} ", f" {name}")}
+    groups = {
+        desk.send(desk.email(group_name=text)).group.id for text in (name, name.lower(), f"{name}  x", f"{name} x")
+    }
     assert len(groups) == 4
+
+
+def test_names_of_groups_are_trimmed(desk: Desk) -> None:
+    name = f"{unique('Group')} of \N{ZERO WIDTH JOINER}"
+    group = desk.send(desk.email(group_name=f"\t{name}\u3000 ")).group
+    assert group.name == name
+    assert desk.send(desk.email(group_name=f"{name} ", group_id=group.id)).group.sent == 2
+    assert desk.send(desk.email(group_name=" " + name)).group.sent == 3
+    assert desk.send(desk.email(group_name=" " * 300 + "x" * 255)).group.name == "x" * 255
 
 
 def test_accounts_have_groups_of_their_own(desk: Desk, other: Tenant) -> None:

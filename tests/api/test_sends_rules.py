@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from flask import Flask
 from app.db.models import Domain, Send
 from app.settings import Settings
 from tests.support.apps import app_with
-from tests.support.client import Client, check_error, conflict, invalid
+from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.sends import Desk, file
 from tests.support.tenants import Tenant, new_email, new_mobile, new_tenant, unique
 
@@ -40,6 +41,11 @@ ERRORS: dict[str, Case] = {
     "group_name empty": ({"group_name": ""}, "not_empty", {"field": "group_name"}),
     "group_name too long": ({"group_name": "x" * 256}, "too_long", {"field": "group_name"}),
     "group_name with U+0000": ({"group_name": "a\x00"}, "invalid_string", {"field": "group_name"}),
+    "group_name with a line break": ({"group_name": "a\nb"}, "invalid_string", {"field": "group_name"}),
+    "group_name with an escape": ({"group_name": "a\x1b[2J"}, "invalid_string", {"field": "group_name"}),
+    "group_name with a C1 control": ({"group_name": "a\x9bb"}, "invalid_string", {"field": "group_name"}),
+    "group_name with a line separator": ({"group_name": "a\u2028b"}, "invalid_string", {"field": "group_name"}),
+    "group_name of spaces": ({"group_name": " \u3000\t"}, "not_empty", {"field": "group_name"}),
     "no group": ({"group_name": None}, "group_missing", {"field": "group_name"}),
     "message no integer": ({"message_id": "x"}, "invalid_integer", {"field": "message_id"}),
     "message a boolean": ({"message_id": True}, "invalid_integer", {"field": "message_id"}),
@@ -107,8 +113,8 @@ RECIPIENT_ERRORS: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "name with a dash": ({"first-name": "x"}, "invalid_wildcard_name_characters", "first-name"),
     "name with a dot": ({"a.b": "x"}, "invalid_wildcard_name_characters", "a.b"),
     "name beyond ASCII": ({"größe": "x"}, "invalid_wildcard_name_characters", "größe"),
-    "name with a break": ({"a\n": "x"}, "invalid_wildcard_name_characters", None),
-    "no name": ({"": "x"}, "invalid_wildcard_name_characters", None),
+    "name with a break": ({"a\n": "x"}, "invalid_wildcard_name_characters", "a\n"),
+    "no name": ({"": "x"}, "invalid_wildcard_name_characters", ""),
     "hash": ({"#v": "x"}, "invalid_wildcard_name_characters", "#v"),
     "reserved name": ({"id": "5"}, "invalid_wildcard_name_reserved", "id"),
     "reserved name in capitals": ({"ID": None}, "invalid_wildcard_name_reserved", "ID"),
@@ -183,9 +189,26 @@ def test_what_is_always_required(desk: Desk, name: str) -> None:
 
 
 def test_an_email_send_needs_a_list(desk: Desk) -> None:
-    body = desk.email(list_id=None, recipients=[{"contact_id": 5}])
+    body = desk.email(list_id=None)
     for given in (body, {**body, "list_id": None}):
         assert "_embedded" not in invalid(desk.post(given), "required", field="list_id")
+
+
+def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(desk: Desk) -> None:
+    recipients = [{"contact_id": 5}, {"email": new_email()}, {"contact_id": 6, "x": []}]
+    body = desk.email(list_id=None, recipients=recipients)
+    assert listed(invalid(desk.post(body), "invalid_string", field="x")) == [
+        ("invalid_string", "recipients", 2, "x"),
+        ("required", None, None, "list_id"),
+        ("recipient_missing_list_id", "recipients", 0, "contact_id"),
+        ("recipient_missing_list_id", "recipients", 2, "contact_id"),
+    ]
+    body = {"list_id": None, **body, "recipients": recipients[:1] * 100}
+    errors = listed(invalid(desk.post(body), "required", field="list_id"))
+    assert errors == [
+        ("required", None, None, "list_id"),
+        *(("recipient_missing_list_id", "recipients", index, "contact_id") for index in range(99)),
+    ]
 
 
 # ---------------------------------------------------------------------------------------------- attachments
@@ -235,6 +258,19 @@ def test_what_another_account_has_does_not_exist(desk: Desk, other: Tenant) -> N
     ids = {"list_id": theirs.list_id, "message_id": other.add_message(), "group_id": group}
     for name, value in ids.items():
         invalid(desk.post(desk.email(**{name: value})), "invalid_id", field=name)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(2**63), -(10**30)])
+def test_an_id_beyond_64_bits_is_told_as_such(desk: Desk, number: int) -> None:
+    for name, noun in (("list_id", "list"), ("group_id", "group"), ("message_id", "message")):
+        sent = desk.email(group_name=None) if name == "group_id" else desk.email()
+        data = json.dumps({**sent, name: number}).encode()
+        body = invalid(desk.tenant.api.raw("POST", SENDS, data), "invalid_id", field=name)
+        assert body["developer_message"] == f"{name}: there is no {noun} with an id beyond 64 bits."
+    data = json.dumps(desk.email(recipients=[{"contact_id": number}])).encode()
+    assert desk.tenant.api.raw("POST", SENDS, data).status_code == 202
+    body = invalid(desk.post(desk.email(list_id=-1)), "invalid_id", field="list_id")
+    assert body["developer_message"] == "list_id: there is no list -1."
 
 
 def test_a_list_without_an_email_field(desk: Desk) -> None:

@@ -141,3 +141,9 @@ def test_a_uuid_that_names_nobody(api: Client, name: str) -> None:
 def test_another_accounts_recipient_does_not_exist(desk: Desk, other: Tenant) -> None:
     row = desk.send(desk.email()).recipient
     not_found(other.api.get(f"{SENDS}/{row.uuid}"))
+
+
+def test_a_uuid_is_found_in_whatever_case(desk: Desk) -> None:
+    row = desk.send(desk.email()).recipient
+    for written in (row.uuid.upper(), row.uuid.title()):
+        assert get(desk.tenant, written) == get(desk.tenant, row.uuid)

@@ -71,7 +71,12 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
     [
         (["email=nobody"], "email must be an email address of at most 254 characters"),
         (["plan=silver"], "plan must be one of the field's options: free, gold."),
-        (["spend=much"], "spend must be a number."),
+        *[
+            ([f"spend={text}"], "spend must be a number.")
+            for text in ("much", "1_000", "+5", " 5", "5 ", "٥", "nan", "1e")
+        ],
+        (["mobile=12345678"], "mobile must be 8 to 15 digits"),
+        ([f"email={'x' * 65}@example.com"], "email must be an email address"),
         (["is_active=maybe"], "is_active: The value must be true or false."),
         (["email"], "'email' must be KEY=VALUE with a key of the list's contacts, such as email"),
         (["fax=7"], "'fax=7' must be KEY=VALUE with a key of the list's contacts, such as email"),
@@ -118,6 +123,13 @@ def test_an_import_creates_and_updates(cli: Cli, tenant: Tenant, customers: int,
     assert cli.text("contacts", "import", str(file), *IN_LIST) == "0 created, 0 updated, 3 unchanged\n"
 
 
+def test_numbers_of_a_file_are_those_of_json(cli: Cli, customers: int, file: Path) -> None:
+    texts = ["0", "-12", "007", "2.50", "1e3", "-1.5E-2", str(2**63 - 1)]
+    file.write_text("email,score\n" + "".join(f"a{row}@example.com,{text}\n" for row, text in enumerate(texts)))
+    cli.text("contacts", "import", str(file), *IN_LIST)
+    assert [one["score"] for one in contacts(cli)] == [0, -12, 7, 2.5, 1000, -0.015, 2**63 - 1]
+
+
 def test_an_import_tells_webhooks_and_automations(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
     cli.text("webhooks", "create", "https://hooks.example.com/in")
     file.write_text(f"{HEAD}ann@example.com,,,,,,\n")
@@ -139,7 +151,12 @@ def test_an_import_tells_webhooks_and_automations(cli: Cli, tenant: Tenant, cust
         ("email,plan\na@example.com\n", "line 2: has 1 cells, the head has 2"),
         ("email,plan\na@example.com,gold\nb@example.com,silver\n", "line 3: plan must be one of the field's options"),
         ('email,first_name\na@example.com,"A\nB"\nb@example,C\n', "line 4: email must be an email address"),
-        ("email,spend\na@example.com,much\n", "line 2: spend must be a number."),
+        *[
+            (f"email,spend\na@example.com,{text}\n", "line 2: spend must be a number.")
+            for text in ("much", "1_000", " 5")
+        ],
+        ("email,mobile\na@example.com,12345678\n", "line 2: mobile must be 8 to 15 digits"),
+        ("email\n=?utf-8?q?a?=@example.com\n", "line 2: email must be an email address"),
         ("email,is_active\na@example.com,perhaps\n", "line 2: is_active: The value must be true or false."),
         ("email,mobile\n,61411111111\n", "line 2: email is required: contacts of this list are found by it."),
         ("email\na@example.com\nA@example.com\n", "line 3: email: an earlier element of this request has it already."),

@@ -51,6 +51,7 @@ def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows:
     uuid = rows.recipient(recipient_id).uuid
     shown = bare.json("sends", "show", uuid)
     assert (shown["uuid"], shown["email"], shown["state"]) == (uuid, "ann@example.com", "queued")
+    assert bare.json("sends", "show", uuid.upper()) == shown
     assert [(one["step"], one["detail"]) for one in shown["timeline"]] == [
         ("deferred", "451 4.7.1 later"),
         ("sent", None),
@@ -70,7 +71,7 @@ def test_a_recipient_is_shown_with_its_timeline(bare: Cli, tenant: Tenant, rows:
 def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, reason: str, counter: str) -> None:
     recipient_id, uuid = ended(rows, state, reason, **{counter: 1})
     before = now()
-    assert bare.json("sends", "retry", uuid)["state"] == "queued"
+    assert bare.json("sends", "retry", uuid.upper())["state"] == "queued"
     recipient = rows.recipient(recipient_id)
     assert (recipient.state, recipient.reason, recipient.sent_time) == ("queued", None, None)
     assert before <= recipient.due_time <= now()

@@ -371,6 +371,10 @@ CONTACT = r"lists[0].contacts[1]"
         (with_contact(first_name=7), f"{CONTACT}.first_name: first_name must be a string"),
         (with_contact(spend="much"), f"{CONTACT}.spend: spend must be a number"),
         (with_contact(mobile="0400"), f"{CONTACT}.mobile: mobile must be 8 to 15 digits"),
+        (with_contact(mobile="12345678"), f"{CONTACT}.mobile: mobile must be 8 to 15 digits"),
+        (with_contact(email="=?utf-8?q?a?=@example.com"), f"{CONTACT}.email: email must be an email address"),
+        (with_contact(spend=""), f"{CONTACT}.spend: spend must be a number"),
+        ({"owner_email": "x" * 65 + "@example.com"}, f"owner_email: '{'x' * 65}@example.com' is not an email address"),
         (with_contact(is_active="yes"), f"{CONTACT}.is_active: The value must be true or false"),
         (with_contact(subscribed=True), f"{CONTACT}.subscribed: The value must be an object"),
         (with_contact(subscribed={"email": None}), f"{CONTACT}.subscribed.email: The value must be true or false"),
@@ -406,6 +410,8 @@ CONTACT = r"lists[0].contacts[1]"
             f"{CONTACT}.subscribed.email: is true, but the file names the address under unsubscribers",
         ),
         ({"messages": [{"name": "M", "type": "fax"}]}, "messages[0].type: 'fax' is none of email, sms"),
+        ({"messages": [{"name": "M\x9b2J", "type": "email"}]}, "messages[0].name: holds a control character"),
+        ({"messages": [{"name": " ", "type": "email"}]}, "messages[0].name: must not be empty"),
         (
             {"messages": [{"name": "M", "type": "sms", "body_html": "<p>"}]},
             "messages[0].body_html: an sms has no HTML body",
@@ -507,3 +513,22 @@ def test_a_sender_keeps_its_rate_until_the_file_names_another(services: Services
     for given, expected in (({"messages_per_second": 5}, 5.0), ({}, 5.0), ({"messages_per_second": None}, None)):
         load(services, file, {"name": name, "sms_senders": [{**sender, **given}]})
         assert rows(services, SmsSender, name, "messages_per_second") == [(expected,)]
+
+
+def test_names_of_messages_are_trimmed(services: Services, file: Path, name: str) -> None:
+    message = {"name": "  Welcome\u3000", "type": "email", "reply_to": ""}
+    load(services, file, {"name": name, "messages": [message]})
+    report = load(services, file, {"name": name, "messages": [message, {**message, "name": "Welcome"}]})
+    assert (report.changes, [one["name"] for one in report.as_json()["accounts"][0]["messages"]]) == (
+        0,
+        ["Welcome"] * 2,
+    )
+
+
+def test_empty_strings_are_null_for_contacts(services: Services, file: Path, name: str) -> None:
+    empty = {"first_name": "", "plan": "", "born": ""}
+    load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", "plan": "gold"}])]})
+    load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", **empty}])]})
+    with services.database.read() as session:
+        account_id = session.scalars(select(Account.id).where(Account.name == name)).one()
+        assert session.scalars(select(Contact.values).where(Contact.account_id == account_id)).all() == [{}]
