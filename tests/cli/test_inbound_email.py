@@ -52,11 +52,25 @@ def test_the_mail_server_says_to_whom_it_came(bare: Cli, tenant: Tenant, rows: R
     assert rows.recipient(recipient_id).state == "bounced"
 
 
-@pytest.mark.parametrize("raw", [b"", b"\0\xff\n", plain("hello@acme.example"), b"To: " + b"<" * 100_000])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"\0\xff\n", plain("hello@acme.example")),
+        *(b"To: " + sign * 100_000 for sign in (b"<", b"(", b"[", b'"', b",", b"a@", b"=?")),
+        *(name + b": " + b"(" * 9000 for name in (b"From", b"Subject", b"Content-Type", b"Message-ID", b"Return-Path")),
+    ],
+)
 def test_what_means_nothing_ends_well(bare: Cli, raw: bytes) -> None:
     """Otherwise the mail server would answer a report with another one."""
     result = pipe(bare, raw)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "ordinary", "effect": "ignored"})
+
+
+def test_what_comes_to_a_forged_address_is_not_read(bare: Cli, tenant: Tenant, recipient_id: int) -> None:
+    """Reading costs time, and nobody can be meant."""
+    forged = return_path(tenant.services.settings, recipient_id, FROM).replace("+", "+a")
+    result = pipe(bare, delivery_failure("hello@acme.example", "ann@example.com"), "--to", forged)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "automatic", "effect": "ignored"})
 
 
 def test_a_database_that_fails_asks_for_another_try(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,26 +8,60 @@ from email import message_from_bytes, policy
 from email.errors import MessageError
 from email.message import Message
 from email.parser import HeaderParser
-from email.utils import getaddresses
+from itertools import islice
 
 MOST_READ = 256 * 1024
 """Bytes of a message that are looked at. Reports stand before the mail that they return, however large that is."""
+MOST_LINES = 4000
+"""Of a message that are looked at: header fields, parts and groups of fields take one each."""
+MOST_CONTAINERS = 50
+"""Parts that hold others: one within another, each makes reading the next one dearer."""
 MOST_FIELDS = 50
 LONGEST_FIELD = 10_000
 LONGEST_WORDS = 1000
+_LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MOST_LINES)
+_CONTAINER = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
+_END_OF_HEAD = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 _SPACE = re.compile(r"[\x00-\x20\x7f]+")
+_NOT_IN_ADDRESSES = r"\s\x00-\x1f\x7f<>()\[\],;:\\\"@"
+# The look behind lets an address begin at the beginning of a word alone, so each word is read once.
+_ADDRESS = re.compile(rf"(?<![^{_NOT_IN_ADDRESSES}])[^{_NOT_IN_ADDRESSES}]++@[^{_NOT_IN_ADDRESSES}]++")
+
+
+class _Short(policy.Compat32):
+    """The parser's older policy, which hands malformed fields out as they are, where the newer ones may fail. Fields
+    are cut: what the library reads in them, such as parameters of a type, takes it long."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:LONGEST_FIELD]
+
+
+_POLICY = _Short()
 
 
 def parse(raw: bytes) -> Message:
-    """The message; one that is nested beyond all measure counts as empty.
-
-    The parser's older policy is used: it hands malformed headers out as they are, where the newer one may fail.
-    """
+    """The message, as much of it as is looked at; one that is nested beyond all measure counts as empty."""
     try:
-        return message_from_bytes(raw[:MOST_READ], policy=policy.compat32)
+        return message_from_bytes(_beginning(raw), policy=_POLICY)
     except (RecursionError, MessageError, ValueError, LookupError):
         return Message()
+
+
+def _beginning(raw: bytes) -> bytes:
+    """What is looked at of a message."""
+    lines = _LINES.match(raw[:MOST_READ])
+    read = lines[0] if lines else b""
+    further = next(islice(_CONTAINER.finditer(read), MOST_CONTAINERS, None), None)
+    return read[: further.start()] if further else read
+
+
+def parse_head(raw: bytes) -> Message:
+    """The header fields of the message alone, which say whose it is at little cost."""
+    read = raw[:MOST_READ]
+    end = _END_OF_HEAD.search(read)
+    return parse(read[: end.end()] if end else read)
 
 
 def field(message: Message, name: str) -> str:
@@ -41,9 +75,10 @@ def one_line(text: str) -> str:
 
 
 def addresses_in(message: Message, names: Iterable[str]) -> list[str]:
-    """The addresses in all fields of these names, in the order of the names."""
+    """The addresses in all fields of these names, in the order of the names: whatever has the form of one, in brackets
+    or without. Nothing here needs what else the grammar of such fields allows."""
     values = [str(value)[:LONGEST_FIELD] for name in names for value in message.get_all(name, [])[:MOST_FIELDS]]
-    return [address for _, address in getaddresses(values) if address]
+    return [address for value in values for address in _ADDRESS.findall(value)]
 
 
 def parts_of_type(message: Message, *types: str) -> Iterator[Message]:
@@ -54,7 +89,7 @@ def parts_of_type(message: Message, *types: str) -> Iterator[Message]:
 def field_blocks(part: Message) -> list[Message]:
     """The groups of fields of a machine-readable part, which blank lines set apart (RFC 3464, 2.1)."""
     blocks = _BLANK_LINES.split(_text(part).replace("\r\n", "\n").strip())
-    return [HeaderParser(policy=policy.compat32).parsestr(block.lstrip()) for block in blocks]
+    return [HeaderParser(policy=_POLICY).parsestr(block.lstrip()) for block in blocks]
 
 
 def headers_of(part: Message) -> Message:
@@ -62,7 +97,7 @@ def headers_of(part: Message) -> Message:
     payload = part.get_payload()
     if isinstance(payload, list):
         return payload[0] if payload and isinstance(payload[0], Message) else Message()
-    return HeaderParser(policy=policy.compat32).parsestr(_text(part))
+    return HeaderParser(policy=_POLICY).parsestr(_text(part))
 
 
 def _text(part: Message) -> str:
@@ -70,7 +105,7 @@ def _text(part: Message) -> str:
     payload = part.get_payload()
     if isinstance(payload, list):
         text = "\n\n".join(one.as_string() for one in payload if isinstance(one, Message))
-        bare = Message(policy=policy.compat32)
+        bare = Message(policy=_POLICY)
         bare["Content-Transfer-Encoding"] = field(part, "Content-Transfer-Encoding")
         bare.set_payload(text)
         part = bare

@@ -27,21 +27,23 @@ def envelope_of(message: Message, given: Sequence[str]) -> Sequence[str]:
     return given or addresses_in(message, RECIPIENT_FIELDS)
 
 
-def identify(secret_key: str, envelope: Sequence[str], reports: Iterable[Report]) -> Named | None:
-    """The recipient that a signed address names; None where there is none, or one that was tampered with.
-
-    A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
-    signed return path of the original message.
-    """
-    if any(is_signed_form(address) for address in envelope):
-        return _first(secret_key, envelope)
-    return _first(secret_key, (sender for report in reports for sender in report.original_senders))
+def is_addressed_to_us(envelope: Sequence[str]) -> bool:
+    """Whether it came to an address of the form of ours, genuine or not."""
+    return any(is_signed_form(address) for address in envelope)
 
 
-def _first(secret_key: str, addresses: Iterable[str]) -> Named | None:
+def named_by(secret_key: str, addresses: Iterable[str]) -> Named | None:
+    """The recipient that the first of the signed addresses names; None where there is none, or one that was tampered
+    with."""
     for address in addresses:
         found = recipient_of_address(secret_key, address)
         if found:
             purpose, recipient_id = found
             return Named(recipient_id, purpose)
     return None
+
+
+def named_by_originals(secret_key: str, reports: Iterable[Report]) -> Named | None:
+    """A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
+    signed return path of the original message."""
+    return named_by(secret_key, (sender for report in reports for sender in report.original_senders))

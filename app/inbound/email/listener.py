@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 
 from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
@@ -28,11 +29,21 @@ PATIENCE = 5.0
 IDLE_SECONDS = 60.0
 LATER = "451 4.3.0 not now, try again later"
 
+NULL_SENDER = "<>"
+# Routes before an address (RFC 5321, appendix C) are read over.
+_ADDRESS = re.compile(r"\s*(?:<(?:@[^<>:]*:)?(?P<angle>[^<>]*)>|(?P<bare>[^<>\s]+))(?P<rest>.*)", re.DOTALL)
+
 
 class Door(SMTP):
     """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
 
     line_length_limit = 65536  # a message that breaks the rules is no reason to send a report about a report
+
+    def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
+        """The address of a command, and what follows it. The library reads comments in it, too, one within another,
+        until Python gives up."""
+        found = _ADDRESS.fullmatch(arg)
+        return (found["bare"] or found["angle"].strip() or NULL_SENDER, found["rest"]) if found else (None, None)
 
     @syntax("LHLO hostname")
     async def smtp_LHLO(self, hostname: str) -> None:

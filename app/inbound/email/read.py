@@ -30,11 +30,12 @@ TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, Rec
 logging.getLogger("flufl.bounce").setLevel(logging.CRITICAL)
 
 
-def read_reports(message: Message) -> list[Report]:
-    """What the message reports, failures first; nothing for a reply, whether a person or a program wrote it."""
+def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
+    """What the message reports, failures first; nothing for a reply, whether a person or a program wrote it. Prose is
+    read at some cost."""
     try:
         found = [*delivery_reports(message), *complaint_reports(message)]
-        if not found and not any(parts_of_type(message, FEEDBACK)):
+        if prose and not found and not any(parts_of_type(message, FEEDBACK)):
             found = list(_odd_reports(message))
         senders = _original_senders(message)
     except TROUBLE:

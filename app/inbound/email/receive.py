@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from email.message import Message
 
 from app.db.database import Transaction
-from app.inbound.email.fields import field, parse
-from app.inbound.email.identify import Named, envelope_of, identify
+from app.inbound.email.fields import field, parse, parse_head
+from app.inbound.email.identify import Named, envelope_of, is_addressed_to_us, named_by, named_by_originals
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import Effect, record_report
 from app.inbound.email.report import Kind, Report
@@ -40,17 +40,26 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     may be quicker than the sender, which writes outcomes together: it waits for it, `patience` seconds at most.
     Raises `SQLAlchemyError` when the database fails.
     """
-    message = parse(raw)
-    reports = read_reports(message)
-    named = identify(services.settings.secret_key, envelope_of(message, envelope), reports)
+    head = parse_head(raw)
+    named, reports = _read(services.settings.secret_key, raw, envelope_of(head, envelope))
     if named and named.purpose == UNSUBSCRIBE_BY_MAIL:
         # Mail programs and providers write it by themselves, when a person presses their button.
-        reports = [] if reports or is_automatic_reply(message) else [BY_MAIL]
-    kind = reports[0].kind.value if reports else "automatic" if is_automatic(message) else "ordinary"
-    effect = _record(services, named, reports, _fingerprint(message, raw), patience) if named else Effect.IGNORED
+        reports = [] if reports or is_automatic_reply(head) else [BY_MAIL]
+    kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
+    effect = _record(services, named, reports, _fingerprint(head, raw), patience) if named else Effect.IGNORED
     if effect is Effect.IGNORED:
-        logger.info("an email was ignored", extra={"kind": kind, "from": field(message, "From")})
+        logger.info("an email was ignored", extra={"kind": kind, "from": field(head, "From")})
     return Received(kind, effect)
+
+
+def _read(secret_key: str, raw: bytes, envelope: Sequence[str]) -> tuple[Named | None, list[Report]]:
+    """Whose the message is, and what it reports. Whoever knows no address of ours makes us read no message, and
+    whoever writes to another address makes us read what is cheap to read."""
+    named = named_by(secret_key, envelope)
+    if named is None and is_addressed_to_us(envelope):
+        return None, []
+    reports = read_reports(parse(raw), prose=named is not None)
+    return named or named_by_originals(secret_key, reports), reports
 
 
 def _record(services: Services, named: Named, reports: Sequence[Report], fingerprint: str, patience: float) -> Effect:

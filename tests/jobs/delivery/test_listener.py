@@ -86,6 +86,26 @@ def test_only_signed_addresses_and_the_operators_are_accepted(
     assert rows.recipient(recipient_id).state == "delivered"
 
 
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("<" + "(" * 450 + ">", 550),
+        ("<" * 400, 553),
+        ("<ann@example.com", 553),
+        ("ann@example.com", 550),
+        ('<"ann lee"@example.com>', 550),
+        ("<@relay.example:ann@example.com>", 550),
+        ("<ann@example.com> X=(((", 555),
+    ],
+)
+def test_an_address_of_any_form_is_answered_for_good(worker: Services, address: str, code: int) -> None:
+    """Comments within comments made the library's reader fail, and the other side come again and again."""
+    with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        client.ehlo()
+        client.docmd("MAIL FROM:<>")
+        assert client.docmd(f"RCPT TO:{address}")[0] == code
+
+
 def test_a_reply_to_the_return_path_is_taken_and_ignored(worker: Services, rows: Rows, recipient_id: int) -> None:
     to = return_path(worker.settings, recipient_id, FROM)
     with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.inbound.email.delivery_status import failure_status
-from app.inbound.email.fields import parse
+from app.inbound.email.fields import MOST_CONTAINERS, MOST_LINES, addresses_in, parse, parse_head
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.email.report import Kind, Report
 from tests.support.mail_reports import ORIGINAL, complaint, delivery_failure, plain, qmail_failure
@@ -139,6 +139,41 @@ def test_a_reply_reports_nothing(text: str) -> None:
 def test_what_is_nested_without_end_is_nothing() -> None:
     lines = b"".join(b'Content-Type: multipart/mixed; boundary="%d"\n\n--%d\n' % (n, n) for n in range(3000))
     assert reports(lines) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "read"),
+    [
+        (b"", True),
+        (b"x\r\n" * (MOST_LINES - 50), True),
+        (b"x\r\n" * MOST_LINES, False),
+        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * (MOST_CONTAINERS - 3), True),
+        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * MOST_CONTAINERS, False),
+        (b"--=_b\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", True),
+    ],
+)
+def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> None:
+    """A report stands there; what a stranger puts before it costs no more than it does here."""
+    head, boundary, rest = delivery_failure(TO, "ann@example.com").partition(b"--=_b")
+    assert bool(reports(head + before + boundary + rest)) is read
+
+
+@pytest.mark.parametrize(
+    ("value", "addresses"),
+    [
+        ("ann@example.com", ["ann@example.com"]),
+        ('"Lee, Ann" <ann@example.com>, <bob@example.com>,carl@example.com', ["ann", "bob", "carl"]),
+        ("(ann@example.com) undisclosed:;", ["ann@example.com"]),
+        ("Ann <ann+x=y@example.com> @ a@ @b", ["ann+x=y@example.com"]),
+        ("(" * 9000 + "ann@example.com", ["ann@example.com"]),
+        ("<" * 20_000 + "ann@example.com", []),
+        ("", []),
+    ],
+)
+def test_addresses_are_what_has_their_form(value: str, addresses: list[str]) -> None:
+    """Whatever stands around them."""
+    wanted = [one if "@" in one else f"{one}@example.com" for one in addresses]
+    assert addresses_in(parse_head(f"To: {value}\r\n\r\nTo: x@y.example".encode()), ["To"]) == wanted
 
 
 PIECES = (
