@@ -221,11 +221,11 @@ def postgresql_connections_ended(stage: Stage, chance: random.Random) -> None:
         time.sleep(chance.uniform(0.2, 1.5))
 
 
-@fault("sqlite-locked", only="sqlite")
+@fault("sqlite-locked", only="sqlite", slowly=3.0)
 def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
-    """Another process holds the write lock for twelve seconds."""
+    """Another process holds the write lock for 35 seconds, longer than anybody waits for it."""
     with locked(stage.data / "tms.sqlite3"):
-        time.sleep(12)
+        time.sleep(35)
 
 
 @fault("disk-full", small_disk=True)
