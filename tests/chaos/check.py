@@ -27,6 +27,8 @@ class Limits:
 
     doubles_in_flight: bool = False
     """Connections of senders to the relay are killed: the message in flight on each may be doubled."""
+    stops_senders: bool = False
+    """Senders do not run for longer than their lease: what was in flight on each connection may be doubled."""
     cuts_requests: bool = False
     """Processes of the API die, and connections with them."""
     accepting: float = 15.0
@@ -61,7 +63,7 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     """All promises."""
     result = Result(accepted=len(seen.accepted))
     _check_messages(result, seen, facts)
-    _check_doubles(result, seen.mails, limits)
+    _check_doubles(result, seen.mails, course, limits)
     _check_requests(result, seen, limits)
     _check_undone(result, seen, facts)
     _check_groups(result, facts)
@@ -96,24 +98,29 @@ def _state(address: str, taken: set[str], refused: set[str]) -> str:
     return "delivered" if address in taken else "bounced" if address in refused else "unknown to the relay"
 
 
-def _check_doubles(result: Result, mails: Sequence[Mail], limits: Limits) -> None:
-    """Of all copies but the last each must have been the one in flight on a connection that was killed."""
+def _check_doubles(result: Result, mails: Sequence[Mail], course: Course, limits: Limits) -> None:
+    """Of all copies but the last each must have been in flight on a connection that was killed, or whose sender was
+    stopped."""
     copies: dict[str, list[Mail]] = defaultdict(list)
-    last: dict[str, Mail] = {}
-    ended: dict[str, str] = {}
     for mail in mails:
         if mail.step == "taken":
             copies[mail.to].append(mail)
-            last[mail.connection] = mail
-        elif mail.step in ("quit", "lost"):
-            ended[mail.connection] = mail.step
     early = [mail for found in copies.values() for mail in found[:-1]]
     result.doubled = len(early)
+    excused = _in_flight(mails, course, limits)
+    result.complain("messages doubled that were not in flight", [one.to for one in early if one not in excused])
 
-    def is_excused(mail: Mail) -> bool:
-        return limits.doubles_in_flight and last[mail.connection] is mail and ended.get(mail.connection) == "lost"
 
-    result.complain("messages doubled that were not in flight", [mail.to for mail in early if not is_excused(mail)])
+def _in_flight(mails: Sequence[Mail], course: Course, limits: Limits) -> set[Mail]:
+    """The last mail of each connection: of those that were killed, or before its sender went on."""
+    last: dict[str, Mail] = {}
+    found: set[Mail] = set()
+    for mail in mails:
+        if mail.step == "taken" and not (limits.stops_senders and mail.time > course.ended):
+            last[mail.connection] = mail
+        elif mail.step == "lost" and limits.doubles_in_flight and mail.connection in last:
+            found.add(last[mail.connection])
+    return found | set(last.values()) if limits.stops_senders else found
 
 
 def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:

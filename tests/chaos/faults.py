@@ -145,11 +145,14 @@ def cut_first_start(stage: Stage, chance: random.Random) -> None:
         stage.service.process.wait()
 
 
-@fault("sender-stopped", IN_FLIGHT, slowly=8.0)
+@fault("sender-stopped", Limits(stops_senders=True), slowly=8.0)
 def sender_stopped(stage: Stage, chance: random.Random) -> None:
-    """A sender does not run for longer than its lease, and goes on then."""
-    pid = chance.choice(stage.pids(PROCESSES["sender"]))
-    with _stopped(stage, pid):
+    """A sender with work in hand does not run for longer than its lease, and goes on then."""
+    relay = stage.folder / "relay.mode"
+    say_mode(relay, "slow")
+    time.sleep(2)
+    with _stopped(stage, chance.choice(stage.pids(PROCESSES["sender"]))):
+        say_mode(relay, "take")
         time.sleep(LEASE + 10)
 
 

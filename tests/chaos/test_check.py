@@ -149,6 +149,13 @@ def test_a_mail_before_the_last_of_a_killed_connection_is_not_excused(world: Wor
     world.only("1 messages doubled that were not in flight: ann@people.example", Limits(doubles_in_flight=True))
 
 
+def test_the_last_mail_before_a_stopped_sender_went_on_may_be_doubled(world: World) -> None:
+    world.mails.insert(0, Mail(104.0, "stopped", "taken", ANN))
+    assert world.broken(Limits(stops_senders=True)) == []
+    world.mails.insert(1, Mail(105.0, "stopped", "taken", BOB))
+    world.only("1 messages doubled that were not in flight: ann@people.example", Limits(stops_senders=True))
+
+
 def test_a_mail_of_a_request_that_was_undone_is_found(world: World) -> None:
     world.mails.append(Mail(114.0, "one", "taken", "x@people.example"))
     world.only("mails of requests that were undone: x@people.example")

