@@ -55,8 +55,9 @@ class Result:
     def complain(self, what: str, examples: Sequence[object]) -> None:
         """Notes a broken promise with some examples, if there are any."""
         if examples:
-            some = ", ".join(map(str, examples[:SHOWN]))
-            self.broken.append(f"{len(examples)} {what}: {some}{', …' if len(examples) > SHOWN else ''}")
+            different = list(dict.fromkeys(map(str, examples)))
+            some = ", ".join(different[:SHOWN])
+            self.broken.append(f"{len(examples)} {what}: {some}{', …' if len(different) > SHOWN else ''}")
 
 
 def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
