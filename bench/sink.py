@@ -68,10 +68,12 @@ class Session:
             return False
         self._received += part
         answers = bytearray()
-        while self._step(answers):
-            pass
-        if answers:
-            self.link.sendall(answers)
+        try:
+            while self._step(answers):
+                pass
+        finally:
+            if answers:
+                self.link.sendall(answers)
         return True
 
     def _step(self, answers: bytearray) -> bool:

@@ -14,7 +14,9 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from app.sends.claim import LEASE
 from app.sends.load import Parcel
 from app.sends.station import Lane, Outgoing, Station
 from app.sends.verdicts import Verdict
@@ -26,6 +28,10 @@ GATHER = 0.01
 """Seconds in which more verdicts come together while many are on their way: to wake for each of them would take the
 processor from the thread that sends."""
 
+FRESH = LEASE / 2
+"""Seconds after which a message that was handed over is not begun any more. Nothing waits that long, unless the process
+did not run; then its lease may have run out, and another worker may have sent it."""
+
 SIGNING_THREADS = os.cpu_count() or 1
 """An RSA signature takes longer than all the rest of a mail, and lets other threads run meanwhile."""
 
@@ -34,6 +40,16 @@ SIGNING_THREADS = os.cpu_count() or 1
 class _Waiting:
     parcel: Parcel
     since: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is surely ours still."""
+        return time.monotonic() < self.since + FRESH
+
+
+class _Ready(NamedTuple):
+    waiting: _Waiting
+    outgoing: Outgoing
 
 
 class Flight:
@@ -100,7 +116,7 @@ class Flight:
 
     def _engage(self) -> None:
         """One more thread, if there is work and a connection for it. Under the lock."""
-        if self._waiting and self._engaged < self._station.connections:
+        if self._has_next() and self._engaged < self._station.connections:
             self._engaged += 1
             self._station.threads.submit(self._run)
 
@@ -116,11 +132,15 @@ class Flight:
                 self._engaged -= 1
                 self._engage()
 
-    def _send(self, lane: Lane, outgoing: Outgoing) -> Outgoing | None:
+    def _send(self, lane: Lane, ready: _Ready) -> _Ready | None:
         """Sends one message; gives the one that was announced with it, which must be the lane's next."""
+        if not ready.waiting.is_fresh:
+            with self._lock:
+                self._waiting.appendleft(ready.waiting)  # where it is withdrawn
+            return None
         following = self._next() if self._may_announce(lane) else None
         with contextlib.nullcontext() if lane.is_quick else self._awaits():
-            verdict = self._station.transmit(lane, outgoing, following)
+            verdict = self._station.transmit(lane, ready.outgoing, following.outgoing if following else None)
         self._verdicts.put(verdict)
         return following
 
@@ -141,8 +161,12 @@ class Flight:
             with self._lock:
                 self._awaiting -= 1
 
-    def _next(self) -> Outgoing | None:
+    def _next(self) -> _Ready | None:
         """The next message that waits."""
         with self._lock:
-            waiting = self._waiting.popleft() if self._waiting else None
-        return self._station.compose(waiting.parcel) if waiting else None
+            waiting = self._waiting.popleft() if self._has_next() else None
+        return _Ready(waiting, self._station.compose(waiting.parcel)) if waiting else None
+
+    def _has_next(self) -> bool:
+        """Whether a message waits that may be begun. Under the lock."""
+        return bool(self._waiting) and self._waiting[0].is_fresh

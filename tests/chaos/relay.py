@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from bench.sink import SOFT_BREAK, Session
@@ -24,7 +25,11 @@ SHARE = 0.5
 
 
 class Cut(Exception):
-    """The relay hangs up."""
+    """The relay hangs up, with its last words."""
+
+    def __init__(self, words: bytes = b"") -> None:
+        super().__init__()
+        self.words = words
 
 
 class Relay:
@@ -70,7 +75,10 @@ class Recorded(Session):
                 pass
         except Goodbye:
             end = "quit"
-        except (Cut, OSError):
+        except Cut as cut:
+            with suppress(OSError):
+                self.link.sendall(cut.words)
+        except OSError:
             pass
         finally:
             self.link.close()
@@ -96,8 +104,7 @@ class Recorded(Session):
         if self._relay.mode == "hang" and self._relay.chance.random() < SHARE:
             self._relay.hang()
         if self._relay.mode == "421":
-            self.link.sendall(b"421 4.3.2 going down\r\n")
-            raise Cut
+            raise Cut(b"421 4.3.2 going down\r\n")
         return super()._command(line)
 
     def _rcpt(self, line: bytes) -> bytes:
@@ -112,8 +119,7 @@ class Recorded(Session):
         if self._refused:
             return b"554 5.5.1 no recipients\r\n"
         if self._relay.strikes("cut-before"):
-            self.link.sendall(b"354 go on\r\n")
-            raise Cut
+            raise Cut(b"354 go on\r\n")
         self._in_data = True
         return b"354 go on\r\n"
 

@@ -16,11 +16,13 @@ from sqlalchemy.exc import OperationalError
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.sends import deliver
+from app.sends import deliver, flight
 from app.sends.deliver import drain
 from app.sends.journal import Journal, found_journals, journal_folder
+from app.sends.load import load
 from app.sends.retry import recover_expired_leases
 from app.sends.settle import settle
+from app.sends.station import station_of
 from app.sends.verdicts import Verdict
 from app.services import Services
 from app.transports.base import DeliveryResult
@@ -171,6 +173,34 @@ def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker:
     with found_journals(journal_folder(worker.settings)) as found:
         assert [(one.worker, one.dead) for one in found] == [("stalled", False)]
     journal.close()
+
+
+def test_what_waited_while_the_process_did_not_run_is_not_begun(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease may have run out, and others may have sent it: neither the next message nor the one that was announced
+    leaves, and all of them go back."""
+    monkeypatch.setattr(flight, "FRESH", 0.2)
+    mail_server.hold = 0.1
+    worker = make_worker(send_connections=1)
+    ids = rows.add_send(addresses(6))
+    station = station_of(worker)
+    with worker.database.read() as session:
+        parcels = load(session, take(worker, 6, worker=station.worker))
+    flying = flight.Flight(station)
+    flying.hand_over(parcels)
+    wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
+    mail_server.hold = 0.3
+    settled, returned = set[int](), set[int]()
+
+    def is_all_back() -> bool:
+        settled.update(verdict.recipient_id for verdict in flying.collect(0.05))
+        returned.update(flying.withdraw(0.2))
+        return len(flying) == 0
+
+    wait_until(is_all_back, "nothing is in hand")
+    assert settled | returned == set(ids)
+    assert len(settled) == len(mail_server.mails) <= 3
 
 
 def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -> None:
