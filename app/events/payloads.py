@@ -65,12 +65,18 @@ def recipient_event(
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def reply_event(message: Payload | None, *, mobile: str, body_text: str, moment: datetime) -> Payload:
+def reply_event(
+    message: Payload | None, contact: tuple[int, int] | None, *, mobile: str, body_text: str, moment: datetime
+) -> Payload:
     """`received`: a text message that came back (specification: SMS events).
 
     `message` is the recipient event of the message that it answers, which lends its common fields; None where nothing
-    was sent to that mobile.
+    was sent to that mobile. `contact` is the list and the contact that wrote it, where the message does not tell:
+    without a message the contact's id is that of the event, too.
     """
     common = message or {"message_type": "sms", "mobile": mobile}
+    if contact is not None:
+        list_id, contact_id = contact
+        common = {"id": contact_id, **common, "list_id": list_id, "contact_id": contact_id}
     own = {"object": "sms", "event": "received", "timestamp": timestamp(moment), "body_text": body_text}
     return {"object": "sms", "event": "received", **common, **own}

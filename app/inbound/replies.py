@@ -2,7 +2,8 @@
 
 A reply belongs to the last message that went to that mobile from that number: its event carries that message's common
 fields, and a stop word in it unsubscribes the mobile from that message's list and counts in its group. Where nothing
-was sent, the reply is told all the same, and a stop word holds for the number's list, or for the whole account.
+was sent, the reply is told all the same, and a stop word holds for the number's list, or for the whole account. Where
+no list was sent from, the number's list tells who replies (decisions: 12, Sms).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
+from app.contacts.announce import ContactKey
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.models import InboundRecord, List, Recipient, Send, SmsSender
+from app.db.models import Contact, InboundRecord, List, Recipient, Send, SmsSender
 from app.errors import ServiceError
 from app.events.outbox import record
 from app.events.payloads import reply_event
@@ -44,10 +46,13 @@ def record_reply(
         return False
     moment, body_text = now(), _storable(body_text)
     answered = text.event("received", moment) if text else None
-    record(transaction, account_id, [reply_event(answered, mobile=mobile, body_text=body_text, moment=moment)])
+    numbers_list = _list_of(transaction, account_id, number) if text is None or text.list_id is None else None
+    contact = _contact_of(transaction, account_id, numbers_list, mobile)
+    told = reply_event(answered, contact, mobile=mobile, body_text=body_text, moment=moment)
+    record(transaction, account_id, [told])
     if text:
         text.add_step(transaction, "received", body_text, moment)
-    list_id = text.list_id if text else _list_of(transaction, account_id, number)
+    list_id = text.list_id if text else numbers_list
     if has_stop_word(body_text, _stop_words(transaction, list_id)):
         _stop(transaction, account_id, mobile, list_id, text)
     return True
@@ -95,6 +100,19 @@ def _owner(session: Session, number: str) -> int:
 def _list_of(session: Session, account_id: int, number: str) -> int | None:
     statement = select(SmsSender.list_id).where(SmsSender.account_id == account_id, SmsSender.address == number)
     return session.scalars(statement).first()
+
+
+def _contact_of(session: Session, account_id: int, list_id: int | None, mobile: str) -> ContactKey | None:
+    """The contact of the list that has the mobile: of several the oldest active one, as for a send."""
+    if list_id is None:
+        return None
+    statement = select(Contact.list_id, Contact.id).where(
+        Contact.account_id == account_id, Contact.list_id == list_id, Contact.mobile == mobile
+    )
+    row = session.execute(
+        statement.order_by(Contact.is_active.desc(), Contact.creation_time, Contact.id).limit(1)
+    ).first()
+    return (row.list_id, row.id) if row else None
 
 
 def _is_new(transaction: Transaction, account_id: int, fingerprint: str) -> bool:

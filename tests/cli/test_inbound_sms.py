@@ -199,6 +199,44 @@ def test_an_unknown_mobiles_reply_is_told_too(bare: Cli, rows: Rows, number: str
     }  # fmt: skip
 
 
+def test_a_contact_of_the_numbers_list_is_known_without_a_message(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    """Decisions 12, Sms: `list_id`, `contact_id`, and the contact's id as `id`."""
+    mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list(allow_duplicates=True)
+    tenant.add_sender(number, list_id=list_id)
+    rows.add_contact(tenant.add_list(), None, mobile)
+    rows.add_contact(list_id, None, mobile, is_active=False)
+    known = rows.add_contact(list_id, None, mobile)
+    rows.add_contact(list_id, None, mobile)
+    reply(bare, mobile, number, "hello")
+    (event,) = events(rows)
+    del event["timestamp"]
+    assert event == {
+        "object": "sms", "event": "received", "id": known, "message_type": "sms", "list_id": list_id,
+        "contact_id": known, "mobile": mobile, "body_text": "hello",
+    }  # fmt: skip
+
+
+def test_a_message_without_a_list_leaves_it_to_the_number_who_wrote(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list()
+    tenant.add_sender(number, list_id=list_id)
+    known = rows.add_contact(list_id, None, mobile)
+    recipient_id = sent(rows, number, mobile)
+    reply(bare, mobile, number, "hello")
+    (event,) = events(rows)
+    assert (event["id"], event["list_id"], event["contact_id"]) == (recipient_id, list_id, known)
+    assert event["uuid"] == rows.recipient(recipient_id).uuid
+
+
+def test_the_contact_of_the_message_comes_before_that_of_the_number(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    mobile, number, lists = new_mobile(), new_mobile(), (tenant.add_list(), tenant.add_list())
+    tenant.add_sender(number, list_id=lists[0])
+    contacts = [rows.add_contact(list_id, None, mobile) for list_id in lists]
+    sent(rows, number, {"mobile": mobile, "contact_id": contacts[1]}, list_id=lists[1])
+    reply(bare, mobile, number, "hello")
+    (event,) = events(rows)
+    assert (event["list_id"], event["contact_id"]) == (lists[1], contacts[1])
+
+
 @pytest.mark.parametrize("text", ["STOP", "stop.", "Please Stop now", "optout"])
 def test_a_stop_word_unsubscribes_from_the_messages_list(
     bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str
