@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.db.database import Transaction
 from app.events.outbox import record
-from app.events.payloads import contact_event
+from app.events.payloads import Payload, contact_event
 
 ContactKey = tuple[int, int]
 """List id and contact id."""
@@ -22,8 +22,14 @@ def announce(
     moment: datetime,
 ) -> None:
     """Records one event per contact, in their order, each contact once."""
-    payloads = [
+    record(transaction, account_id, payloads_of(event, contacts, moment))
+
+
+def payloads_of(
+    event: Literal["created", "updated", "deleted"], contacts: Iterable[ContactKey], moment: datetime
+) -> list[Payload]:
+    """The events, for those who record them together with others."""
+    return [
         contact_event(event, contact_id=contact_id, list_id=list_id, moment=moment)
         for list_id, contact_id in dict.fromkeys(contacts)
     ]
-    record(transaction, account_id, payloads)

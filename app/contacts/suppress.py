@@ -1,9 +1,8 @@
 """Addresses that get no messages, by other ways than the API: links, stop words, bounces and the command line.
 
-Unsubscribing is a wish of the person and shows in `subscribed`, so contacts change by it and webhooks hear of it.
-Blocking is what the service learnt of an address; contacts only reflect it: `blocked` is looked up when a contact is
-read, `last_modified_time` stays, and there is no event (decisions: 5 and 9). Automation triggers fire for neither:
-they are those of the REST API.
+Unsubscribing is a wish of the person and shows in `subscribed`; blocking is what the service learnt of an address. By
+both the contacts that hold the address change, and webhooks hear of it (decisions: 9 and 12). Automation triggers fire
+for neither: they are those of the REST API.
 """
 
 from __future__ import annotations
@@ -12,21 +11,32 @@ from sqlalchemy import delete
 
 from app.clock import this_second
 from app.contacts.announce import announce
+from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
 from app.contacts.subscriptions import Address, Kind, address_of, lock_subscriptions, put_on, take_off
-from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.models import AddressTrouble, BlockedAddress
+from app.db.models import AddressTrouble
 
 
-def unsubscribe(transaction: Transaction, account_id: int, kind: Kind, address: str, list_id: int | None) -> int:
-    """Puts the address on the account's unsubscribers list: under a list, or account-wide for None.
+def unsubscribe(
+    transaction: Transaction,
+    account_id: int,
+    kind: Kind,
+    address: str,
+    list_id: int | None,
+    *,
+    block_reason: str | None = None,
+) -> int:
+    """Puts the address on the account's unsubscribers list: under a list, or account-wide for None. With a reason it
+    is blocked, too: a contact that changes by both is told of once.
 
     Returns how many contacts were subscribed until now.
     """
     lock_subscriptions(transaction, account_id)
-    moment = this_second()
-    changed = put_on(transaction, account_id, list_id, [_address(kind, address)], moment)
-    announce(transaction, account_id, "updated", changed, moment)
+    moment, wanted = this_second(), _address(kind, address)
+    changed = put_on(transaction, account_id, list_id, [wanted], moment)
+    reasons = {} if block_reason is None else {AccountAddress(account_id, *wanted): block_reason}
+    blocked = block_addresses(transaction, reasons).get(account_id, [])
+    announce(transaction, account_id, "updated", [*changed, *blocked], moment)
     return len(changed)
 
 
@@ -44,32 +54,22 @@ def resubscribe(transaction: Transaction, account_id: int, kind: Kind, address: 
 
 def block(transaction: Transaction, account_id: int, kind: Kind, address: str, reason: str) -> None:
     """Blocks the address for the whole account; the reason of one that is blocked already stays."""
-    row = {
-        "account_id": account_id,
-        "kind": kind,
-        "address": _address(kind, address).key,
-        "reason": reason,
-        "creation_time": this_second(),
-    }
-    insert_new_rows(transaction, BlockedAddress, [row])
+    touched = block_addresses(transaction, {AccountAddress(account_id, *_address(kind, address)): reason})
+    announce(transaction, account_id, "updated", touched.get(account_id, ()), this_second())
 
 
 def unblock(transaction: Transaction, account_id: int, kind: Kind, address: str) -> bool:
     """Lets the address get messages again, its bounces forgotten; tells whether it was blocked."""
     wanted = _address(kind, address)
-    _forget(transaction, AddressTrouble, account_id, wanted)
-    return _forget(transaction, BlockedAddress, account_id, wanted)
-
-
-def _forget(
-    transaction: Transaction, model: type[AddressTrouble | BlockedAddress], account_id: int, address: Address
-) -> bool:
-    statement = (
-        delete(model)
-        .where(model.account_id == account_id, model.kind == address.kind, model.address == address.key)
-        .returning(model.id)
+    troubles = delete(AddressTrouble).where(
+        AddressTrouble.account_id == account_id,
+        AddressTrouble.kind == wanted.kind,
+        AddressTrouble.address == wanted.key,
     )
-    return transaction.execute(statement, execution_options={"synchronize_session": False}).first() is not None
+    transaction.execute(troubles, execution_options={"synchronize_session": False})
+    count, touched = unblock_addresses(transaction, [AccountAddress(account_id, *wanted)])
+    announce(transaction, account_id, "updated", touched.get(account_id, ()), this_second())
+    return count > 0
 
 
 def _address(kind: Kind, text: str) -> Address:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import select
 
 from app.addresses import email_key, is_valid_email, is_valid_mobile
 from app.clock import this_second
 from app.contacts.announce import announce
-from app.contacts.subscriptions import Address, put_on
-from app.contacts.suppress import block
+from app.contacts.blocked import AccountAddress, block_addresses
+from app.contacts.subscriptions import Address, Kind, put_on
+from app.db.among import among
 from app.db.changes import bring
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.named import find_named
@@ -60,20 +61,32 @@ def _put_on(target: Target, list_id: int | None, addresses: Iterable[Address]) -
 
 def bring_blocked(target: Target, described: Sequence[Described]) -> None:
     """Blocked addresses, for the whole account."""
+    wanted: dict[Address, Described] = {}
     for index, one in enumerate(described):
         with located(f"{target.path}.blocked[{index}]"):
-            address = _address(one)
-        statement = select(BlockedAddress).where(
-            BlockedAddress.account_id == target.account.id,
-            BlockedAddress.kind == address.kind,
-            BlockedAddress.address == address.key,
-        )
-        present = target.transaction.scalars(statement).first()
-        if present is None:
-            reason = one.get("reason", DEFAULT_REASON)
-            block(target.transaction, target.account.id, address.kind, address.key, reason)
-        updated = present is not None and "reason" in one and bring(present, {"reason": one["reason"]})
-        target.report.count("blocked address", created=present is None, updated=updated)
+            wanted[_address(one)] = one
+    addresses = list(wanted)
+    for start in range(0, len(addresses), AT_ONCE):
+        _block(target, {address: wanted[address] for address in addresses[start : start + AT_ONCE]})
+
+
+def _block(target: Target, wanted: Mapping[Address, Described]) -> None:
+    account_id = target.account.id
+    statement = select(BlockedAddress).where(
+        BlockedAddress.account_id == account_id, among(BlockedAddress.address, [address.key for address in wanted])
+    )
+    present = {Address(cast(Kind, row.kind), row.address): row for row in target.transaction.scalars(statement)}
+    reasons = {
+        AccountAddress(account_id, *address): one.get("reason", DEFAULT_REASON)
+        for address, one in wanted.items()
+        if address not in present
+    }
+    touched = block_addresses(target.transaction, reasons)
+    announce(target.transaction, account_id, "updated", touched.get(account_id, ()), this_second())
+    for address, one in wanted.items():
+        row = present.get(address)
+        updated = row is not None and "reason" in one and bring(row, {"reason": one["reason"]})
+        target.report.count("blocked address", created=row is None, updated=updated)
 
 
 def _address(described: Described) -> Address:

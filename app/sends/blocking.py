@@ -1,7 +1,8 @@
 """What outcomes do to addresses: permanent bounces block them, and so do five temporary ones in a row (decisions: 5).
 
 All addresses of many outcomes at once, in a fixed number of statements, always in the same order, so that two workers
-cannot wait for each other. No contact changes: `blocked` of a contact is read from the blocked addresses.
+cannot wait for each other. The contacts that hold a blocked address change by it, and the caller records their events
+with its own.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import email_key
-from app.clock import this_second
+from app.contacts.blocked import AccountAddress, Touched, block_addresses
+from app.contacts.subscriptions import Kind
 from app.db.among import among
-from app.db.bulk import insert_new_rows, is_postgresql
+from app.db.bulk import is_postgresql
 from app.db.database import Transaction
-from app.db.models import AddressTrouble, BlockedAddress, table_of
+from app.db.models import AddressTrouble, table_of
 from app.sends.outcome import Consequence
 
 TOLERATED = 5
@@ -34,26 +36,26 @@ class Address:
 
     account_id: int
     address: str
-    kind: str = "email"
+    kind: Kind = "email"
 
     def columns(self) -> dict[str, Any]:
         """As it stands in the tables."""
         return {"account_id": self.account_id, "kind": self.kind, "address": self.address}
 
 
-def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) -> None:
+def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) -> Touched:
     """Blocks and counts as the outcomes say; a delivery makes earlier troubles forgotten."""
     _set_aside(transaction, {_address(one): one.held.id for one in made if one.troubles == "forget"})
     worn_out = _count(transaction, Counter(_address(one) for one in made if one.troubles == "add"))
     reasons = dict.fromkeys(worn_out, TEMPORARY) | {_address(one): PERMANENT for one in made if one.blocks}
-    _block(transaction, reasons)
+    return _block(transaction, reasons)
 
 
-def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> None:
+def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> Touched:
     """What a report that came in later does to one address: the same as the verdict would have done. The recipient had
     counted as a delivery until now, so what was forgotten by it counts again."""
     worn_out = _count(transaction, Counter([address] if temporary else []), recipient_id)
-    _block(transaction, dict.fromkeys(worn_out, TEMPORARY) if temporary else {address: PERMANENT})
+    return _block(transaction, dict.fromkeys(worn_out, TEMPORARY) if temporary else {address: PERMANENT})
 
 
 def note_delivery(transaction: Transaction, address: Address) -> None:
@@ -63,6 +65,11 @@ def note_delivery(transaction: Transaction, address: Address) -> None:
 
 def _address(one: Consequence) -> Address:
     return Address(one.held.account_id, email_key(one.verdict.address or ""))
+
+
+def _named(account_id: int, address: str, kind: str) -> Address:
+    """The address of a row."""
+    return Address(account_id, address, cast(Kind, kind))
 
 
 def _forget(transaction: Transaction, delivered: Collection[Address]) -> None:
@@ -90,7 +97,7 @@ def _troubles_of(transaction: Transaction, delivered: Collection[Address]) -> di
         AddressTrouble.kind.in_({one.kind for one in delivered}),
         among(AddressTrouble.address, {one.address for one in delivered}),
     )
-    found = {row.id: Address(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
+    found = {row.id: _named(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
     return {row: one for row, one in found.items() if one in delivered}
 
 
@@ -116,7 +123,7 @@ def _count(transaction: Transaction, bounces: Counter[Address], recipient_id: in
     )
     worn_out = [row for row in transaction.execute(counted).all() if row.temporary_bounces >= TOLERATED]
     _delete(transaction, [row.id for row in worn_out])
-    return [Address(*row[1:4]) for row in worn_out]
+    return [_named(*row[1:4]) for row in worn_out]
 
 
 def _delete(transaction: Transaction, ids: list[int]) -> None:
@@ -125,8 +132,7 @@ def _delete(transaction: Transaction, ids: list[int]) -> None:
         transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
-def _block(transaction: Transaction, reasons: dict[Address, str]) -> None:
-    """An address that is blocked already keeps its first reason."""
-    moment = this_second()
-    rows = [{**one.columns(), "reason": reasons[one], "creation_time": moment} for one in sorted(reasons)]
-    insert_new_rows(transaction, BlockedAddress, rows)
+def _block(transaction: Transaction, reasons: dict[Address, str]) -> Touched:
+    return block_addresses(
+        transaction, {AccountAddress(one.account_id, one.kind, one.address): reason for one, reason in reasons.items()}
+    )

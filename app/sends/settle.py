@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Update, bindparam, case, func, select, update
 
+from app.clock import this_second
+from app.contacts.announce import payloads_of
+from app.contacts.blocked import Touched
 from app.db.among import among
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.database import Transaction
@@ -58,9 +62,9 @@ def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], r
     ]
     if made:
         _write_recipients(transaction, made)
-        apply_to_addresses(transaction, made)
+        touched = apply_to_addresses(transaction, made)
         note_destinations(transaction, made)
-        _tell(transaction, made)
+        _tell(transaction, made, touched)
         insert_rows(transaction, RecipientStep, [_step(one) for one in made])
         # Last here as everywhere: workers that write outcomes of one group wait for each other from here on.
         _count(transaction, made)
@@ -143,12 +147,20 @@ def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
     transaction.connection().execute(statement, rows)
 
 
-def _tell(transaction: Transaction, made: Sequence[Consequence]) -> None:
+def _tell(transaction: Transaction, made: Sequence[Consequence], touched: Touched) -> None:
+    """What became of the recipients, and then what changed by it of contacts."""
     told: dict[int, list[Consequence]] = defaultdict(list)
     for one in made:
         if one.event:
             told[one.held.account_id].append(one)
-    record_many(transaction, {account_id: map(_payload, of_account) for account_id, of_account in told.items()})
+    accounts, moment = dict.fromkeys([*told, *touched]), this_second()
+    record_many(
+        transaction,
+        {
+            one: chain(map(_payload, told.get(one, ())), payloads_of("updated", touched.get(one, ()), moment))
+            for one in accounts
+        },
+    )
 
 
 def _payload(one: Consequence) -> Payload:

@@ -8,7 +8,7 @@ from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.contacts.subscriptions import Kind
+from app.contacts.subscriptions import Kind, lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.counters import count_in_group
 from app.db.database import Transaction
@@ -75,11 +75,14 @@ def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str |
     )
 
 
-def fulfil(transaction: Transaction, wish: Wish) -> None:
-    """Unsubscribes the address. The group counts a recipient once, however often the link is followed."""
-    unsubscribe(transaction, wish.account_id, wish.kind, wish.address, wish.list_id)
-    # The lock makes two clicks at the same moment one after the other.
+def fulfil(transaction: Transaction, wish: Wish, *, block_reason: str | None = None) -> None:
+    """Unsubscribes the address, and with a reason blocks it. The group counts a recipient once, however often the link
+    is followed."""
+    lock_subscriptions(transaction, wish.account_id)
+    # The lock makes two clicks at the same moment one after the other. It comes before those on contacts, as where an
+    # outcome is written that blocks the address.
     transaction.execute(select(Recipient.id).where(Recipient.id == wish.recipient_id).with_for_update())
+    unsubscribe(transaction, wish.account_id, wish.kind, wish.address, wish.list_id, block_reason=block_reason)
     followed = exists().where(RecipientStep.recipient_id == wish.recipient_id, RecipientStep.step == STEP)
     if transaction.scalar(select(followed)):
         return

@@ -77,7 +77,8 @@ def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
         1,
         ["permanent bounce"],
     )
-    (one,) = told(rows)
+    one, update = told(rows)
+    assert (update["object"], update["event"]) == ("contact", "updated")
     assert (one["event"], one["uuid"], one["bounce_string"], one["is_temporary_bounce"]) == (
         "bounced",
         sent.uuid,
@@ -118,6 +119,13 @@ def test_what_only_makes_a_step(
 def test_a_complaint_and_an_opt_out(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     relay_client.post(PATH, [event(sent, "unsubscribe"), event(sent, "spamreport")])
     assert (blocked(rows), rows.group_of(sent.id).unsubscribed) == (["complaint"], 1)
+    assert [(one["object"], one["event"]) for one in told(rows)] == [("contact", "updated")] * 2
+
+
+def test_a_complaint_that_blocks_and_unsubscribes_is_one_change_of_the_contact(
+    relay_client: Client, rows: Rows, sent: Recipient
+) -> None:
+    relay_client.post(PATH, [event(sent, "spamreport")])
     assert [(one["object"], one["event"]) for one in told(rows)] == [("contact", "updated")]
 
 

@@ -18,8 +18,8 @@ from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
+from app.contacts.announce import payloads_of
 from app.contacts.subscriptions import lock_subscriptions
-from app.contacts.suppress import block
 from app.db.bulk import insert_new_rows
 from app.db.counters import count_in_group
 from app.db.database import Transaction
@@ -125,7 +125,9 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     moment, temporary = now(), (report.status or "").startswith("4")
     diagnostic = bounce_string(DeliveryResult.refused(report.words, report.status))
     mail.change(transaction, state="bounced", reason=diagnostic)
-    note_bounce(transaction, Address(mail.account_id, email_key(mail.email or "")), mail.id, temporary=temporary)
+    touched = note_bounce(
+        transaction, Address(mail.account_id, email_key(mail.email or "")), mail.id, temporary=temporary
+    )
     told = mail.event(
         "bounced",
         moment,
@@ -133,7 +135,8 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         bounce_string=diagnostic,
         is_temporary_bounce=temporary,
     )
-    record(transaction, mail.account_id, [told])
+    updates = payloads_of("updated", touched.get(mail.account_id, ()), moment)
+    record(transaction, mail.account_id, [told, *updates])
     mail.add_step(transaction, "bounced", diagnostic, moment)
     count_in_group(transaction, mail.group_id, bounced=1, delivered=-1 if mail.state == "delivered" else 0)
     return Effect.RECORDED
@@ -146,6 +149,5 @@ def _complain(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     moment = now()
     mail.change(transaction, complaint_time=moment)
     mail.add_step(transaction, "complained", report.words, moment)
-    block(transaction, mail.account_id, "email", mail.email, COMPLAINT)
-    fulfil(transaction, mail.wish())
+    fulfil(transaction, mail.wish(), block_reason=COMPLAINT)
     return Effect.RECORDED

@@ -89,7 +89,8 @@ def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
     assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
     assert sent.blocked == [(email_key(ANN), "permanent bounce")]
     assert sent.rows.recipient(sent.id).reason == "550 5.1.1 mailbox does not exist"
-    (event,) = events(sent.rows)
+    event, update = events(sent.rows)
+    assert (update["object"], update["event"], update["id"]) == ("contact", "updated", sent.contact_id)
     assert {name: event[name] for name in ("event", "id", "uuid", "email", "list_id", "contact_id")} == {
         "event": "bounced",
         "id": sent.id,
@@ -112,7 +113,7 @@ def test_a_report_that_comes_again_changes_nothing(sent: Sent) -> None:
     assert sent.comes_back(report) == RECORDED
     for again in (report, b"Received: by mx\r\n" + report, delivery_failure(sent.return_path, ANN)):
         assert sent.comes_back(again).effect is Effect.KNOWN
-    assert (sent.counts, len(events(sent.rows)), sent.steps) == ({"bounced": 1}, 1, ["sent", "bounced"])
+    assert (sent.counts, len(events(sent.rows)), sent.steps) == ({"bounced": 1}, 2, ["sent", "bounced"])
 
 
 def fails_for_now(sent: Sent) -> None:
@@ -127,8 +128,8 @@ def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, m
         assert sent.blocked == []
         fails_for_now(sent)
         assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
-        assert events(rows)[-1]["is_temporary_bounce"] is True
-        assert events(rows)[-1]["bounce_string"] == "451 try later (4.4.7)"
+        bounce = [event for event in events(rows) if event["object"] == "recipient"][-1]
+        assert (bounce["is_temporary_bounce"], bounce["bounce_string"]) == (True, "451 try later (4.4.7)")
     assert mails[0].blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 

@@ -1,0 +1,120 @@
+"""Blocking an address is a change of the contacts that hold it (decisions: 12, Blocking)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+
+from app.clock import this_second
+from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
+from app.contacts.suppress import block, unblock
+from app.db.models import Contact
+from app.sends.deliver import drain
+from app.services import Services
+from tests.jobs.delivery.conftest import events
+from tests.support.rows import Rows
+from tests.support.statements import StatementCounter
+from tests.unit.transports.mailserver import MailServer
+
+LONG_AGO = this_second() - timedelta(days=1)
+GONE = "550 5.1.1 no such user"
+
+
+def add_contacts(rows: Rows, email: str | None, count: int = 1, mobile: str | None = None) -> list[int]:
+    """Contacts with the address, each in a list of its own, last changed long ago."""
+    return [rows.add_contact(rows.add_list(), email, mobile, last_modified_time=LONG_AGO) for _ in range(count)]
+
+
+def times(rows: Rows, ids: list[int]) -> list[datetime]:
+    with rows.services.database.read() as session:
+        return list(session.scalars(select(Contact.last_modified_time).where(Contact.id.in_(ids)).order_by(Contact.id)))
+
+
+def told(rows: Rows) -> list[tuple[str, str, Any]]:
+    return [(event["object"], event["event"], event["id"]) for event in events(rows)]
+
+
+def test_a_refused_mail_changes_every_contact_with_the_address(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """In all lists, and told after the bounce that caused it; others stay as they are."""
+    rows.add_webhook()
+    mail_server.reply(".", GONE)
+    held, other = add_contacts(rows, "Ann@example.com", 2), add_contacts(rows, "bob@example.com")
+    (ann,) = rows.add_send(["ann@example.com"])
+    before = this_second()
+    drain(worker)
+    assert told(rows) == [("recipient", "bounced", ann), *(("contact", "updated", one) for one in held)]
+    assert all(before <= moment <= this_second() for moment in times(rows, held))
+    assert times(rows, other) == [LONG_AGO]
+
+
+def test_the_same_address_of_another_account_stays(
+    rows: Rows, worker: Services, mail_server: MailServer, other_id: int
+) -> None:
+    theirs = Rows(rows.services, other_id)
+    theirs.add_webhook()
+    contacts = add_contacts(theirs, "ann@example.com")
+    mail_server.reply(".", GONE)
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    assert (told(theirs), times(theirs, contacts)) == ([], [LONG_AGO])
+
+
+@pytest.mark.parametrize(("kind", "address"), [("email", "Ann@Example.com"), ("mobile", "61411111111")])
+def test_blocking_again_changes_nothing_and_unblocking_does(rows: Rows, kind: Any, address: str) -> None:
+    rows.add_webhook()
+    columns: dict[str, str | None] = {"email": None, "mobile": None, kind: address}
+    (contact,) = [rows.add_contact(rows.add_list(), **columns, last_modified_time=LONG_AGO)]
+    database = rows.services.database
+    for _ in range(2):
+        database.transact(lambda transaction: block(transaction, rows.account_id, kind, address, "by hand"))
+    assert told(rows) == [("contact", "updated", contact)]
+    for _ in range(2):
+        database.transact(lambda transaction: unblock(transaction, rows.account_id, kind, address))
+    assert told(rows) == [("contact", "updated", contact)] * 2
+    assert times(rows, [contact]) > [LONG_AGO]
+
+
+def test_many_addresses_cost_as_many_statements_as_one(
+    rows: Rows, other_id: int, count_statements: Callable[[], StatementCounter]
+) -> None:
+    costs = []
+    for number in (1, 40):
+        addresses = [
+            AccountAddress(account, "email", f"{number}-{place}@example.com")
+            for place in range(number)
+            for account in (rows.account_id, other_id)
+        ]
+        for one in addresses:
+            add_contacts(Rows(rows.services, one.account_id), one.key)
+        with count_statements() as counted:
+            with rows.services.database.write() as transaction:
+                touched = block_addresses(transaction, dict.fromkeys(addresses, "by hand"))
+            assert sorted(map(len, touched.values())) == [number, number]
+            with rows.services.database.write() as transaction:
+                assert unblock_addresses(transaction, addresses)[0] == 2 * number
+        costs.append(counted.count)
+    assert costs[0] == costs[1]
+
+
+def test_contacts_are_found_by_their_addresses_and_not_by_reading_all(rows: Rows) -> None:
+    """On both databases the index of the address answers, however many contacts there are."""
+    database = rows.services.database
+    lists = rows.add_list()
+    for number in range(50):
+        rows.add_contact(lists, f"{number}@example.com", f"614000000{number:02}")
+    with database.write() as transaction:
+        transaction.execute(text("ANALYZE contacts"))
+        if database.is_postgresql:
+            transaction.execute(text("SET LOCAL enable_seqscan = off"))
+        verb = "EXPLAIN" if database.is_postgresql else "EXPLAIN QUERY PLAN"
+        pairs = f"(({rows.account_id}, '1@example.com'), ({rows.account_id}, '2@example.com'))"
+        values = pairs if database.is_postgresql else f"(VALUES {pairs[1:-1]})"
+        statement = f"{verb} SELECT id FROM contacts WHERE (account_id, email_key) IN {values}"
+        plan = " ".join(str(column) for row in transaction.execute(text(statement)) for column in row)
+    assert "ix_contacts_account_email" in plan, plan
