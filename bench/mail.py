@@ -13,7 +13,7 @@ import orjson
 
 from bench.contacts import Shop
 from bench.load import rate, request
-from bench.processes import Failed, running, wait_for
+from bench.processes import Failed, listens, running, wait_for
 from bench.stack import Server, Stack, free_port
 
 SUBJECT = "Your order %%order%%"
@@ -106,10 +106,5 @@ def sink(stack: Stack) -> Iterator[Sink]:
     """A sink in a process of its own."""
     found = Sink(free_port())
     with running("sink", ["-m", "bench.sink", str(found.port)], {}, stack.folder):
-        wait_for(lambda: _listens(found.port), "the sink listens")
+        wait_for(lambda: listens(found.port), "the sink listens")
         yield found
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,6 +59,12 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0, pa
         if time.monotonic() > deadline:
             raise Failed(f"waited {seconds:g} s in vain until {what}")
         time.sleep(pause)
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections at this port of the machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def children(pid: int) -> list[int]:

@@ -24,7 +24,7 @@ from app.seed.load import load_seed
 from app.seed.report import AccountReport
 from app.services import Services, make_services
 from app.settings import from_environment, parse_database_url
-from bench.processes import children, running, wait_for
+from bench.processes import children, listens, running, wait_for
 
 WEB_PROCESSES = 2
 
@@ -153,7 +153,7 @@ def peer_api(stack: Stack) -> Iterator[Server]:
 def _serving(name: str, arguments: list[str], stack: Stack, port: int) -> Iterator[Server]:
     environment = {**stack.environment, "PORT": str(port)}
     with running(name, arguments, environment, stack.folder) as pid:
-        wait_for(lambda: _listens(port), f"the server {name} listens")
+        wait_for(lambda: listens(port), f"the server {name} listens")
         wait_for(lambda: len(_workers(pid)) >= WEB_PROCESSES, f"the server {name} has its processes")
         yield Server(name, port, _workers(pid))
 
@@ -183,8 +183,3 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -23,6 +23,7 @@ from app.auth import hash_token
 from app.db.models import ApiKey, List
 from app.services import Services, make_services
 from app.settings import from_environment
+from bench.processes import listens
 from tests.chaos.disk import small_disk
 from tests.support.launched import ROOT, Launched, free_port
 from tests.support.postgres_process import PostgresProcess
@@ -66,9 +67,8 @@ class Stage:
         self.seed = seed
         self._ports = {"relay": free_port(), "receiver": free_port()}
         self._peers: dict[str, subprocess.Popen[bytes]] = {}
-        self.service = Launched(
-            folder, [sys.executable, "-m", "app.launcher"], **self._settings(database_url), **_breaking(broken)
-        )
+        settings = {**self._settings(database_url), **_breaking(broken)}
+        self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **settings)
         self.accounts: list[Account] = []
         self.services: Services
         """Our own look into the database."""
@@ -123,13 +123,14 @@ class Stage:
     # ------------------------------------------------------------------------------------------ the other sides
 
     def start_peer(self, name: str) -> None:
-        """The `relay` or the `receiver`, on the same port each time."""
+        """The `relay` or the `receiver`, on the same port each time; returns when it listens."""
         last = {"relay": str(self.seed), "receiver": SECRET}[name]
         arguments = [f"tests.chaos.{name}", str(self._ports[name]), str(self.folder), last]
         with (self.folder / f"{name}.output").open("ab") as output:
             self._peers[name] = subprocess.Popen(
                 [sys.executable, "-m", *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
+        wait_until(lambda: listens(self._ports[name]), f"the {name} listens", START_WITHIN)
 
     def kill_peer(self, name: str) -> None:
         """At once; whoever speaks with it is cut off."""
