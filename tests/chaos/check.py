@@ -31,6 +31,8 @@ class Limits:
     """Senders do not run for longer than their lease: what was in flight on each connection may be doubled."""
     cuts_requests: bool = False
     """Processes of the API die, and connections with them."""
+    answering: float = 14.0
+    """For which a client waits at most for an answer of any kind; the service gives a database ten seconds."""
     accepting: float = 15.0
     """Until a request is accepted."""
     sending: float = 15.0
@@ -130,6 +132,8 @@ def _check_requests(result: Result, seen: Seen, limits: Limits) -> None:
     conflicts = [request for request in failed if request.status == 409]
     result.wrong_conflicts = len(conflicts)
     result.complain("wrong 409s", [f"{one.kind}: {one.trouble}" for one in conflicts])
+    late = [one for one in seen.requests if one.status is not None and one.ended - one.began > limits.answering]
+    result.complain("answers that came late", [f"{one.kind}: after {one.ended - one.began:.1f} s" for one in late])
     lost_answers = {request.key for request in failed if request.status in (None, 503)}
     for what, found in _wrong_refusals(failed, lost_answers, limits):
         result.complain(what, found)

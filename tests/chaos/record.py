@@ -56,7 +56,7 @@ class Request:
     retry_after: str | None = None
     trouble: str = ""
     silent: bool = False
-    """No answer came in time."""
+    """No answer came for so long that the client gave up."""
     key: str | None = None
 
 
@@ -123,7 +123,8 @@ def read_deliveries(path: Path) -> list[Delivery]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
-        for line in path.read_bytes().splitlines():
+        # The last line may be on its way.
+        for line in path.read_bytes().split(b"\n")[:-1]:
             yield json.loads(line)
 
 

@@ -16,6 +16,7 @@ from tests.chaos.load import Load
 from tests.chaos.record import Course, read_deliveries, read_mails
 from tests.chaos.stage import Stage, stage
 from tests.support.postgres_process import PostgresProcess
+from tests.support.servers import wait_until
 
 BEFORE = (2.0, 5.0)
 """Seconds of load before the fault: the instant is as random as the state that it meets."""
@@ -59,6 +60,7 @@ def _run(fault: Fault, on: Stage, chance: random.Random) -> Result:
     on.start()
     load = Load(on, chance, fault.slowly)
     load.start()
+    wait_until(on.is_in_motion, "the first messages and events have gone out", 60)
     time.sleep(chance.uniform(*BEFORE))
     struck = time.time()
     started = None if fault.is_first else fault.strike(on, chance)

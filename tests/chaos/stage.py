@@ -25,6 +25,7 @@ from app.services import Services, make_services
 from app.settings import from_environment
 from bench.processes import listens
 from tests.chaos.disk import small_disk
+from tests.chaos.record import Delivery, read_deliveries, read_mails
 from tests.support.launched import ROOT, Launched, free_port
 from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import scratch_database, short_folder, wait_until
@@ -136,6 +137,27 @@ class Stage:
         """At once; whoever speaks with it is cut off."""
         self._peers[name].kill()
         self._peers[name].wait()
+
+    def await_mail(self) -> None:
+        """Returns when the relay takes one more mail."""
+        before = self.taken()
+        wait_until(lambda: self.taken() > before, "mail goes out", START_WITHIN)
+
+    def is_in_motion(self) -> bool:
+        """Whether mail goes out and each account has heard of it."""
+        told = {one.account for one in self._deliveries() if one.status is not None}
+        return self.taken() > 0 and len(told) == len(NAMES)
+
+    def is_everybody_unheard(self) -> bool:
+        """Whether a request to each webhook was left without an answer."""
+        return len({one.account for one in self._deliveries() if one.status is None}) == len(NAMES)
+
+    def _deliveries(self) -> list[Delivery]:
+        return read_deliveries(self.folder / "receiver.log")
+
+    def taken(self) -> int:
+        """Mails that the relay has taken."""
+        return sum(mail.step == "taken" for mail in read_mails(self.folder / "relay.log"))
 
     # ------------------------------------------------------------------------------------------ the service
 
