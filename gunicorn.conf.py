@@ -8,8 +8,12 @@ import sys
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.http import message
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import logs
+from app.db.database import Database
+from app.db.outage import reason
+from app.db.schema import SchemaError, check_schema
 from app.http import worker
 from app.settings import SettingsError, from_environment
 
@@ -18,6 +22,17 @@ try:
 except SettingsError as error:
     print(f"cannot start: {error}", file=sys.stderr)
     raise SystemExit(2) from None
+
+database = Database(settings.database_url)
+try:
+    check_schema(database)
+except SchemaError as error:
+    print(f"cannot start: {error}", file=sys.stderr)
+    raise SystemExit(1) from None
+except SQLAlchemyError as error:
+    print(f"starting without the database, /readyz tells when it is there: {reason(error)}", file=sys.stderr)
+finally:
+    database.close()  # before the processes are made, which must not share a connection
 
 
 class ServiceLogger(Logger):

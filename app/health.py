@@ -1,4 +1,4 @@
-"""Whether the parts that a process needs answer."""
+"""Whether the parts that a process needs answer, and the database fits it (contract: Health)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,53 @@ import logging
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db import patience
+from app.db.outage import tell
+from app.db.probe import SECONDS, takes_write
+from app.db.schema import FITS, Schema, newest_revision, schema_of
 from app.services import Services
 
 logger = logging.getLogger(__name__)
 
+OK = "ok"
+SILENT = "does not answer"
+NEEDED = ("database", "migrations")
+"""Without these no request can be accepted; without Redis every one can."""
+
 
 def check_parts(services: Services) -> dict[str, str]:
-    """`ok` or `does not answer` for the database and for Redis. The reason goes to the log, not to the client."""
-    return {"database": _database(services), "redis": _redis(services)}
+    """`ok`, or what is wrong, for each part. The reason goes to the log, not to the client."""
+    patience.current().shorten(SECONDS)
+    return {**_database(services), "redis": _redis(services)}
 
 
-def _database(services: Services) -> str:
+def failed_parts(parts: dict[str, str]) -> list[str]:
+    """Those that are not as they should be. A newer schema serves this version, too."""
+    return [name for name, state in parts.items() if state not in (OK, "unknown", *FITS)]
+
+
+def _database(services: Services) -> dict[str, str]:
     try:
-        services.database.ping()
+        with services.database.read() as session:
+            schema = schema_of(session.connection())
     except SQLAlchemyError as error:
-        logger.warning("the database does not answer", extra={"error": str(error)})
-        return "does not answer"
-    return "ok"
+        tell(logger, "not ready", error)
+        return {"database": SILENT, "migrations": "unknown"}
+    return {"database": _write(services), "migrations": _migrations(schema)}
+
+
+def _write(services: Services) -> str:
+    try:
+        return OK if takes_write(services.database) else "takes no write"
+    except SQLAlchemyError as error:
+        tell(logger, "not ready", error)
+        return "takes no write"
+
+
+def _migrations(schema: Schema) -> str:
+    if schema.state not in FITS:
+        logger.warning("the database is at revision %s, this version needs %s", schema.revision, newest_revision())
+    return schema.state
 
 
 def _redis(services: Services) -> str:
@@ -31,5 +61,5 @@ def _redis(services: Services) -> str:
         services.redis.ping()
     except RedisError as error:
         logger.warning("Redis does not answer", extra={"error": str(error)})
-        return "does not answer"
-    return "ok"
+        return SILENT
+    return OK

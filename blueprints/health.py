@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Response
+from flask import Response, request
 from flask.views import MethodView
 
 from app import metrics
 from app.errors import ServiceError
-from app.health import check_parts
+from app.health import NEEDED, check_parts, failed_parts
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.http.responses import json_response
@@ -31,11 +31,13 @@ class Readyz(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """Database and Redis answer; 503 names what does not."""
+        """200 while requests can be accepted: the database takes a write, and its schema fits. `failed` names what is
+        wrong; Redis alone is no reason for 503, unless the query says `strict`."""
         parts = check_parts(services())
-        failed = [name for name, state in parts.items() if state != "ok"]
-        status = "unavailable" if failed else "ok"
-        return json_response({"status": status, "failed": failed, **parts}, 503 if failed else 200)
+        failed = failed_parts(parts)
+        unavailable = bool(set(failed) & set(NEEDED)) or (bool(failed) and "strict" in request.args)
+        status = "unavailable" if unavailable else "degraded" if failed else "ok"
+        return json_response({"status": status, "failed": failed, **parts}, 503 if unavailable else 200)
 
 
 @blp.route("/metrics")

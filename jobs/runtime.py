@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import functools
+import logging
 import sys
+import time
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import logs, memory
+from app.db.outage import tell
+from app.db.schema import SchemaError, check_schema
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
 from app.transports.base import TransportUrlError
 from app.transports.check import check_urls
 
+logger = logging.getLogger("jobs.runtime")
+
+PAUSE = 1.0
+"""Seconds between two looks for the database at the start."""
+
 
 @functools.cache
 def services() -> Services:
-    """The services of this process, made at the first call. A wrong setting is one line and exit status 2."""
+    """The services of this process, made at the first call. A wrong setting is one line and exit status 2, a database
+    whose schema does not fit one line and exit status 1."""
     try:
         settings = from_environment()
         check_urls(settings.email_transport_url, settings.sms_transport_url)
@@ -23,5 +35,20 @@ def services() -> Services:
         raise SystemExit(2) from None
     logs.configure(settings)
     made = make_services(settings)
+    _await_database(made)
     memory.settle()
     return made
+
+
+def _await_database(made: Services) -> None:
+    """There is nothing to do without it, and what has not been looked at may not fit."""
+    while True:
+        try:
+            check_schema(made.database)
+            return
+        except SchemaError as error:
+            print(f"cannot start: {error}", file=sys.stderr)
+            raise SystemExit(1) from None
+        except SQLAlchemyError as error:
+            tell(logger, "waiting for the database", error)
+        time.sleep(PAUSE)

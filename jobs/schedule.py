@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import sweeps
+from app.db.outage import tell
 from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.services import Services
 from jobs.runtime import services
@@ -45,7 +46,7 @@ def tick(parts: Services, table: list[Periodic]) -> None:
     try:
         _wake_for_work(parts)
     except SQLAlchemyError as error:
-        logger.warning("the database does not answer: %s", error)
+        tell(logger, "cannot look for work", error)
     for job in table:
         if job.due <= time.monotonic():
             job.due = time.monotonic() + job.seconds

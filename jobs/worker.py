@@ -32,8 +32,10 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
 from rq.utils import as_text
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
+from app.db.outage import tell
 from app.queueing import JOBS, SENDS
 from app.sends.station import close_station, station_of
 from app.services import Services, connect_redis
@@ -124,6 +126,8 @@ class Worker(SimpleWorker):
             return
         try:
             job.func()
+        except SQLAlchemyError as error:
+            tell(logger, f"the job {job.func_name} failed", error)
         except Exception:
             logger.exception("the job %s failed; the next sweep finds what it has left", job.func_name)
 

@@ -19,6 +19,8 @@ from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.client import Client
+from tests.support.own_postgres import OwnPostgres
+from tests.support.own_postgres import own_postgres as started_postgres
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
 from tests.support.signals import expect_the_usual_of_signals
 from tests.support.statements import StatementCounter
@@ -43,6 +45,14 @@ def postgres() -> Iterator[str]:
     """The maintenance URL of a PostgreSQL server."""
     with postgres_server() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def own_postgres() -> Iterator[OwnPostgres]:
+    """A PostgreSQL that a test may freeze, with a migrated database."""
+    with started_postgres() as server:
+        upgrade(server.url)
+        yield server
 
 
 @pytest.fixture(scope="session")

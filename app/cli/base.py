@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 import click
 import orjson
 from flask.cli import AppGroup
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.clock import timestamp
+from app.db.outage import reason
+from app.db.patience import COMMAND, waiting_for
 from app.errors import ServiceError
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -48,9 +50,8 @@ def one_line() -> Iterator[None]:
         raise WrongValue(error.format_message()) from None
     except ServiceError as error:
         raise WrongValue("\n       ".join(one.developer_message for one in error.errors)) from None
-    except DBAPIError as error:
-        reason = str(error.orig).strip().partition("\n")[0]
-        raise OutOfOrder(f"the database cannot be used: {reason}") from None
+    except SQLAlchemyError as error:
+        raise OutOfOrder(f"the database cannot be used: {reason(error)}") from None
 
 
 class Command(click.Command):
@@ -62,8 +63,8 @@ class Command(click.Command):
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command."""
-        with one_line():
+        """Runs the command. It may take longer than a request, and who started it can end it."""
+        with one_line(), waiting_for(COMMAND):
             return super().invoke(ctx)
 
 

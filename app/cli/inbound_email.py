@@ -9,6 +9,7 @@ from flask.cli import with_appcontext
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.cli.base import Command, json_option, print_row
+from app.db.outage import reason
 from app.http.context import services
 from app.inbound.email.receive import Received, receive_email
 from app.inbound.email.record import Effect
@@ -49,8 +50,7 @@ def _received(raw: bytes, envelope: tuple[str, ...]) -> Received:
     try:
         received = receive_email(services(), raw, envelope, patience=PATIENCE)
     except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        raise TryAgain(f"the database cannot be used: {reason}") from None
+        raise TryAgain(f"the database cannot be used: {reason(error)}") from None
     if received.effect is Effect.EARLY:
         raise TryAgain("the message that it is about is still being sent")
     return received

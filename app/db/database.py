@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DBAPIError
+import psycopg
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
+from app.db import patience
 from app.db.engine import WRITE, make_engine
+from app.db.outage import OutcomeUnknown
+from app.db.standstill import Standstill
 
 LOST_TO_ANOTHER = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock, and for a row that a unique index refused. Who meant to write a row that is taken
@@ -33,16 +37,26 @@ class Reading(Session):
     it a session costs a third, which the statements of the hottest paths notice (app/db/prepared.py).
     """
 
-    def __init__(self, engine: Engine, **options: Any) -> None:
+    def __init__(self, engine: Engine, standstill: Standstill, **options: Any) -> None:
         super().__init__(autoflush=False, **options)
         self._engine = engine
+        self._standstill = standstill
         self._kept: Connection | None = None
 
     def connection(self, *_: Any, **__: Any) -> Connection:
-        """The session's own."""
+        """The session's own. Raises `OperationalError` at once while the database hangs."""
         if self._kept is None:
-            self._kept = self._engine.connect()
+            self._kept = self._connected()
         return self._kept
+
+    def _connected(self) -> Connection:
+        own = patience.current()
+        try:
+            self._standstill.check(own)
+        except psycopg.OperationalError as error:
+            raise OperationalError(None, None, error, connection_invalidated=True) from error
+        with own.counted():
+            return self._engine.connect()
 
     def get_bind(self, *_: Any, **__: Any) -> Connection:
         """What the ORM runs its statements on."""
@@ -63,8 +77,8 @@ class Transaction(Reading):
     What is given to `after_commit` runs once the data is safe, and never otherwise.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, expire_on_commit=False)
+    def __init__(self, engine: Engine, standstill: Standstill) -> None:
+        super().__init__(engine, standstill, expire_on_commit=False)
         self._after_commit: list[Callable[[], None]] = []
 
     def connection(self, *_: Any, **__: Any) -> Connection:
@@ -75,11 +89,17 @@ class Transaction(Reading):
         return kept
 
     def commit(self) -> None:
-        """Writes what the ORM still holds, and ends the transaction."""
+        """Writes what the ORM still holds, and ends the transaction. Raises `OutcomeUnknown` when nobody can tell
+        whether it did."""
         if self.in_transaction():
             super().commit()
         if self._kept is not None and self._kept.in_transaction():
-            self._kept.commit()
+            try:
+                self._kept.commit()
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise OutcomeUnknown.of(error) from error
+                raise
 
     def rollback(self) -> None:
         """Undoes the transaction; another statement begins the next one."""
@@ -107,7 +127,8 @@ class Database:
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
-        self.engine = make_engine(url, pool_size=pool_size, autocommit=True)
+        self._standstill = Standstill()
+        self.engine = make_engine(url, pool_size=pool_size, autocommit=True, standstill=self._standstill)
         # Both databases' own default, which the engine's connections do not have where they commit by themselves.
         isolation = {"isolation_level": "READ COMMITTED"} if self.is_postgresql else {}
         self._writing = self.engine.execution_options(**{WRITE: True}, **isolation)
@@ -119,12 +140,12 @@ class Database:
 
     def read(self) -> Reading:
         """A session for selects. On PostgreSQL each sees what is committed by then, as in any transaction there."""
-        return Reading(self.engine)
+        return Reading(self.engine, self._standstill)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A session whose changes are committed at the end of the block, or not at all when it raises."""
-        with Transaction(self._writing) as transaction:
+        with Transaction(self._writing, self._standstill) as transaction:
             yield transaction
             transaction.commit()
         transaction.release()
@@ -146,11 +167,6 @@ class Database:
             time.sleep(_chance.uniform(*PAUSE))
         with self.write() as transaction:
             return work(transaction)
-
-    def ping(self) -> None:
-        """Raises `SQLAlchemyError` when the database does not answer."""
-        with self.engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
 
     def refresh_statistics(self) -> None:
         """Lets SQLite look at tables that have grown: without statistics it may walk a list's page index to find one

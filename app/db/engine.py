@@ -2,63 +2,40 @@
 
 from __future__ import annotations
 
-import select
 import sqlite3
 import time
-from typing import Any
 
 import orjson
-import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import ConnectionPoolEntry
+
+from app.db.postgresql import GIVEN_UP, postgresql_engine
+from app.db.standstill import Standstill
+from app.db.types import dump_json
 
 BUSY_TIMEOUT_MS = 30_000
 BUSY_PAUSE = 0.02
 """Seconds between two tries to change the mode of a new file of SQLite's."""
-STATEMENT_TIMEOUT_MS = 60_000
 LARGE = 1024 * 1024
 """Bytes; to connect anew takes less than to carry as many."""
-GIVEN_UP = "tms_given_up"
 WRITE = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
 
-def dump_json(value: Any) -> str:
-    """The text of a JSON column."""
-    return orjson.dumps(value).decode()
-
-
-def make_engine(url: str, *, pool_size: int = 10, autocommit: bool = False) -> Engine:
+def make_engine(
+    url: str, *, pool_size: int = 10, autocommit: bool = False, standstill: Standstill | None = None
+) -> Engine:
     """An engine for the URL with the settings that this service needs.
 
     With `autocommit` PostgreSQL's statements are transactions of their own unless a connection's execution options say
     otherwise: to begin and end a transaction around a select costs two round trips. SQLite's are in the process anyway.
+    `standstill` is told when PostgreSQL hangs.
     Errors do not show the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
         return _sqlite(url)
-    engine = create_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_recycle=1800,
-        isolation_level="AUTOCOMMIT" if autocommit else None,
-        skip_autocommit_rollback=autocommit,
-        json_serializer=dump_json,
-        json_deserializer=orjson.loads,
-        hide_parameters=True,
-        connect_args={
-            "connect_timeout": 10,
-            "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS} "
-            "-c idle_in_transaction_session_timeout=120000",
-        },
-    )
-    event.listen(engine, "checkout", _on_postgresql_checkout)
-    event.listen(engine, "checkin", _on_postgresql_checkin)
-    return engine
+    return postgresql_engine(url, standstill or Standstill(), pool_size=pool_size, autocommit=autocommit)
 
 
 def release_after(session: Session, size: int) -> None:
@@ -66,25 +43,6 @@ def release_after(session: Session, size: int) -> None:
     the room that it took for the largest statement or result."""
     if size > LARGE:
         session.connection().info[GIVEN_UP] = True
-
-
-def _on_postgresql_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
-    """The next checkout finds it closed, and replaces it."""
-    if record.info.pop(GIVEN_UP, False) and connection is not None:
-        connection.close()
-
-
-def _on_postgresql_checkout(connection: psycopg.Connection[Any], _record: object, _proxy: object) -> None:
-    """Replaces a connection that the server has closed: the end that it sent lies unread. Asking the server whether it
-    is there would cost every request a round trip."""
-    if connection.closed or _is_readable(connection.fileno()):
-        raise DisconnectionError("the server has closed the connection")
-
-
-def _is_readable(descriptor: int) -> bool:
-    look = select.poll()
-    look.register(descriptor, select.POLLIN)
-    return bool(look.poll(0))
 
 
 def _sqlite(url: str) -> Engine:

@@ -5,6 +5,7 @@ All steps of one call are one transaction on both databases: a migration that fa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from sqlalchemy import Connection, Index, text
 
 from app.db.engine import WRITE, make_engine
 from app.db.models import Base
+from app.db.patience import waiting_for
 
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117
@@ -49,11 +51,6 @@ def current(database_url: str) -> str | None:
 def newest() -> str | None:
     """The revision that the code needs."""
     return ScriptDirectory(str(FOLDER)).get_current_head()
-
-
-def is_current(database_url: str) -> bool:
-    """True when there is nothing to upgrade."""
-    return current(database_url) == newest()
 
 
 def differences(database_url: str) -> list[object]:
@@ -100,14 +97,15 @@ def _shared(database_url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _exclusive(database_url: str) -> Iterator[Connection]:
-    """A connection in a transaction that keeps every other migration out."""
+    """A connection in a transaction that keeps every other migration out. It may take any time: tables may be large."""
     engine = make_engine(database_url)
     try:
-        with engine.connect().execution_options(**{WRITE: True}) as connection:
+        with waiting_for(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
             _before_begin(connection)
             with connection.begin():
                 if connection.dialect.name == "postgresql":
                     connection.execute(text("SET LOCAL statement_timeout = 0"))
+                    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
                     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
                 yield connection
                 _check_references(connection)

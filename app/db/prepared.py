@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app.db.engine import dump_json
+from app.db.types import dump_json
 
 _PSYCOPG: Any = postgresql.psycopg
 DIALECT: Any = _PSYCOPG.dialect(json_serializer=dump_json)
@@ -85,8 +85,12 @@ def on_driver(connection: Connection, sql: str, given: Any) -> Any:
     try:
         return driver.execute(sql, given)
     except psycopg.Error as error:
+        if driver.closed:
+            connection.invalidate(error)
         dialect = connection.dialect
-        raise DBAPIError.instance(sql, None, error, psycopg.Error, hide_parameters=True, dialect=dialect) from error
+        raise DBAPIError.instance(
+            sql, None, error, psycopg.Error, hide_parameters=True, dialect=dialect, connection_invalidated=driver.closed
+        ) from error
 
 
 def read_rows(session: Session, statement: Select[Any]) -> list[Any]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, TypeDecorator
 from sqlalchemy.dialects.postgresql import JSONB
+
+
+def dump_json(value: Any) -> str:
+    """The text of a JSON column."""
+    return orjson.dumps(value).decode()
 
 
 class UtcDateTime(TypeDecorator[datetime]):

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
@@ -27,13 +26,13 @@ from app.db.prepared import Prepared
 from app.events.fixed import drop_expired, fix_batch, oldest_events, take_off
 from app.events.hold import Held, hold, hold_ours
 from app.events.http_client import Answer
+from app.events.leases import LEASE, presence_folder
 from app.metrics import WEBHOOK_TRIES
-from app.presence import departed, present
+from app.presence import present
 from app.services import Services
 from app.settings import Settings
+from app.storable import storable_words
 
-LEASE = 90.0
-"""Seconds; longer than any request can take."""
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
 
@@ -66,24 +65,6 @@ class Batch:
     stored_secrets: Sequence[tuple[str, str]]
 
 
-def presence_folder(settings: Settings) -> Path:
-    """Where the processes of this machine that dispatch are present."""
-    return settings.data_dir / "dispatchers"
-
-
-def take_over(services: Services) -> None:
-    """Ends the leases of processes of this machine that have died; those of other machines run out."""
-    with departed(presence_folder(services.settings)) as names:
-        if not names:
-            return
-        theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
-        with services.database.write() as transaction:
-            freeing = update(Webhook).where(theirs).values(lease_time=None, worker=None)
-            freed = transaction.connection().execute(freeing).rowcount
-    if freed:
-        logger.warning("took over what a dead process was sending", extra={"webhooks": freed})
-
-
 def has_due(session: Session) -> bool:
     """Whether any webhook may be sent events now."""
     return session.scalars(select(Webhook.id).where(_is_due(now())).limit(1)).first() is not None
@@ -96,6 +77,7 @@ def claim(services: Services) -> Batch | None:
         webhook = hold(transaction, webhook_id) if webhook_id is not None else None
         if webhook is None:
             return None
+        webhook.worker = None  # whoever had it has it no more
         batch = _next_batch(transaction, webhook, services.settings)
         webhook.store(transaction)
         return batch
@@ -197,8 +179,9 @@ def _next_batch(transaction: Transaction, webhook: Held, settings: Settings) -> 
 
 
 def _lease(webhook: Held, payloads: list[str], began: datetime, settings: Settings) -> Batch:
-    """Takes the lease. The due time moves at once, so that the spacing holds even if this worker dies."""
-    webhook.worker = f"{present(presence_folder(settings))}:{uuid.uuid4().hex}"
+    """Takes the lease, or goes on with it under the same claim. The due time moves at once, so that the spacing holds
+    even if this worker dies."""
+    webhook.worker = webhook.worker or f"{present(presence_folder(settings))}:{uuid.uuid4().hex}"
     webhook.lease_time = began + timedelta(seconds=LEASE)
     webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
     return Batch(
@@ -216,6 +199,12 @@ def _still_ours(transaction: Transaction, batch: Batch) -> Held | None:
     webhook = hold_ours(transaction, batch.webhook_id, batch.claim)
     if webhook is None:
         logger.warning("webhook %s: deleted, or its lease ran out, while a request was under way", batch.webhook_id)
+    elif webhook.batch_id != batch.batch_id:
+        # The outcome was written before, and the database's answer lost: the next batch has not been sent.
+        webhook.let_go()
+        webhook.due_time = now()
+        webhook.store(transaction)
+        return None
     return webhook
 
 
@@ -228,7 +217,7 @@ def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome
         "events": len(batch.payloads),
         "status": answer.status,
         "outcome": outcome,
-        "detail": answer.detail or None,
+        "detail": storable_words(answer.detail) or None,
         "milliseconds": round((answer.ended - answer.began) / timedelta(milliseconds=1)),
     }
     LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})

@@ -14,10 +14,14 @@ import threading
 import time
 from functools import cache
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from app.clock import now
+from app.db.outage import is_unavailable, tell
 from app.events import batches
 from app.events.batches import Batch, has_due
 from app.events.http_client import Answer, WebhookClient
+from app.events.leases import give_back_others, take_over
 from app.events.signing import signature_header
 from app.secrets import SecretUnreadable, decrypt
 from app.services import Services
@@ -29,6 +33,8 @@ AT_ONCE = 8
 SLICE = 30.0
 """Seconds after which the worker gets a chance to do its other jobs; what is in flight goes on meanwhile."""
 LOOK_EVERY = 0.25
+PAUSE = 0.5
+"""Seconds before a database that is away is asked again."""
 TURN = 1.0
 """Seconds for which a webhook may go on with its next batches before others that wait get its thread."""
 GRACE = 2.0
@@ -57,24 +63,60 @@ class Dispatcher:
     def __init__(self, client: WebhookClient) -> None:
         self._client = client
         self._in_flight: set[str] = set()
+        self._unrecorded: set[str] = set()
+        """Claims of requests whose outcome waits for the database."""
+        self._in_doubt = False
+        """The database failed, and may have given this process a webhook all the same."""
         self._landed = threading.Event()
+
+    @property
+    def unrecorded(self) -> int:
+        """Requests that have been answered, and whose outcome waits for the database."""
+        return len(self._unrecorded)
 
     def run(self, services: Services) -> None:
         """See `dispatch_due`."""
-        batches.take_over(services)
         end = time.monotonic() + SLICE
-        while not services.stopping.is_set() and time.monotonic() < end:
+        self._take_over(services)
+        # Nobody would wake this process for a webhook that it holds without knowing.
+        while not services.stopping.is_set() and (time.monotonic() < end or self._in_doubt):
             self._landed.clear()
             # Asked before the look: what lands during it may have made its webhook due again.
             idle = not self._in_flight
-            if not self._start_due(services) and idle:
+            if not self._look(services) and idle and not self._in_doubt:
                 return
             self._landed.wait(LOOK_EVERY)
         if services.stopping.is_set():
             self._stop()
 
+    def _take_over(self, services: Services) -> None:
+        try:
+            take_over(services)
+        except SQLAlchemyError as error:
+            self._wait_for_database(error)
+
+    def _look(self, services: Services) -> bool:
+        """Starts what is due; whether there was anything. A database that is away is looked at by the next wake-up."""
+        if self._unrecorded:
+            return False  # what they answer for may seem due, when their lease has run out meanwhile
+        try:
+            if self._in_doubt:
+                give_back_others(services, set(self._in_flight))
+                self._in_doubt = False
+            return self._start_due(services)
+        except SQLAlchemyError as error:
+            self._wait_for_database(error)
+            return False
+
+    def _wait_for_database(self, error: SQLAlchemyError) -> None:
+        """Raises any failure but that it is unavailable."""
+        if not is_unavailable(error):
+            raise error
+        self._in_doubt = True
+        tell(logger, "webhooks wait", error)
+        time.sleep(PAUSE)
+
     def _start_due(self, services: Services) -> bool:
-        """Whether there was something to start."""
         started = False
         while len(self._in_flight) < AT_ONCE:
             # Looking costs no write lock; most of the time there is nothing to claim.
@@ -97,13 +139,26 @@ class Dispatcher:
             while batch is not None:
                 answer = self._post(services, batch)
                 go_on = time.monotonic() < end and not services.stopping.is_set()
-                batch = _settle(services, batch, answer, go_on=go_on)
+                batch = self._record(services, batch, answer, go_on=go_on)
         except Exception:
             # The lease ends by itself, and the batch is sent again under the same id.
             logger.exception("webhook %s: the outcome of a request could not be recorded", first.webhook_id)
         finally:
             self._in_flight.discard(first.claim)
+            self._unrecorded.discard(first.claim)
             self._landed.set()
+
+    def _record(self, services: Services, batch: Batch, answer: Answer, *, go_on: bool) -> Batch | None:
+        """Writes the outcome, however long the database is away: what a receiver has accepted is not sent again."""
+        while True:
+            try:
+                following = _settle(services, batch, answer, go_on=go_on)
+            except SQLAlchemyError as error:
+                self._unrecorded.add(batch.claim)
+                self._wait_for_database(error)
+            else:
+                self._unrecorded.discard(batch.claim)
+                return following
 
     def _post(self, services: Services, batch: Batch) -> Answer:
         settings = services.settings

@@ -6,9 +6,11 @@ import logging
 from typing import Any
 
 from flask import Flask, Response, request
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from app.clock import this_second, timestamp
+from app.db.outage import OutcomeUnknown, tell
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
 from app.http.context import request_id
 from app.http.paths import request_path
@@ -18,6 +20,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5
 """Seconds that a client is asked to wait after an unforeseen failure."""
+
+UNKNOWN = (
+    "The database was lost while it confirmed this change, so it may have been made. Repeat the request after as many "
+    "seconds as Retry-After says, with the same Idempotency-Key, where it has one: then nothing is done twice."
+)
 
 LONGEST_TEXT = 1000
 """Characters of what an error repeats of a request."""
@@ -101,6 +108,11 @@ def register(app: Flask) -> None:
 
 
 def _unforeseen(error: Exception) -> Response:
-    """Logged with its traceback; the client learns nothing but the request id (decisions: 2)."""
-    logger.error("unforeseen failure", exc_info=error, extra={"method": request.method, "path": request_path()})
-    return render(ServiceError("service_unavailable"))
+    """The client learns nothing but the request id (decisions: 2). The traceback is logged, but for the database's
+    outages, which may be met by hundreds of requests."""
+    where = {"method": request.method, "path": request_path()}
+    if isinstance(error, SQLAlchemyError):
+        tell(logger, "request failed", error, **where)
+    else:
+        logger.error("unforeseen failure", exc_info=error, extra=where)
+    return render(ServiceError("service_unavailable", detail=UNKNOWN if isinstance(error, OutcomeUnknown) else None))

@@ -12,6 +12,7 @@ from flask import Flask, Response, current_app, g, request
 
 from app import logs, metrics
 from app.auth import Principal, bearer_token, find_principal, refuse_published
+from app.db import patience
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import client_address, services
@@ -32,12 +33,14 @@ def register(app: Flask) -> None:
     """Puts the guards before every request and the common headers on every response."""
     app.before_request(_guard)
     app.after_request(_finish)
+    app.teardown_request(lambda _error: patience.end_request())
 
 
 def _guard() -> None:
     g.request_id = uuid.uuid4().hex
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
+    patience.begin_request()
     segment = request.path.lstrip("/").partition("/")[0]
     if VERSION.fullmatch(segment):
         _guard_api(segment)

@@ -28,14 +28,13 @@ from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.sends.blocking import Address, note_bounce, note_delivery
 from app.sends.claim import SENDING
 from app.services import Services
+from app.storable import storable_id, storable_words
 
 UNSETTLED = ("queued", "sending")
 EXPIRED = re.compile(r"\bEXPIRED\b", re.IGNORECASE)
 NO_WORDS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}
-LONGEST_DETAIL = 1000
 LOOK_AGAIN = 0.1
 """Seconds between two looks for a message that is not noted as sent yet."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 Status = Literal["delivered", "failed"]
 
@@ -96,7 +95,7 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
 
 def clean(detail: str) -> str:
     """Words of others, in a form that databases and JSON can hold, and not long."""
-    return _CONTROL.sub(" ", detail).encode("utf-8", "replace").decode().strip()[:LONGEST_DETAIL]
+    return storable_words(detail)
 
 
 def _acknowledge(transaction: Transaction, text: Text, detail: str) -> None:
@@ -131,8 +130,11 @@ def _address(text: Text) -> Address:
 
 
 def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
-    """The latest recipient whose message the gateway called so; None for an id that nobody has (yet)."""
-    statement = select(Recipient.id).where(Recipient.gateway_id == gateway_id).order_by(Recipient.id.desc()).limit(1)
+    """The latest recipient whose message the gateway called so; None for an id that nobody has (yet), or can have."""
+    known = storable_id(gateway_id)
+    if known is None:
+        return None
+    statement = select(Recipient.id).where(Recipient.gateway_id == known).order_by(Recipient.id.desc()).limit(1)
     return session.scalars(statement).first()
 
 

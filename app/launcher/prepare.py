@@ -14,7 +14,11 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import migrate
+from app.db.database import Database
 from app.db.models import Account
+from app.db.outage import reason
+from app.db.patience import COMMAND, waiting_for
+from app.db.schema import SchemaError, check_schema, schema_of
 from app.seed.load import load_seed
 from app.seed.shape import SeedError
 from app.services import Services
@@ -103,13 +107,24 @@ def check_port(host: str, port: int, setting: str = "PORT") -> None:
 
 
 def migrate_database(settings: Settings) -> None:
-    """Creates the database or brings it to the newest revision."""
+    """Creates the database or brings it to the newest revision. One that is newer is left as it is, and serves."""
+    database = Database(settings.database_url)
     try:
-        if not migrate.is_current(settings.database_url):
+        if not _fits(database):
             migrate.upgrade(settings.database_url)
+        check_schema(database)
+    except SchemaError as error:
+        raise StartError(str(error)) from None
     except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StartError(f"the database cannot be used: {reason}") from None
+        raise StartError(f"the database cannot be used: {reason(error)}") from None
+    finally:
+        database.close()
+
+
+def _fits(database: Database) -> bool:
+    with database.read() as session:
+        state = schema_of(session.connection()).state
+    return state not in ("missing", "older")
 
 
 def is_first_start(services: Services) -> bool:
@@ -121,6 +136,7 @@ def is_first_start(services: Services) -> bool:
 def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
     """Loads a seed file."""
     try:
-        load_seed(services, path, substitutions)
+        with waiting_for(COMMAND):
+            load_seed(services, path, substitutions)
     except SeedError as error:
         raise StartError(f"{path}: {error}", status=2) from None

@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from datetime import datetime
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
+from app.db.outage import is_unavailable, tell
 from app.queueing import SENDS
-from app.sends.claim import LEASE, Claimed, claim, give_back, give_back_others, has_due, postpone, renew
+from app.sends.claim import LEASE, Claimed, claim, give_back_others, has_due
 from app.sends.destinations import hold_back
 from app.sends.flight import Flight
 from app.sends.load import Parcel, load, within_budget
 from app.sends.outcome import RetryRules
 from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
-from app.sends.settle import settle
 from app.sends.station import Station, close_station, renew_station, station_of
-from app.sends.telling import tell_operator
 from app.sends.throttle import rates_of, too_fast
 from app.sends.uncertain import look_into
-from app.sends.verdicts import Verdict
+from app.sends.unwritten import Unwritten
+from app.sends.verdicts import Verdict, fault_of
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -57,8 +55,7 @@ def drain(services: Services) -> None:
     try:
         sending = Drain(services, station_of(services))
         sending.begin()
-        recover_expired_leases(services)
-        look_into(services)
+        sending.look_after_others()
         sending.run()
     except BaseException:
         # The next drain settles by its journal what this one could not.
@@ -79,13 +76,10 @@ class Drain:
     def __init__(self, services: Services, station: Station) -> None:
         self._services = services
         self._station = station
-        self._rules = RetryRules.of(services.settings)
         self._flight = Flight(station)
-        self._verdicts: list[Verdict] = []
-        self._returned: list[int] = []
-        self._postponed: dict[int, datetime] = {}
+        self._unwritten = Unwritten(services.database, station.worker, RetryRules.of(services.settings))
         self._end = time.monotonic() + SLICE
-        self._next_look = self._paused_until = self._first_verdict_at = 0.0
+        self._next_look = self._paused_until = 0.0
         self._renewed_at = time.monotonic()
         self._claim_in_doubt = False
         """A claim failed, and may have been committed all the same."""
@@ -96,6 +90,14 @@ class Drain:
             self._take_on()
             self._collect()
 
+    def look_after_others(self) -> None:
+        """What dead workers held, and what has been uncertain for long enough."""
+        try:
+            recover_expired_leases(self._services)
+            look_into(self._services)
+        except SQLAlchemyError as error:
+            self._pause(error)
+
     def run(self) -> None:
         """Goes on until everything is sent and written down.
 
@@ -105,7 +107,7 @@ class Drain:
         while self._round():
             if (self._flight or self._claim_in_doubt) and time.monotonic() > self._end + LONGEST_WAIT:
                 self._end = time.monotonic() + SLICE  # one slow message must not hold up all others
-        if not self._verdicts:
+        if not self._unwritten.verdicts:
             self._station.journal.clear()
 
     def _round(self) -> bool:
@@ -119,8 +121,7 @@ class Drain:
         stopping = self._services.stopping.is_set()
         if stopping and self._is_paused() and not self._flight:
             return False
-        to_write = self._verdicts or self._returned or self._postponed
-        return bool(self._flight or to_write or (self._claim_in_doubt and not stopping))
+        return bool(self._flight or self._unwritten or (self._claim_in_doubt and not stopping))
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and handed over."""
@@ -129,55 +130,47 @@ class Drain:
     def _is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
 
-    def _pause(self, error: DBAPIError) -> None:
-        logger.warning("the database fails, trying again: %s", error)
+    def _pause(self, error: SQLAlchemyError) -> None:
+        """Waits for a database that is unavailable. Raises any other failure."""
+        if not is_unavailable(error):
+            raise error
+        tell(logger, "sending waits", error)
         self._paused_until = time.monotonic() + TROUBLE_PAUSE
 
     def _collect(self) -> None:
         if self._is_paused() and not self._flight:
             self._services.stopping.wait(PAUSE)
-        self._add_verdicts(self._flight.collect(PAUSE))
-
-    def _add_verdicts(self, verdicts: Sequence[Verdict]) -> None:
-        if verdicts and not self._verdicts:
-            self._first_verdict_at = time.monotonic()
-        self._verdicts += verdicts
+        self._unwritten.add(self._flight.collect(PAUSE))
 
     def _withdraw(self) -> None:
         """What has waited too long goes back into the queue; everything that waits, when nothing more may be sent."""
         if not self._is_open():
-            self._returned += self._flight.withdraw(0)
+            self._unwritten.returned += self._flight.withdraw(0)
         elif stale := self._flight.withdraw(LONGEST_WAIT):
-            self._returned += stale
+            self._unwritten.returned += stale
             self._station.pace.slow_down()
 
     def _must_write(self) -> bool:
         if self._is_paused():
             return False
-        ripe = not self._flight or time.monotonic() > self._first_verdict_at + SETTLE_AFTER
-        enough = self._verdicts and (ripe or len(self._verdicts) >= LARGEST_CHUNK)
-        return bool(enough or self._returned or self._postponed or self._must_renew())
+        new = self._unwritten
+        ripe = not self._flight or time.monotonic() > new.since + SETTLE_AFTER
+        enough = new.verdicts and (ripe or len(new.verdicts) >= LARGEST_CHUNK)
+        return bool(enough or new.returned or new.postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
         return bool(self._flight) and time.monotonic() > self._renewed_at + LEASE / 4
 
     def _write(self) -> None:
-        """Verdicts, returned rows and leases in one transaction. What fails is kept and written later."""
+        """Verdicts, returned rows and leases. What fails is kept and written later."""
         renewing = self._must_renew()
         try:
-            with self._services.database.write() as transaction:
-                made = settle(transaction, self._station.worker, self._verdicts, self._rules)
-                give_back(transaction, self._station.worker, self._returned)
-                postpone(transaction, self._station.worker, self._postponed)
-                if renewing:
-                    renew(transaction, self._station.worker, self._flight.ids)
-        except DBAPIError as error:
+            self._unwritten.write(self._flight.ids if renewing else ())
+        except SQLAlchemyError as error:
             self._pause(error)
             return
         if renewing:
             self._renewed_at = time.monotonic()
-        self._verdicts, self._returned, self._postponed = [], [], {}
-        tell_operator(made)
 
     def _take_on(self) -> None:
         """Claims the next chunk when few rows are waiting; a look that finds nothing is not repeated at once."""
@@ -197,10 +190,10 @@ class Drain:
         try:
             with self._services.database.write() as transaction:
                 if self._claim_in_doubt:
-                    give_back_others(transaction, self._station.worker, self._in_hand())
+                    give_back_others(transaction, self._station.worker, (*self._flight.ids, *self._unwritten.ids))
                 claimed = claim(transaction, self._station.worker, size=size, after=last)
                 kept = hold_back(transaction, self._station.worker, claimed)
-        except DBAPIError as error:
+        except SQLAlchemyError as error:
             self._claim_in_doubt = True
             self._pause(error)
             return []
@@ -211,14 +204,6 @@ class Drain:
             )
         return kept
 
-    def _in_hand(self) -> list[int]:
-        return [
-            *self._flight.ids,
-            *self._returned,
-            *self._postponed,
-            *(verdict.recipient_id for verdict in self._verdicts),
-        ]
-
     def _load(self, claimed: list[Claimed]) -> None:
         """Hands over what is to be sent; the rest is skipped, or too large to be held in memory now."""
         try:
@@ -226,16 +211,29 @@ class Drain:
                 kept = within_budget(session, claimed)
                 parcels = load(session, kept)
                 rates = rates_of(session, parcels)
-        except DBAPIError as error:
-            self._pause(error)
-            self._returned += [one.id for one in claimed]
+        except Exception as error:
+            self._after_failed_load(claimed, error)
             return
-        self._returned += [one.id for one in claimed[len(kept) :]]
-        self._add_verdicts([_skipped(parcel, parcel.skip) for parcel in parcels if parcel.skip])
+        self._unwritten.returned += [one.id for one in claimed[len(kept) :]]
+        self._unwritten.add([_skipped(parcel, parcel.skip) for parcel in parcels if parcel.skip])
         due = [parcel for parcel in parcels if not parcel.skip]
         later = too_fast(self._services.redis, rates, due)
-        self._postponed |= later
+        self._unwritten.postponed |= later
         self._flight.hand_over(parcel for parcel in due if parcel.recipient.id not in later)
+
+    def _after_failed_load(self, claimed: list[Claimed], error: Exception) -> None:
+        """A row that cannot be read is deferred alone; the others are found by halves."""
+        if isinstance(error, SQLAlchemyError) and is_unavailable(error):
+            self._unwritten.returned += [one.id for one in claimed]
+            self._pause(error)
+        elif len(claimed) > 1:
+            half = len(claimed) // 2
+            self._load(claimed[:half])
+            self._load(claimed[half:])
+        else:
+            (one,) = claimed
+            logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": one.uuid})
+            self._unwritten.add([Verdict(one.id, one.attempts, one.email or one.mobile, now(), fault_of(error))])
 
 
 def _skipped(parcel: Parcel, reason: str) -> Verdict:

@@ -21,7 +21,7 @@ from app.db.models import Recipient, RecipientStep
 from app.sends.claim import SENDING
 from app.sends.journal import FoundJournal, found_journals, journal_folder
 from app.sends.outcome import RetryRules
-from app.sends.settle import settle
+from app.sends.unwritten import settle_apart
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -52,10 +52,9 @@ def _replay(services: Services, journal: FoundJournal) -> None:
     rules = RetryRules.of(services.settings)
     verdicts = iter(journal.verdicts())
     while some := list(itertools.islice(verdicts, AT_ONCE)):
-        with services.database.write() as transaction:
-            made = settle(transaction, journal.worker, some, rules)
-        if made:
-            logger.warning("settled by the journal of a dead worker", extra={"recipients": len(made)})
+        settled = settle_apart(services.database, journal.worker, some, rules)
+        if settled:
+            logger.warning("settled by the journal of a dead worker", extra={"recipients": settled})
 
 
 def _requeue_all(services: Services, dead: Collection[str]) -> None:

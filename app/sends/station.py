@@ -25,7 +25,7 @@ from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
 from app.sends.pace import Pace
 from app.sends.signing import signed
-from app.sends.verdicts import Verdict, cleaned
+from app.sends.verdicts import Verdict, cleaned, fault_of
 from app.services import Services
 from app.settings import Settings
 from app.tracking.ways_back import ways_back
@@ -68,10 +68,13 @@ class Lane:
         return self.seconds <= STEADY
 
     def close(self) -> None:
-        """Ends both."""
+        """Ends both. Raises nothing, whatever an installed transport does."""
         self.seconds = math.inf
-        self.email.close()
-        self.sms.close()
+        for connection in (self.email, self.sms):
+            try:
+                connection.close()
+            except BaseException:
+                logger.exception("a connection cannot be closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Station:
         logs.request_id.set(parcel.letter.send.request_id)
         try:
             return Outgoing(parcel, self._message(parcel))
-        except Exception as fault:
+        except BaseException as fault:
             return Outgoing(parcel, _deferred(parcel, fault))
 
     def transmit(self, lane: Lane, outgoing: Outgoing, following: Outgoing | None = None) -> Verdict:
@@ -118,9 +121,10 @@ class Station:
         began = time.monotonic()
         try:
             result = cleaned(_send(lane, outgoing, following))
-        except Exception as fault:
-            lane.close()  # who knows in the middle of what it was left
+        except BaseException as fault:
+            # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
             result = _deferred(parcel, fault)
+            lane.close()  # who knows in the middle of what it was left
         lane.seconds = time.monotonic() - began
         verdict = Verdict(
             parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, now(), result=result
@@ -188,9 +192,9 @@ def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> Deliver
             return result
 
 
-def _deferred(parcel: Parcel, fault: Exception) -> DeliveryResult:
+def _deferred(parcel: Parcel, fault: BaseException) -> DeliveryResult:
     logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
-    return DeliveryResult.deferred(f"internal fault: {type(fault).__name__}", "4.3.0")
+    return fault_of(fault)
 
 
 _stations: dict[Services, Station] = {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
+from app.storable import storable_id, storable_words
 from app.transports.base import DeliveryResult, Outcome
 
-LONGEST_DETAIL = 1000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+MOST_SEGMENTS = 255
+_CODE = re.compile(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}")
+
+logger = logging.getLogger(__name__)
 
 
 class Verdict(NamedTuple):
@@ -67,9 +71,33 @@ def parse_line(line: bytes) -> Verdict:
         raise ValueError(f"not a journal line: {error}") from None
 
 
-def cleaned(result: DeliveryResult) -> DeliveryResult:
-    """The result with a reply that databases and JSON can hold: no control characters, no half surrogates, not long."""
-    if len(result.reply) <= LONGEST_DETAIL and result.reply.isascii() and result.reply.isprintable():
-        return result
-    reply = _CONTROL.sub(" ", result.reply).encode("utf-8", "replace").decode()[:LONGEST_DETAIL]
-    return result._replace(reply=reply)
+def cleaned(result: object) -> DeliveryResult:
+    """The result as databases, journal and JSON can hold it, whatever a transport has answered. Raises nothing: what a
+    carrier has accepted must not be sent again because of the words in which it did.
+
+    An answer that names no outcome is a fault of the transport, and defers.
+    """
+    if not isinstance(result, DeliveryResult) or tuple.__len__(result) != len(DeliveryResult._fields):
+        return _unreadable(result)
+    outcome, reply, status, gateway_id, segments = list[Any](tuple.__iter__(result))
+    if type(outcome) is not Outcome:
+        return _unreadable(outcome)
+    is_code = type(status) is str and _CODE.fullmatch(status)
+    is_count = type(segments) is int and 0 < segments <= MOST_SEGMENTS
+    return DeliveryResult(
+        outcome,
+        storable_words(reply),
+        status if is_code else None,
+        None if gateway_id is None else storable_id(gateway_id),
+        segments if is_count else None,
+    )
+
+
+def fault_of(fault: BaseException) -> DeliveryResult:
+    """What a fault of the service itself, or of an installed transport, comes to."""
+    return DeliveryResult.deferred(f"internal fault: {type(fault).__name__[:100]}", "4.3.0")
+
+
+def _unreadable(answer: object) -> DeliveryResult:
+    logger.error("a transport's answer is no result", extra={"type": type(answer).__name__})
+    return fault_of(TypeError())

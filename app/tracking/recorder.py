@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Sequence
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, TimeoutError
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database
+from app.db.outage import is_unavailable, tell
 from app.tracking.record import keep
 from app.tracking.visits import Visit
 
@@ -109,10 +110,10 @@ class Recorder:
                 self._database.transact(lambda transaction: keep(transaction, visits))
                 return
             except Exception as error:
-                if not is_outage(error):
+                if not (isinstance(error, SQLAlchemyError) and is_unavailable(error)):
                     self._write_apart(visits, error)
                     return
-                logger.warning("%s visits wait for the database: %s", len(visits), error)
+                tell(logger, f"{len(visits)} visits wait", error)
                 if not self._has_time():
                     return
 
@@ -133,10 +134,3 @@ class Recorder:
             else:
                 time.sleep(LAST_PAUSE)
             return self._end is None or time.monotonic() < self._end
-
-
-def is_outage(error: Exception) -> bool:
-    """Whether the database, not what is written, is the trouble."""
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return True
-    return isinstance(error, OperationalError | InterfaceError | TimeoutError)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from flask import Flask
+from sqlalchemy import make_url, text
 
+from app.db.engine import make_engine
+from app.db.migrate import upgrade
+from app.db.schema import newest_revision
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, not_found
+from tests.support.own_postgres import OwnPostgres
+from tests.support.servers import scratch_database
 from tests.support.tenants import Tenant
 
 NOWHERE = "unix:///nowhere/redis.sock"
@@ -22,24 +33,133 @@ def test_the_process_answers(anon: Client) -> None:
     assert answer.get_json() == {"status": "ok"}
 
 
-def test_ready_when_database_and_redis_answer(anon: Client) -> None:
-    answer = anon.get("/readyz")
-    assert answer.status_code == 200
-    assert answer.get_json() == {"status": "ok", "failed": [], "database": "ok", "redis": "ok"}
+READY = {"status": "ok", "failed": [], "database": "ok", "migrations": "ok", "redis": "ok"}
+
+
+def test_ready_when_all_parts_are_as_they_should_be(anon: Client) -> None:
+    for query in ("", "?strict"):
+        answer = anon.get(f"/readyz{query}")
+        assert (answer.status_code, answer.get_json()) == (200, READY)
 
 
 @pytest.mark.parametrize("parts", [["redis"], ["database"], ["database", "redis"]])
-def test_not_ready_names_what_does_not_answer(settings: Settings, tmp_path: Path, parts: list[str]) -> None:
+def test_readiness_names_what_does_not_answer(settings: Settings, tmp_path: Path, parts: list[str]) -> None:
+    """Redis alone takes no request away, so that a load balancer must not drain every host for it."""
     changes = {"database": {"database_url": f"sqlite:///{tmp_path}"}, "redis": {"redis_url": NOWHERE}}
     broken = {name: value for part in parts for name, value in changes[part].items()}
     with app_with(settings, **broken) as app:
-        answer = Client(app).get("/readyz")
+        answer, strict = Client(app).get("/readyz"), Client(app).get("/readyz?strict")
         assert Client(app).get("/healthz").status_code == 200
-    assert answer.status_code == 503
-    assert answer.get_json()["failed"] == parts
-    assert {name: state for name, state in answer.get_json().items() if state == "does not answer"}.keys() == set(parts)
+    states = answer.get_json()
+    assert (answer.status_code, states["status"]) == (
+        (503, "unavailable") if "database" in parts else (200, "degraded")
+    )
+    assert (strict.status_code, strict.get_json()["status"]) == (503, "unavailable")
+    assert states["failed"] == strict.get_json()["failed"] == parts
+    assert {name for name, state in states.items() if state == "does not answer"} == set(parts)
     assert "nowhere" not in answer.text
     assert str(tmp_path) not in answer.text
+
+
+@pytest.fixture
+def own_database(settings: Settings, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of an empty one, of each kind."""
+    if settings.database_url.startswith("sqlite"):
+        yield f"sqlite:///{tmp_path}/own.sqlite3"
+        return
+    with scratch_database(request.getfixturevalue("postgres")) as url:
+        yield url
+
+
+def readiness(settings: Settings, database_url: str) -> tuple[int, str, str]:
+    """Status, and what is said of the schema and of the database."""
+    with app_with(settings, database_url=database_url) as app:
+        answer = Client(app).get("/readyz")
+    states = answer.get_json()
+    assert states["failed"] == ([] if answer.status_code == 200 else ["migrations"])
+    return answer.status_code, states["migrations"], states["database"]
+
+
+def set_revision(database_url: str, revision: str) -> None:
+    engine = make_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+    engine.dispose()
+
+
+def test_a_schema_that_does_not_fit_is_named(settings: Settings, own_database: str) -> None:
+    assert readiness(settings, own_database) == (503, "missing", "ok")
+    upgrade(own_database, "0003")
+    assert readiness(settings, own_database) == (503, "older", "ok")
+    upgrade(own_database)
+    assert readiness(settings, own_database) == (200, "ok", "ok")
+    set_revision(own_database, "9000")
+    assert readiness(settings, own_database) == (200, "newer", "ok")
+    set_revision(own_database, "1975ea83b712")
+    assert readiness(settings, own_database) == (503, "foreign", "ok")
+
+
+def state_of_database(settings: Settings, database_url: str) -> tuple[int, str]:
+    with app_with(settings, database_url=database_url) as app:
+        answer = Client(app).get("/readyz")
+    return answer.status_code, answer.get_json()["database"]
+
+
+def test_a_server_that_takes_no_write_is_not_ready(settings: Settings, own_postgres: OwnPostgres) -> None:
+    """As a standby after a switch, or one that its keeper has made read-only."""
+    name = make_url(own_postgres.url).database
+    assert state_of_database(settings, own_postgres.url) == (200, "ok")
+    own_postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on;")
+    try:
+        assert state_of_database(settings, own_postgres.url) == (503, "takes no write")
+    finally:
+        own_postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only;")
+
+
+def test_a_sqlite_file_that_somebody_keeps_locked_is_not_ready(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.probe.SECONDS", 0.05)
+    path = tmp_path / "locked.sqlite3"
+    upgrade(f"sqlite:///{path}")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert state_of_database(settings, f"sqlite:///{path}") == (503, "takes no write")
+    other.execute("COMMIT")
+    other.close()
+    assert state_of_database(settings, f"sqlite:///{path}") == (200, "ok")
+
+
+PROCESSES = [
+    ["gunicorn", "wsgi:application"],
+    ["jobs.worker", "sends"],
+    ["jobs.worker", "webhooks", "maintenance"],
+    ["jobs.schedule"],
+    ["jobs.inbound"],
+]
+
+
+@pytest.mark.parametrize(("revision", "modules"), [("0003", PROCESSES), (None, [["jobs.schedule"]])])
+def test_no_process_starts_on_a_schema_that_does_not_fit(
+    tmp_path: Path, revision: str | None, modules: list[list[str]]
+) -> None:
+    """One line says so."""
+    database = f"sqlite:///{tmp_path}/tms.sqlite3"
+    if revision:
+        upgrade(database, revision)
+    environ = {**os.environ, "DATA_DIR": str(tmp_path), "DATABASE_URL": database, "PORT": "1"}
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-m", *module], env=environ, stderr=subprocess.PIPE, text=True)
+            )
+            for module in modules
+        ]
+        said = [process.communicate(timeout=60)[1] for process in started]
+    has = f"at revision {revision}" if revision else "not migrated yet"
+    needs = f"this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
+    assert said == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)
+    assert {process.returncode for process in started} == {1}
 
 
 def test_metrics_count_requests_by_method_and_status(tenant: Tenant, anon: Client) -> None:

@@ -102,12 +102,17 @@ def add_hook(services: Services, account_id: int) -> AddHook:
     own_account_id = account_id
 
     def add(url: str, *signers: tuple[str, str], account_id: int = own_account_id) -> Hook:
-        checked = checked_url(services.settings, url)
-        with services.database.write() as transaction:
-            made = create_webhook(transaction, services.settings, account_id, checked, signers or [("k1", SECRET)])
-        return Hook(services, account_id, made.id)
+        return new_hook(services, account_id, url, *signers)
 
     return add
+
+
+def new_hook(services: Services, account_id: int, url: str, *signers: tuple[str, str]) -> Hook:
+    """A registered webhook."""
+    checked = checked_url(services.settings, url)
+    with services.database.write() as transaction:
+        made = create_webhook(transaction, services.settings, account_id, checked, signers or [("k1", SECRET)])
+    return Hook(services, account_id, made.id)
 
 
 def changed(services: Services, **settings: Any) -> Services:

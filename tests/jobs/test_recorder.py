@@ -93,7 +93,7 @@ def test_visits_are_kept_while_the_database_takes_none(
     url = "postgresql+psycopg://nobody@127.0.0.1:1/none" if database.is_postgresql else "sqlite:////nowhere/none"
     away = Recorder(type(database)(url))
     away.put(visit(rows, one))
-    wait_until(lambda: "1 visits wait for the database" in caplog.text, "it was tried")
+    wait_until(lambda: "1 visits wait: the database is unavailable" in caplog.text, "it was tried")
     away._database = database  # it is back
     assert away.flush(10)
     away.close()

@@ -21,6 +21,7 @@ from app.demo.receiver import verify
 from app.events import batches
 from app.events.dispatch import AT_ONCE, Dispatcher, dispatch_due, has_due
 from app.events.http_client import Answer, WebhookClient
+from app.events.leases import presence_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.presence import present
@@ -460,7 +461,7 @@ def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
 def test_what_a_killed_process_was_sending_is_taken_over_at_once(
     services: Services, add_hook: AddHook, dispatcher: Dispatcher
 ) -> None:
-    folder = batches.presence_folder(services.settings)
+    folder = presence_folder(services.settings)
     with Receiver() as receiver, another_process_in(folder) as (name, kill):
         hook = add_hook(receiver.url)
         hook.happen(1)

@@ -15,6 +15,7 @@ import socket
 from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.outage import tell
 from app.inbound.email.receive import receive_email
 from app.inbound.email.record import Effect
 from app.services import Services
@@ -82,8 +83,8 @@ class Handler:
     def _take(self, raw: bytes, envelope: list[str]) -> str:
         try:
             received = receive_email(self._services, raw, envelope, patience=PATIENCE)
-        except SQLAlchemyError:
-            logger.exception("the database fails, the other side keeps the message")
+        except SQLAlchemyError as error:
+            tell(logger, "the other side keeps the message", error)
             return LATER
         return LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.sends import deliver, flight
+from app.sends import deliver, flight, unwritten
 from app.sends.deliver import drain
 from app.sends.journal import Journal, found_journals, journal_folder
 from app.sends.load import load
@@ -266,7 +266,7 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
             raise OperationalError("settle", {}, Exception("the server went away"))
         return settle(*arguments)
 
-    monkeypatch.setattr(deliver, "settle", failing)
+    monkeypatch.setattr(unwritten, "settle", failing)
     monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)
@@ -305,7 +305,7 @@ def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
 
     ids = rows.add_send(addresses(3))
     with monkeypatch.context() as patch:
-        patch.setattr(deliver, "settle", failing)
+        patch.setattr(unwritten, "settle", failing)
         with pytest.raises(RuntimeError):
             drain(worker)
     assert rows.states(ids) == ["sending"] * 3

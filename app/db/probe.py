@@ -1,0 +1,42 @@
+"""Whether the database takes a write: the smallest that is one, in a transaction that is committed."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import cast
+
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from app.db.database import Database
+
+SECONDS = 3.0
+MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
+"""Goes into the server's log of changes and through its commit, also to a standby that is waited for, and into no
+table."""
+
+
+def takes_write(database: Database) -> bool:
+    """False for a server that is read-only. Raises `SQLAlchemyError` for any other reason not to take it."""
+    if database.is_postgresql:
+        with database.write() as transaction:
+            return bool(transaction.execute(MESSAGE).one()[0] == "off")
+    with database.engine.connect() as connection:
+        _write_to_sqlite(cast(sqlite3.Connection, connection.connection.driver_connection))
+    return True
+
+
+def _write_to_sqlite(driver: sqlite3.Connection) -> None:
+    """A number in the file's head that nobody uses, written as it is."""
+    (usual,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    driver.execute(f"PRAGMA busy_timeout={round(SECONDS * 1000)}")
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+        (number,) = driver.execute("PRAGMA user_version").fetchone()
+        driver.execute(f"PRAGMA user_version={number}")
+        driver.execute("COMMIT")
+    except sqlite3.Error as error:
+        driver.rollback()
+        raise OperationalError(None, None, error) from error
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={usual}")

@@ -1,0 +1,36 @@
+"""Words of strangers in a form that both databases and JSON can hold, whatever they are."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_WORDS = 1000
+LONGEST_ID = 255
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+def storable_words(value: object, longest: int = LONGEST_WORDS) -> str:
+    """One line of text: no control characters, no half surrogates, not long. Bytes are read as UTF-8; of anything else
+    that is no text only its type is told. Raises nothing."""
+    text = _text(value, longest)
+    if text is None:
+        return "" if value is None else f"({type(value).__name__})"
+    return _CONTROL.sub(" ", text).strip()[:longest]
+
+
+def storable_id(value: object) -> str | None:
+    """An identifier of another system, given as text or as a number; None for what cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value) if abs(value) < 10**LONGEST_ID else None
+    text = _text(value, LONGEST_ID + 1)
+    whole = text is not None and 0 < len(text) <= LONGEST_ID and not _CONTROL.search(text)
+    return text if whole else None
+
+
+def _text(value: object, longest: int) -> str | None:
+    """At least the first `longest` characters. The methods of a stranger's subclass are not called."""
+    if isinstance(value, str):
+        return str.encode(str.__getitem__(value, slice(longest)), "utf-8", "replace").decode()
+    if isinstance(value, bytes | bytearray):
+        return bytes(memoryview(value)[: 4 * longest]).decode("utf-8", "replace")
+    return None

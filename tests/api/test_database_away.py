@@ -1,0 +1,98 @@
+"""The database hangs or goes away: requests are told so in time, and the log is not flooded (docs/operations.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from app.db import outage
+from app.db.database import Transaction
+from app.db.models import Recipient
+from app.db.outage import OutcomeUnknown
+from app.settings import Settings
+from tests.conftest import test_settings
+from tests.support.apps import app_with
+from tests.support.client import check_error
+from tests.support.own_postgres import OwnPostgres
+from tests.support.sends import Desk
+from tests.support.servers import short_folder, wait_until
+from tests.support.tenants import new_tenant
+
+
+@pytest.fixture
+def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings]:
+    with short_folder() as folder:
+        yield test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url)
+
+
+@pytest.fixture
+def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    """Its requests have little patience."""
+    monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.patient.LEAST", {"commit": 0.4, "rollback": 0.2})
+    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
+    outage.outage.forget()
+    with app_with(own_settings) as made:
+        yield made
+    outage.outage.forget()
+
+
+@pytest.fixture
+def own_desk(own_app: Flask) -> Desk:
+    return Desk(new_tenant(own_app))
+
+
+def is_back(desk: Desk) -> bool:
+    return desk.tenant.api.get("/v1/").status_code == 200
+
+
+def check_away(answer: TestResponse) -> str:
+    body = check_error(answer, 503, "service_unavailable", "service_unavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    return str(body["developer_message"])
+
+
+def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
+    own_desk: Desk, own_postgres: OwnPostgres
+) -> None:
+    body = own_desk.email()
+    with own_postgres.frozen():
+        for _ in range(3):
+            assert "nothing was written" in check_away(own_desk.post(body))
+    wait_until(lambda: is_back(own_desk), "it answers again")
+    assert own_desk.rows(Recipient) == []
+    own_desk.send(own_desk.email())
+
+
+def test_a_lost_commit_says_that_the_change_may_have_been_made(own_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = Transaction.commit
+
+    def unanswered(transaction: Transaction) -> None:
+        commit(transaction)
+        raise OutcomeUnknown("COMMIT", {}, Exception("the connection is lost"))
+
+    body = own_desk.email()
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit", unanswered)
+        assert "may have been made" in check_away(own_desk.post(body))
+    assert len(own_desk.rows(Recipient)) == 1
+
+
+def test_an_outage_has_one_line_for_each_request_and_one_traceback(
+    own_desk: Desk, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_postgres.away():
+        answers = [own_desk.tenant.api.get("/v1/messages") for _ in range(5)]
+    for answer in answers:
+        check_away(answer)
+    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [(record.levelno, bool(record.exc_info)) for record in told] == [
+        (logging.WARNING, number == 0) for number in range(5)
+    ]
+    assert [record.path for record in told] == ["/v1/messages"] * 5  # type: ignore[attr-defined]
+    wait_until(lambda: is_back(own_desk), "it answers again")

@@ -1,0 +1,221 @@
+"""What a transport answers cannot stop the sender: not by its words, nor by its types (docs/transports.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.clock import now
+from app.db.models import Recipient
+from app.sends.deliver import drain
+from app.sends.journal import Journal, found_journals, journal_folder
+from app.sends.retry import recover_expired_leases
+from app.sends.verdicts import Verdict, cleaned, parse_line
+from app.services import Services
+from app.transports.base import DeliveryResult, Outcome
+from tests.jobs.delivery.conftest import Changed, events
+from tests.jobs.delivery.test_fairness import addresses, take
+from tests.support.plugins import install
+from tests.support.rows import Rows
+
+PARROT = """
+from app.transports.base import DeliveryResult, Outcome
+
+ANSWERS = {}
+
+class Parrot:
+    def connect(self):
+        return self
+    def send(self, message):
+        answer = ANSWERS.get(message.to.partition("@")[0], DeliveryResult.accepted("250 ok"))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+    def close(self):
+        if ANSWERS.get("close"):
+            raise ANSWERS["close"]
+
+def from_url(url):
+    return Parrot()
+"""
+
+ACCEPTED = Outcome.ACCEPTED
+
+
+def answer(reply: Any = "250 ok", status: Any = None, gateway_id: Any = None, segments: Any = None) -> DeliveryResult:
+    return DeliveryResult(ACCEPTED, reply, status, gateway_id, segments)
+
+
+class Words(str):
+    """A text whose methods are not those of texts."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise RuntimeError("no length")
+
+    encode = isascii = isprintable = strip = __getitem__ = __str__ = __len__  # type: ignore[assignment]
+
+
+class Deaf:
+    """Answers no question that it can refuse."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __bool__ = __len__ = __eq__ = __hash__ = __str__  # type: ignore[assignment]
+
+
+TAKEN: dict[str, Any] = {
+    "surrogate": answer("\ud800 ok"),
+    "nul": answer("250\0ok"),
+    "bytes": answer(b"250 ok\xff"),
+    "no-reply": answer(None),
+    "number": answer(250),
+    "words": answer(Words("250 ok")),
+    "deaf": answer(Deaf()),
+    "long": answer("x" * 5_000_000),
+    "status-bytes": answer(status=b"2.0.0"),
+    "status-nul": answer(status="2.0\x00.0"),
+    "status-deaf": answer(status=Deaf()),
+    "id-surrogate": answer(gateway_id="\udfff"),
+    "id-nul": answer(gateway_id="a\0b"),
+    "id-bytes": answer(gateway_id=b"a\xff"),
+    "id-number": answer(gateway_id=7),
+    "id-long": answer(gateway_id="x" * 100_000),
+    "id-words": answer(gateway_id=Words("a")),
+    "id-deaf": answer(gateway_id=Deaf()),
+    "segments-text": answer(segments="3"),
+    "segments-large": answer(segments=2**70),
+    "segments-negative": answer(segments=-1),
+    "segments-switch": answer(segments=True),
+    "segments-deaf": answer(segments=Deaf()),
+}
+"""Answers of a carrier that has taken the message, which must not be sent again."""
+
+NO_ANSWERS: dict[str, Any] = {
+    "none": None,
+    "text": "250 ok",
+    "tuple": (ACCEPTED, "250 ok", None, None, None),
+    "outcome-text": DeliveryResult("accepted", "250 ok"),  # type: ignore[arg-type]
+    "outcome-deaf": DeliveryResult(Deaf(), "250 ok"),  # type: ignore[arg-type]
+    "deaf-result": Deaf(),
+    "raises": ValueError("\ud800"),
+    "exits": SystemExit(3),
+    "interrupts": KeyboardInterrupt(),
+    "base": BaseException("out of order"),
+    "generator": GeneratorExit(),
+}
+
+
+@pytest.fixture
+def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the transport `parrot://` answers, by the local part of the address."""
+    install(tmp_path, monkeypatch, {"parrot": "tms_parrot:from_url"}, group="tms.transports", tms_parrot=PARROT)
+    import tms_parrot  # type: ignore[import-not-found]  # noqa: PLC0415 - it is there only now
+
+    answers: dict[str, Any] = tms_parrot.ANSWERS
+    return answers
+
+
+def test_whatever_a_transport_answers_every_message_gets_its_verdict(
+    rows: Rows, make_worker: Changed, parrot: dict[str, Any]
+) -> None:
+    """Those of others too, at once."""
+    parrot |= {**TAKEN, **NO_ANSWERS, "close": RuntimeError("cannot close")}
+    rows.add_webhook()
+    taken, untold, others = (
+        rows.add_send([f"{name}@example.com" for name in TAKEN]),
+        rows.add_send([f"{name}@example.com" for name in NO_ANSWERS]),
+        rows.add_send(addresses(5)),
+    )
+    drain(make_worker(email_transport_url="parrot://x"))
+    assert rows.states(others) == ["delivered"] * 5
+    assert dict(zip(TAKEN, rows.states(taken), strict=True)) == dict.fromkeys(TAKEN, "delivered")
+    assert dict(zip(NO_ANSWERS, rows.states(untold), strict=True)) == dict.fromkeys(NO_ANSWERS, "queued")
+    assert {step for one in untold for step, _ in rows.steps(one)} == {"deferred"}
+    assert len(events(rows)) == len(TAKEN) + 5
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> None:
+    kept = cleaned(TAKEN[name])
+    verdict = Verdict(1, 1, "ann@example.com", now(), kept)
+    assert parse_line(verdict.line()) == verdict
+    assert kept.outcome is ACCEPTED
+    assert len(kept.reply) <= 1000
+
+
+def test_what_can_be_kept_of_an_answer_is_kept() -> None:
+    assert cleaned(answer(b"250 ok\xff", "2.1.5", 7, 3)) == answer("250 ok\ufffd", "2.1.5", "7", 3)
+    assert cleaned(answer("250\0ok \ud800", "5", "a\0b", 0)) == answer("250 ok ?", None, None, None)
+
+
+def refuse_outcome(worker: Services, recipient_id: int) -> str:
+    """Has the database refuse that this recipient becomes `delivered`; gives the statement that ends it."""
+    condition = f"NEW.id = {recipient_id} AND NEW.state = 'delivered'"
+    raising = f"CREATE TRIGGER refusing BEFORE UPDATE ON recipients WHEN {condition} BEGIN "
+    statements, end = [f"{raising} SELECT RAISE(ABORT, 'not this one'); END"], "DROP TRIGGER refusing"
+    if worker.database.is_postgresql:
+        body = f"BEGIN IF {condition} THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END"
+        statements = [
+            f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $${body}$$",
+            "CREATE TRIGGER refusing BEFORE UPDATE ON recipients FOR EACH ROW EXECUTE FUNCTION refuse()",
+        ]
+        end = "DROP FUNCTION refuse CASCADE"
+    with worker.database.write() as transaction:
+        for statement in statements:
+            transaction.execute(text(statement))
+    return end
+
+
+@pytest.fixture
+def refused(rows: Rows, worker: Services) -> Iterator[tuple[list[int], int]]:
+    """Recipients, and the one of them whose delivery cannot be written."""
+    ids = rows.add_send(addresses(20))
+    end = refuse_outcome(worker, ids[7])
+    yield ids, ids[7]
+    with worker.database.write() as transaction:
+        transaction.execute(text(end))
+
+
+def test_a_row_that_cannot_be_written_is_deferred_alone_and_told(
+    rows: Rows, worker: Services, refused: tuple[list[int], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    ids, one = refused
+    drain(worker)
+    assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
+    assert rows.group_of(one).delivered == 19
+    assert [step for step, _ in rows.steps(one)] == ["deferred"]
+    (told,) = [record for record in caplog.records if record.message == "a verdict cannot be written"]
+    assert told.exc_info
+    assert told.recipient_id == one  # type: ignore[attr-defined]
+
+
+def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
+    rows: Rows, worker: Services, refused: tuple[list[int], int]
+) -> None:
+    ids, one = refused
+    taken = take(worker, 20, worker="dead")
+    journal = Journal(journal_folder(worker.settings), "dead")
+    for each in taken:
+        journal.note(Verdict(each.id, each.attempts, each.email, now(), answer()))
+    journal.close()
+    recover_expired_leases(worker)
+    assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
+    with found_journals(journal_folder(worker.settings)) as found:
+        assert found == []
+
+
+def test_a_row_that_cannot_be_read_is_deferred_alone(rows: Rows, worker: Services) -> None:
+    """Here its values are no object, as no request of ours leaves them."""
+    ids = rows.add_send(addresses(9))
+    with worker.database.write() as transaction:
+        row = transaction.get_one(Recipient, ids[4])
+        row.values = ["no", "object"]  # type: ignore[assignment]
+    drain(worker)
+    assert rows.states(ids) == ["queued" if each == ids[4] else "delivered" for each in ids]

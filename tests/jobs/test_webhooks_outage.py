@@ -1,0 +1,105 @@
+"""The database goes away while webhooks are sent: nothing is forgotten, and no lease is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from app.db.database import Transaction
+from app.events import dispatch
+from app.events.dispatch import Dispatcher
+from app.events.http_client import WebhookClient
+from app.services import Services, make_services
+from tests.conftest import test_settings
+from tests.jobs.conftest import AddHook, new_account, new_hook
+from tests.jobs.test_webhooks import batch_id, numbers
+from tests.support.own_postgres import OwnPostgres
+from tests.support.servers import short_folder, wait_until
+from tests.support.webhook_receiver import Receiver, Reply
+
+
+@pytest.fixture
+def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dispatcher]:
+    monkeypatch.setattr(dispatch, "PAUSE", 0.02)
+    with closing(WebhookClient()) as client:
+        yield Dispatcher(client)
+
+
+class Lost:
+    """Commits whose answers are lost: made, and told as failed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._numbers: set[int] = set()
+        self._count = 0
+        commit = Transaction.commit
+
+        def counted(transaction: Transaction) -> None:
+            commit(transaction)
+            self._count += 1
+            if self._count in self._numbers:
+                raise OperationalError("COMMIT", {}, Exception("the connection is lost"))
+
+        monkeypatch.setattr(Transaction, "commit", counted)
+
+    def lose(self, *numbers: int) -> None:
+        """Those commits from now on."""
+        self._numbers, self._count = set(numbers), 0
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> Lost:
+    return Lost(monkeypatch)
+
+
+@pytest.fixture
+def parts(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Services]:
+    """The parts of a process whose database may go away."""
+    with short_folder() as folder:
+        made = make_services(test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url))
+        yield made
+        made.database.close()
+        made.redis.close()
+
+
+def test_an_answer_that_comes_while_the_database_is_away_is_written_when_it_is_back(
+    own_postgres: OwnPostgres, parts: Services, dispatcher: Dispatcher
+) -> None:
+    """The receiver gets the batch once, and the next one at once, not when a lease has run out."""
+    gate = threading.Event()
+    with Receiver(Reply(gate=gate), Reply()) as receiver:
+        hook = new_hook(parts, new_account(parts), receiver.url)
+        hook.happen(1)
+        running = threading.Thread(target=dispatcher.run, args=(parts,))
+        running.start()
+        wait_until(lambda: receiver.hits, "the request is there")
+        hook.happen(2)
+        with own_postgres.away():
+            gate.set()
+            wait_until(lambda: dispatcher.unrecorded == 1, "the outcome waits")
+        wait_until(lambda: len(receiver.hits) == 2, "the next batch", seconds=10)
+        running.join()
+    assert numbers(receiver) == [[1], [2]]
+    assert hook.waiting == 0
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_lost_answer_to_a_commit_costs_no_lease_and_doubles_nothing(
+    services: Services, add_hook: AddHook, dispatcher: Dispatcher, lost: Lost, number: int
+) -> None:
+    """That of the claim, of the outcome with which the next batch is claimed, or of the last outcome."""
+    with Receiver() as receiver:
+        hook = add_hook(receiver.url)
+        hook.happen(*range(1500))
+        lost.lose(number)
+        dispatcher.run(services)
+        wait_until(lambda: not hook.waiting, "all are delivered", seconds=10)
+        dispatcher.run(services)
+    assert numbers(receiver) == [list(range(1000)), list(range(1000, 1500))]
+    assert batch_id(receiver, 0) != batch_id(receiver, 1)
+    row = hook.row
+    assert row is not None
+    assert (row.worker, row.lease_time, row.failures) == (None, None, 0)

@@ -1,0 +1,168 @@
+"""A PostgreSQL that hangs, or takes too long, is not waited for without end (app/db/patience.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from app.db import patience
+from app.db.database import Database
+from app.db.outage import OutcomeUnknown, is_unavailable
+from tests.support.own_postgres import OwnPostgres
+from tests.support.servers import wait_until
+
+
+@pytest.fixture
+def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """With little patience, and two connections."""
+    monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.patient.LEAST", {"commit": 0.3, "rollback": 0.3})
+    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
+    monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
+    made = Database(own_postgres.url, pool_size=2)
+    ask(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def request_ends() -> Iterator[None]:
+    yield
+    patience.end_request()
+
+
+def ask(database: Database, statement: str = "SELECT 1") -> object:
+    with database.read() as session:
+        return session.connection().execute(text(statement)).scalar()
+
+
+def ask_in_vain(database: Database, statement: str = "SELECT 1") -> SQLAlchemyError:
+    """For a new request."""
+    patience.begin_request()
+    with pytest.raises(SQLAlchemyError) as caught:
+        ask(database, statement)
+    assert is_unavailable(caught.value)
+    return caught.value
+
+
+def backends(database: Database, statement: str) -> int:
+    found = ask(database, f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = '{statement}'")
+    assert isinstance(found, int)
+    return found
+
+
+def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_serves_on(database: Database) -> None:
+    """The server does not go on with what nobody waits for."""
+    backend = ask(database, "SELECT pg_backend_pid()")
+    error = ask_in_vain(database, "SELECT pg_sleep(60)")
+    assert "canceling statement" in str(error)
+    patience.end_request()
+    assert backends(database, "SELECT pg_sleep(60)") == 0
+    assert ask(database, "SELECT pg_backend_pid()") == backend
+
+
+def test_a_frozen_server_is_given_up_and_serves_again_when_it_thaws(
+    database: Database, own_postgres: OwnPostgres
+) -> None:
+    with own_postgres.frozen():
+        assert "has not answered" in str(ask_in_vain(database))
+    wait_until(lambda: _answers(database), "it answers again")
+
+
+def test_while_one_waits_in_vain_the_others_are_told_at_once(
+    database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that queue in a process would otherwise wait one after the other."""
+    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 60)
+    with own_postgres.frozen():
+        ask_in_vain(database)
+        for _ in range(20):
+            assert "did not answer others" in str(ask_in_vain(database)), "it has waited, too"
+
+
+def test_a_connection_to_a_frozen_server_is_given_up(own_postgres: OwnPostgres) -> None:
+    database = Database(own_postgres.url)
+    with own_postgres.frozen():
+        assert "connection timeout" in str(ask_in_vain(database))
+    database.close()
+
+
+def test_a_commit_that_is_not_answered_has_an_unknown_outcome(database: Database, own_postgres: OwnPostgres) -> None:
+    patience.begin_request()
+    with ExitStack() as stack:
+
+        def write_and_freeze() -> None:
+            with database.write() as transaction:
+                transaction.connection().execute(text("CREATE TEMPORARY TABLE written (id integer)"))
+                stack.enter_context(own_postgres.frozen())
+
+        with pytest.raises(OutcomeUnknown) as caught:
+            write_and_freeze()
+    assert is_unavailable(caught.value)
+    wait_until(lambda: _answers(database), "it answers again")
+
+
+def write_in_vain(database: Database, statement: str) -> None:
+    with database.write() as transaction:
+        transaction.connection().execute(text(statement))
+
+
+def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
+    database: Database, own_postgres: OwnPostgres
+) -> None:
+    """No time-out of the server's ends that wait; cancelled, the change would stand without the standby."""
+    own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
+    wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
+    try:
+        patience.begin_request()
+        with pytest.raises(OutcomeUnknown):
+            write_in_vain(database, "CREATE TABLE waiting (id integer)")
+        patience.end_request()
+        assert ask(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 1
+    finally:
+        own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
+    wait_until(lambda: ask(database, "SELECT to_regclass('waiting')") is not None, "the commit has ended")
+
+
+def sleep_often(database: Database) -> None:
+    with database.read() as session:
+        for _ in range(100):
+            session.connection().execute(text("SELECT pg_sleep(0.05)"))
+
+
+def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
+    """Each of them is short enough."""
+    patience.begin_request()
+    with pytest.raises(OperationalError, match=r"cancel|too long"):
+        sleep_often(database)
+    with pytest.raises(OperationalError, match="has not answered in time"):
+        ask(database)
+
+
+def test_a_request_waits_no_longer_for_a_connection_that_others_have(database: Database) -> None:
+    """The pool's own time-out is no error of the driver's, and means the same."""
+    with database.read() as one, database.read() as other:
+        one.connection(), other.connection()
+        assert "QueuePool limit" in str(ask_in_vain(database))
+
+
+def test_a_command_has_patience_for_each_statement(database: Database) -> None:
+    with patience.waiting_for(patience.COMMAND):
+        assert patience.current().limit() == patience.COMMAND
+        ask(database, "SELECT pg_sleep(0.5)")
+    assert patience.current().limit() == patience.BACKGROUND
+
+
+def _answers(database: Database) -> bool:
+    patience.begin_request()
+    try:
+        return ask(database) == 1
+    except SQLAlchemyError:
+        return False
+    finally:
+        patience.end_request()

@@ -1,0 +1,134 @@
+"""Which failures are an outage, and what the log is told of one (app/db/outage.py)."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
+
+from app.db import outage
+from app.db.database import Database
+from app.db.outage import is_unavailable, tell
+from app.services import Services
+from tests.support.own_postgres import OwnPostgres
+
+logger = logging.getLogger("tests.outage")
+
+
+@pytest.fixture(autouse=True)
+def no_outage() -> Iterator[None]:
+    outage.outage.forget()
+    yield
+    outage.outage.forget()
+
+
+def failure(database: Database, statement: str) -> SQLAlchemyError:
+    with pytest.raises(SQLAlchemyError) as caught, database.write() as transaction:
+        transaction.connection().execute(text(statement))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM no_such_table",
+        "SELECT no_such_column FROM accounts",
+        "nonsense",
+        "INSERT INTO accounts (id) VALUES (NULL)",
+    ],
+)
+def test_a_statement_that_is_wrong_is_no_outage(services: Services, statement: str) -> None:
+    assert not is_unavailable(failure(services.database, statement))
+
+
+def test_a_value_that_cannot_be_written_is_no_outage(services: Services) -> None:
+    with services.database.read() as session:
+        connection = session.connection()
+        with pytest.raises(Exception, match="surrogates not allowed") as caught:
+            connection.execute(text("SELECT :value"), {"value": "\ud800"}).scalar()
+    assert not is_unavailable(caught.value)
+
+
+def test_a_sqlite_file_that_is_locked_or_cannot_be_opened_is_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.engine.BUSY_TIMEOUT_MS", 1)
+    path = tmp_path / "locked.sqlite3"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode=WAL")
+    database = Database(f"sqlite:///{path}")
+    other.execute("BEGIN IMMEDIATE")
+    assert is_unavailable(failure(database, "CREATE TABLE taken (id)"))
+    other.close()
+    database.close()
+    assert is_unavailable(failure(Database(f"sqlite:///{tmp_path}"), "SELECT 1"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["SET TRANSACTION READ ONLY; CREATE TABLE t (id int)", "SET LOCAL statement_timeout=1; SELECT pg_sleep(9)"],
+)
+def test_a_server_that_takes_no_write_or_no_more_time_is_an_outage(own_postgres: OwnPostgres, setting: str) -> None:
+    database = Database(own_postgres.url)
+    assert is_unavailable(failure(database, setting))
+    database.close()
+
+
+def test_a_server_that_ends_its_connections_or_is_not_there_is_an_outage(own_postgres: OwnPostgres) -> None:
+    database = Database(own_postgres.url)
+    with database.read() as session:
+        session.execute(text("SELECT 1"))
+        with own_postgres.away():
+            with pytest.raises(SQLAlchemyError) as caught:
+                session.execute(text("SELECT 1"))
+            assert is_unavailable(failure(database, "SELECT 1"))
+    assert is_unavailable(caught.value)
+    database.close()
+    assert is_unavailable(failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1"))
+    assert is_unavailable(NoFreeConnection())
+
+
+def outages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, bool]]:
+    """The level of each line, and whether it has a traceback."""
+    return [(record.levelno, bool(record.exc_info)) for record in caplog.records if record.name == logger.name]
+
+
+def test_an_outage_is_told_in_one_line_each_and_with_one_traceback(
+    own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = Database(own_postgres.url)
+    with own_postgres.away():
+        for _ in range(3):
+            tell(logger, "not done", failure(database, "SELECT 1"))
+    assert outages(caplog) == [(logging.WARNING, True), (logging.WARNING, False), (logging.WARNING, False)]
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+def test_the_next_outage_is_told_in_full_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1")
+    for quiet in (60.0, 0.0):
+        monkeypatch.setattr(outage, "QUIET_SECONDS", quiet)
+        tell(logger, "not done", gone)
+    assert outages(caplog) == [(logging.WARNING, True), (logging.WARNING, True)]
+
+
+def test_what_is_no_outage_keeps_every_traceback(services: Services, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        tell(logger, "not done", failure(services.database, "nonsense"))
+    assert outages(caplog) == [(logging.ERROR, True), (logging.ERROR, True)]
+
+
+def test_an_error_of_the_driver_without_a_code_is_judged_by_its_kind() -> None:
+    """psycopg refuses a NUL before it asks the server."""
+    said = [psycopg.OperationalError("gone"), psycopg.InterfaceError("closed"), psycopg.DataError("NUL")]
+    errors = [OperationalError(None, None, one) for one in said]
+    assert [is_unavailable(one) for one in errors] == [True, True, False]
