@@ -15,6 +15,7 @@ from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http import worker
+from app.http.server.limits import LONGEST_LINE
 from app.settings import SettingsError, from_environment
 
 try:
@@ -50,7 +51,8 @@ class ServiceLogger(Logger):
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
-worker_class = "app.http.worker.Worker"  # gthread, with connections spread over the processes
+worker_class = "app.http.worker.Worker"
+worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = worker.child_exit
 post_worker_init = worker.post_worker_init
@@ -59,10 +61,14 @@ preload_app = True
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.
 graceful_timeout = 5
 timeout = 60
-keepalive = 65
-# A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum of 8 KiB. Its only other choice
-# is no limit at all, with which one client could fill the memory.
-message.MAX_REQUEST_LINE = limit_request_line = 256 * 1024
+# What is sent in raw UTF-8 is three times as long when the parser gets it.
+message.MAX_REQUEST_LINE = limit_request_line = 3 * LONGEST_LINE
+http_parser = "python"
+# The application alone knows how many proxies are trusted (TRUSTED_PROXIES). gunicorn would believe these of anybody on
+# the loopback address.
+forwarded_allow_ips = ""
+secure_scheme_headers: dict[str, str] = {}
+forwarder_headers = ""
 logger_class = ServiceLogger
 accesslog = None
 # The control socket has one path per user, so two services side by side would fight for it.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from flask import Flask
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from app import cli, logs
 from app.http import api, errors, guards, openapi, plugins
 from app.http.context import EXTENSION
+from app.http.proxies import behind_proxies
 from app.services import make_services
 from app.settings import Settings, from_environment
 
@@ -21,8 +21,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     if settings.trusted_proxies:
-        hops = settings.trusted_proxies
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=hops, x_proto=hops, x_host=hops)  # type: ignore[method-assign]
+        app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
     app.extensions[EXTENSION] = make_services(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():

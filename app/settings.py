@@ -78,6 +78,14 @@ def parse_seconds(text: str) -> float:
     return float(text)
 
 
+def parse_some_seconds(text: str) -> float:
+    """A number of seconds above 0."""
+    seconds = parse_seconds(text)
+    if not seconds:
+        raise ValueError("must be a number of seconds above 0")
+    return seconds
+
+
 def parse_port(text: str) -> int:
     """A number of a TCP port."""
     port = int(text) if re.fullmatch(r"[0-9]{1,5}", text.strip()) else 0
@@ -208,6 +216,48 @@ class Settings:
     send_workers: int = _setting("SEND_WORKERS", 1, "processes that send messages", parse_whole(1))
     send_connections: int = _setting(
         "SEND_CONNECTIONS", 4, "connections to the mail relay or gateway that one worker uses at once", parse_whole(1)
+    )
+    web_connections: int = _setting(
+        "WEB_CONNECTIONS",
+        4000,
+        "connections that one API process holds at once; where there is no room for a new one, the one that has waited "
+        "longest for its client gives way",
+        parse_whole(10),
+    )
+    web_buffer_bytes: int = _setting(
+        "WEB_BUFFER_BYTES",
+        256 * 1024 * 1024,
+        "bytes that one API process keeps of requests that are not answered yet, in memory and in temporary files; "
+        "beyond it the largest one is refused",
+        parse_whole(1024 * 1024),
+    )
+    header_seconds: float = _setting(
+        "HEADER_SECONDS",
+        10.0,
+        "seconds within which the whole header of a request must come, from the start of its connection, on a kept "
+        "connection from its first byte",
+        parse_some_seconds,
+    )
+    body_seconds: float = _setting(
+        "BODY_SECONDS",
+        30.0,
+        "seconds within which a body must come, and an answer be taken, besides what `LEAST_RATE` gives",
+        parse_some_seconds,
+    )
+    least_rate: int = _setting(
+        "LEAST_RATE", 32 * 1024, "bytes a second at which a client sends and reads at least", parse_whole(1)
+    )
+    keepalive_seconds: float = _setting(
+        "KEEPALIVE_SECONDS",
+        65.0,
+        "seconds for which a connection is kept after an answer; longer than a proxy in front keeps it",
+        parse_some_seconds,
+    )
+    queue_seconds: float = _setting(
+        "QUEUE_SECONDS",
+        10.0,
+        "seconds for which a request waits for a free thread before it is refused with `service_unavailable`",
+        parse_some_seconds,
     )
     seed: str = _setting("SEED", "", "seed file of the first start of `make run`", shown="the demo")
     database_url: str = _setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Response, current_app, render_template
+from flask import Response, current_app, render_template, request
 from flask.views import MethodView
 
 from app.errors import CATALOGUE, ServiceError
@@ -12,10 +12,22 @@ from app.http.responses import json_response
 
 blp = Blueprint("docs", __name__, url_prefix="/docs", description="Documentation")
 
+OPEN_TO_ALL = "/openapi.json"
+
 TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
-@blp.route("/openapi.json")
+def _share(response: Response) -> Response:
+    """Pages of other origins may read the description, and nothing else of this service (decisions: 12)."""
+    if request.path.rstrip("/").endswith(OPEN_TO_ALL):
+        response.headers["Access-Control-Allow-Origin"] = "*"
+    return response
+
+
+blp.after_request(_share)
+
+
+@blp.route(OPEN_TO_ALL)
 class OpenApi(MethodView):
     """The description of this API for programs."""
 

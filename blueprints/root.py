@@ -17,7 +17,7 @@ from schemas.root import RootSchema
 blp = Blueprint("root", __name__, url_prefix="/v1", description="The API root")
 
 
-@blp.route("/")
+@blp.route("")
 class Root(MethodView):
     """The API root. A 200 means that the key is valid."""
 

@@ -12,7 +12,7 @@ from flask.views import MethodView
 
 from app.errors import ServiceError
 from app.http.api import PUBLIC, Blueprint
-from app.http.bodies import json_value
+from app.http.bodies import check_encoding, json_value
 from app.http.context import services
 from app.inbound.sendgrid import take_sendgrid_events
 
@@ -35,6 +35,7 @@ class SendgridEvents(MethodView):
 
 
 def _events() -> list[object]:
+    check_encoding()
     events = json_value(request.get_data())
     if not isinstance(events, list):
         raise ServiceError("invalid_request", detail="The body must be an array of events.")

@@ -25,6 +25,7 @@ def json_object() -> dict[str, Any]:
     """The body as a JSON object. Raises `invalid_request` (400) for a body that is no JSON in UTF-8 or is declared to
     be something else, `invalid_object` (422) for a JSON value that is no object."""
     _check_content_type()
+    check_encoding()
     data = request.get_data(cache=True)
     _check_whole(data)
     if not data.strip():
@@ -68,6 +69,15 @@ def _check_whole(data: bytes) -> None:
             raise ServiceError("invalid_request", detail="The body is shorter than its Content-Length.")
     elif request.environ.get("wsgi.input_terminated") and request.environ["wsgi.input"].read(1):
         raise RequestEntityTooLarge
+
+
+def check_encoding() -> None:
+    """Raises `invalid_request` for a compressed body."""
+    coding = request.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        raise ServiceError(
+            "invalid_request", detail=f"The Content-Encoding {coding} is not supported. Send the body as it is."
+        )
 
 
 def _check_content_type() -> None:

@@ -14,6 +14,11 @@ from app.services import Services
 
 EXTENSION = "tms"
 
+FAULT = "tms.fault"
+"""The WSGI variable in which the server says what is wrong with a request: a `ServiceError`, or nothing."""
+
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -32,6 +37,11 @@ def principal() -> Principal:
 def the_list(list_id: str) -> ListSpec:
     """The list of a path below it, which the guards have read together with the key. Raises `not_found`."""
     return existing(g.list, path_id(list_id))
+
+
+def known_method() -> str:
+    """The method, for logs and counters: a client can make up as many as it likes."""
+    return request.method if request.method in METHODS else "other"
 
 
 def request_id() -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response, current_app, request
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from app.clock import this_second, timestamp
 from app.db.outage import OutcomeUnknown, tell
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
-from app.http.context import request_id
-from app.http.paths import request_path
+from app.http.context import known_method, request_id
+from app.http.pages import error_page, is_for_persons
+from app.http.paths import loggable_path, request_path
 from app.http.responses import json_response
 
 logger = logging.getLogger(__name__)
@@ -37,11 +38,20 @@ def error_page_path(code: Code) -> str:
 
 def render(error: ServiceError) -> Response:
     """The response for a `ServiceError` (specification: Error body; decisions: 2)."""
+    code = CATALOGUE[error.code]
+    if is_for_persons(error):
+        return error_page(code, _headers(error, code))
+    body = error_body(error, request_id(), request.environ["REQUEST_METHOD"], request_path())
+    return json_response(body, code.status, _headers(error, code))
+
+
+def error_body(error: ServiceError, number: str, method: str, path: str) -> dict[str, Any]:
+    """The error body of a request: its id, its method as it was sent, and its path."""
     first = error.errors[0]
     code = CATALOGUE[first.code]
     body: dict[str, Any] = {
-        "id": request_id(),
-        "method": request.method,
+        "id": number,
+        "method": _cut(method),
         "status": code.status,
         "type": code.type,
         "code": code.code,
@@ -52,10 +62,10 @@ def render(error: ServiceError) -> Response:
     body["timestamp"] = timestamp(this_second())
     if error.taken:
         body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
-    body["_links"] = {"self": {"href": request_path()}, "error": {"href": error_page_path(code)}}
+    body["_links"] = {"self": {"href": path}, "error": {"href": error_page_path(code)}}
     if len(error.errors) > 1:
         body["_embedded"] = {"errors": [_listed(one) for one in error.errors[:MAX_LISTED_ERRORS]]}
-    return json_response(body, code.status, _headers(error, code))
+    return body
 
 
 def _place(error: FieldError) -> dict[str, Any]:
@@ -83,6 +93,8 @@ def _headers(error: ServiceError, code: Code) -> dict[str, str]:
     headers = dict(error.headers)
     if error.retry_after is not None or code.status == 503:
         headers["Retry-After"] = str(RETRY_AFTER if error.retry_after is None else error.retry_after)
+    if code.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return headers
 
 
@@ -94,7 +106,8 @@ def from_http_exception(error: HTTPException) -> ServiceError:
         allowed = ", ".join(sorted({*(error.valid_methods or ()), "OPTIONS"}))
         return ServiceError("method_not_allowed", headers={"Allow": allowed})
     if isinstance(error, RequestEntityTooLarge):
-        return ServiceError("invalid_request", detail="The request body is larger than this service accepts.")
+        most = current_app.config["MAX_CONTENT_LENGTH"]
+        return ServiceError("invalid_request", detail=f"The body is too large: this service takes {most:,} bytes.")
     if error.code is not None and error.code < 500:
         return ServiceError("invalid_request")
     return ServiceError("service_unavailable")
@@ -110,7 +123,7 @@ def register(app: Flask) -> None:
 def _unforeseen(error: Exception) -> Response:
     """The client learns nothing but the request id (decisions: 2). The traceback is logged, but for the database's
     outages, which may be met by hundreds of requests."""
-    where = {"method": request.method, "path": request_path()}
+    where = {"method": known_method(), "path": loggable_path()}
     if isinstance(error, SQLAlchemyError):
         tell(logger, "request failed", error, **where)
     else:

@@ -15,8 +15,9 @@ from app.auth import Principal, bearer_token, find_principal, refuse_published
 from app.db import patience
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import client_address, services
-from app.http.paths import path_id, request_path
+from app.http.context import FAULT, client_address, known_method, services
+from app.http.pages import protect
+from app.http.paths import API, first_segment, learn_words, loggable_path, path_id
 from app.http.rate import Allowance, take
 from app.http.responses import JSON
 from app.lists.admit import find_principal_and_list
@@ -24,13 +25,12 @@ from app.lists.admit import find_principal_and_list
 access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
-API = "v1"
 LISTS = "/<list_id>/"
-METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE"})
 
 
 def register(app: Flask) -> None:
     """Puts the guards before every request and the common headers on every response."""
+    learn_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
     app.teardown_request(lambda _error: patience.end_request())
@@ -41,7 +41,10 @@ def _guard() -> None:
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
     patience.begin_request()
-    segment = request.path.lstrip("/").partition("/")[0]
+    fault: ServiceError | None = request.environ.get(FAULT)
+    if fault is not None:
+        raise fault
+    segment = first_segment()
     if VERSION.fullmatch(segment):
         _guard_api(segment)
     elif request.routing_exception is not None:
@@ -117,34 +120,23 @@ def _finish(response: Response) -> Response:
         response.headers["RateLimit-Remaining"] = str(allowance.remaining)
         response.headers["RateLimit-Reset"] = str(allowance.reset)
     seconds = time.perf_counter() - g.started
-    if "principal" in g:
-        _count(response, seconds)
+    if not VERSION.fullmatch(first_segment()):
+        protect(response)
+    metrics.REQUESTS.labels(known_method(), response.status_code).inc()
+    metrics.REQUEST_SECONDS.observe(seconds)
     _log_access(response, seconds)
     return response
-
-
-def _count(response: Response, seconds: float) -> None:
-    # A client can make up as many methods as it likes, and every one would be a new series.
-    method = request.method if request.method in METHODS else "other"
-    metrics.REQUESTS.labels(method, response.status_code).inc()
-    metrics.REQUEST_SECONDS.observe(seconds)
 
 
 def _log_access(response: Response, seconds: float) -> None:
     """One line per request; the path without its query, which may hold addresses."""
     access.info(
         "%s %s %s",
-        request.method,
-        _path_to_log(),
+        known_method(),
+        loggable_path(),
         response.status_code,
         extra={
             "milliseconds": round(seconds * 1000, 1),
             "account_id": g.principal.account_id if "principal" in g else None,
         },
     )
-
-
-def _path_to_log() -> str:
-    """Outside of the API paths hold tokens and secrets, which a log must not keep: the route stands for them."""
-    rule = request.url_rule
-    return request_path() if rule is None or rule.rule.startswith(f"/{API}/") else rule.rule

@@ -1,4 +1,4 @@
-"""The worker process of the API: gunicorn's threaded one, which leaves a new connection to a process that holds fewer.
+"""The worker process of the API: one that leaves a new connection to a process that holds fewer.
 
 Clients keep their connections, and a pool opens several at once. gunicorn's own worker takes all of them in whichever
 process wakes up first, and the other processors have nothing to do from then on. Here each process says in shared
@@ -13,9 +13,8 @@ from ctypes import c_int
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
-from gunicorn.workers.gthread import ThreadWorker
-
 from app import memory
+from app.http.server.reception import Reception
 
 SLOTS = 256
 NOBODY = -1
@@ -41,7 +40,7 @@ def post_worker_init(_worker: object) -> None:
     memory.settle()
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class Worker(Reception):
     """One process of the API."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -24,7 +24,7 @@ AT_HOME = {
     "marshmallow": ("app.http", "schemas"),
     "apispec": ("app.http",),
     "rq": ("app.queueing", "jobs"),
-    "gunicorn": ("app.http.worker",),
+    "gunicorn": ("app.http.server",),
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
 

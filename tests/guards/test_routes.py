@@ -22,7 +22,7 @@ from tests.support.tenants import Tenant
 
 CONTACTS = "/v1/lists/<>/contacts"
 ENDPOINTS = {
-    ("GET", "/v1/"): ("report.view",),
+    ("GET", "/v1"): ("report.view",),
     ("GET", "/v1/lists"): ("list.view",),
     ("GET", "/v1/lists/<>"): ("list.view",),
     ("GET", CONTACTS): ("contact.view",),
@@ -61,6 +61,10 @@ def test_the_api_has_the_endpoints_of_the_specification_with_their_scopes(app: F
 def test_what_needs_no_key_is_outside_of_the_api_and_nothing_else_is(app: Flask) -> None:
     public = {route for route, scopes in routes(app).items() if PUBLIC in scopes}
     assert public == {route for route in routes(app) if not route[1].startswith("/v1")}
+
+
+def test_no_rule_ends_with_a_slash_without_which_the_router_would_not_know_its_other_methods(app: Flask) -> None:
+    assert [rule.rule for rule in app.url_map.iter_rules() if rule.rule.endswith("/")] == []
 
 
 def test_each_level_includes_the_lower_ones() -> None:

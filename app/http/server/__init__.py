@@ -1,0 +1,1 @@
+"""How requests come in and answers go out: gunicorn's threaded worker, of which no client can hold a thread."""

@@ -1,0 +1,56 @@
+"""What a client may take of a process before anybody knows who it is."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+from app.settings import Settings
+
+LONGEST_LINE = 256 * 1024
+"""Bytes of a request line. A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum."""
+
+OTHER_FILES = 200
+"""Files and connections that a process has besides those of its clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds, sizes in bytes; docs/settings.md says what each means."""
+
+    header_seconds: float
+    body_seconds: float
+    least_rate: int
+    keepalive_seconds: float
+    queue_seconds: float
+    body_bytes: int
+    held_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Those that are set."""
+        return cls(
+            header_seconds=settings.header_seconds,
+            body_seconds=settings.body_seconds,
+            least_rate=settings.least_rate,
+            keepalive_seconds=settings.keepalive_seconds,
+            queue_seconds=settings.queue_seconds,
+            body_bytes=settings.max_request_bytes,
+            held_bytes=settings.web_buffer_bytes,
+        )
+
+    def transfer_seconds(self, size: int) -> float:
+        """How long so many bytes may take on their way."""
+        return self.body_seconds + size / self.least_rate
+
+
+def most_connections(wanted: int) -> int:
+    """How many clients a process can have, after it has asked the system for as many files as it may open. A client
+    takes two: its connection, and the file of a large body."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    files = needed if soft == resource.RLIM_INFINITY else soft
+    return max(1, min(wanted, (files - OTHER_FILES) // 2))

@@ -1,0 +1,97 @@
+"""What is believed of trusted proxies, in all forms in which they say it (decisions: 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from flask import Flask
+
+from app.settings import Settings
+from tests.support.apps import app_with
+from tests.support.client import Client, check_error
+from tests.support.tenants import Tenant, new_tenant
+
+
+@pytest.fixture(scope="module")
+def behind(settings: Settings) -> Iterator[Flask]:
+    """An application behind one proxy, which wants https."""
+    with app_with(settings, trusted_proxies=1, require_https=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def restricted(app: Flask) -> Tenant:
+    """An account that lets in two addresses."""
+    return new_tenant(app, allowed_networks=["192.0.2.7", "2001:db8::7"])
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS", "Https", " https "])
+@pytest.mark.parametrize(
+    "client",
+    [
+        "192.0.2.7",
+        "192.0.2.7:5678",
+        "203.0.113.9, 192.0.2.7:5678",
+        "2001:db8::7",
+        "2001:DB8::7",
+        "[2001:db8::7]",
+        "[2001:db8::7]:5678",
+        '"[2001:db8::7]:5678"',
+        "::ffff:192.0.2.7",
+        "[::ffff:192.0.2.7]:5678",
+        " 192.0.2.7 ",
+    ],
+)
+def test_an_address_and_a_scheme_are_understood_in_all_their_forms(
+    behind: Flask, restricted: Tenant, client: str, scheme: str
+) -> None:
+    headers = {"X-Forwarded-For": client, "X-Forwarded-Proto": scheme}
+    assert Client(behind, restricted.tokens["report"]).get("/v1", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        "192.0.2.8:5678",
+        "[2001:db8::8]:5678",
+        "192.0.2.7, unknown",
+        "unknown",
+        "_hidden:1",
+        ":::",
+        "[",
+        "[]",
+        "[]:1",
+        "[192.0.2.7",
+        "192.0.2.7:",
+        "192.0.2.7:x",
+        "192.0.2.7:1:2",
+        "192.0.2",
+        '"',
+        ",,,",
+        ":" * 8000,
+        "[" * 8000,
+        "\xff",
+    ],
+)
+def test_garbage_is_nobodys_address_and_breaks_nothing(behind: Flask, restricted: Tenant, client: str) -> None:
+    headers = {"X-Forwarded-For": client, "X-Forwarded-Proto": "https"}
+    answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
+    check_error(answer, 403, "ip_restricted")
+
+
+@pytest.mark.parametrize("scheme", ["http", "", "httpss", "on", "wss", "https://", "\xff", ","])
+def test_what_is_not_https_is_plain_http(behind: Flask, restricted: Tenant, scheme: str) -> None:
+    headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": scheme}
+    answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
+    check_error(answer, 403, "ssl_required")
+
+
+@pytest.mark.parametrize("host", ["api.example.com", "a b", "[", "[::1", ":::", "a:b:c", "\xff", "x" * 8000, "/", "@"])
+@pytest.mark.parametrize("name", ["Host", "X-Forwarded-Host"])
+def test_a_host_of_garbage_breaks_nothing(behind: Flask, restricted: Tenant, name: str, host: str) -> None:
+    headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", name: host}
+    answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
+    assert answer.status_code in (200, 400), answer.text
+    if answer.status_code == 400:
+        check_error(answer, 400, "invalid_request")

@@ -1,0 +1,1 @@
+"""Tests of the API under gunicorn, over real connections."""

@@ -1,0 +1,62 @@
+"""Servers: one as it is by default, and one whose limits are so small that a test can reach them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.db.migrate import upgrade
+from app.settings import Settings
+from tests.conftest import test_settings
+from tests.server import doors
+from tests.support import plugins
+from tests.support.servers import short_folder
+from tests.support.web import Web, web_server
+
+
+@pytest.fixture(scope="package")
+def settings(redis_url: str) -> Iterator[Settings]:
+    """Of a SQLite file: what is tested here does not depend on the database."""
+    with short_folder() as folder:
+        made = test_settings(folder, DATABASE_URL=f"sqlite:///{folder}/tms.sqlite3", REDIS_URL=redis_url)
+        upgrade(made.database_url)
+        yield made
+
+
+@pytest.fixture(scope="package")
+def doors_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PYTHONPATH with the plugin of `tests.server.doors` installed."""
+    folder = tmp_path_factory.mktemp("doors")
+    plugins.write(folder, {"doors": "tms_doors"}, tms_doors=Path(doors.__file__).read_text())
+    return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+
+
+@pytest.fixture(scope="package")
+def web(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server with the defaults."""
+    with web_server(settings, tmp_path_factory.mktemp("web"), PYTHONPATH=doors_path) as server:
+        yield server
+
+
+STRICT = {
+    "HEADER_SECONDS": "0.4",
+    "BODY_SECONDS": "0.4",
+    "LEAST_RATE": "100000000",
+    "KEEPALIVE_SECONDS": "1",
+    "QUEUE_SECONDS": "0.4",
+    "WEB_THREADS": "2",
+    "WEB_CONNECTIONS": "40",
+    "WEB_BUFFER_BYTES": "1048576",
+    "MAX_REQUEST_BYTES": "1048576",
+    "REQUIRE_HTTPS": "on",
+}
+
+
+@pytest.fixture(scope="package")
+def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server with small limits, which wants https and trusts no proxy."""
+    with web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
+        yield server

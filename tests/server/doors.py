@@ -1,0 +1,68 @@
+"""A plugin for tests of the server: pages that hang, that are large, that break, and that tell what came in."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from flask import Response, request
+from flask.views import MethodView
+
+from app.http.api import PUBLIC, Blueprint
+from app.http.responses import json_response
+
+blp = Blueprint("doors", __name__, url_prefix="/doors", description="Doors of the tests")
+
+
+@blp.route("/hang")
+class Hang(MethodView):
+    """Waits until somebody writes to the FIFO that the request names."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """What was written."""
+        return Response(Path(request.args["fifo"]).read_bytes())
+
+
+@blp.route("/large")
+class Large(MethodView):
+    """A large answer."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """So many bytes."""
+        return Response(b"x" * int(request.args["bytes"]))
+
+
+@blp.route("/broken")
+class Broken(MethodView):
+    """An answer that the server cannot send."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """A header with a control character in it."""
+        response = Response("x")
+        response.headers._list.append(("X-Broken", "a\x01b"))
+        return response
+
+
+@blp.route("/what-came")
+class WhatCame(MethodView):
+    """What the application sees of a request."""
+
+    @blp.scope(PUBLIC)
+    def post(self) -> Response:
+        """The body's length and digest, the scheme, the client and the path."""
+        body = request.get_data()
+        return json_response(
+            {
+                "length": len(body),
+                "sha256": hashlib.sha256(body).hexdigest(),
+                "scheme": request.scheme,
+                "client": request.remote_addr,
+                "script": request.script_root,
+                "path": request.path,
+                "query": request.query_string.decode(),
+                "names": request.args.getlist("name"),
+            }
+        )

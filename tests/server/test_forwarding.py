@@ -1,0 +1,41 @@
+"""Whose word counts for the scheme, the client's address and the path (decisions: 12)."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from tests.support.web import Web
+
+FORGED = {
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Ssl": "on",
+    "X-Forwarded-Protocol": "ssl",
+    "X-Forwarded-For": "192.0.2.7",
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Prefix": "/prefix",
+    "Forwarded": "for=192.0.2.7;proto=https",
+    "SCRIPT_NAME": "/doors",
+    "Script-Name": "/doors",
+    "PATH_INFO": "/healthz",
+    "Path-Info": "/healthz",
+    "REMOTE_ADDR": "192.0.2.7",
+    "REMOTE_USER": "admin",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_without_trusted_proxies_no_header_changes_what_a_request_is(web: Web, name: str) -> None:
+    came = requests.post(f"{web.base}/doors/what-came", headers={name: FORGED[name]}, timeout=10).json()
+    assert {one: came[one] for one in ("scheme", "client", "script", "path")} == {
+        "scheme": "http",
+        "client": "127.0.0.1",
+        "script": "",
+        "path": "/doors/what-came",
+    }
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_plain_http_is_refused_whatever_its_headers_say(strict: Web, name: str) -> None:
+    answer = requests.get(f"{strict.base}/v1/lists", headers={name: FORGED[name]}, timeout=10)
+    assert (answer.status_code, answer.json()["type"]) == (403, "ssl_required")

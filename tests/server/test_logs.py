@@ -1,0 +1,114 @@
+"""What stands in the log and in the metrics of a request, and what never does (decisions: 12)."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from tests.support.servers import wait_until
+from tests.support.web import Web
+
+TOKEN = "s3cret-T0ken_of-a-message-0123456789"
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "MADEUP"]
+PATHS = [
+    "/u/{}",
+    "/c/{}",
+    "/o/{}.gif",
+    "/o/{}",
+    "/inbound/sendgrid/{}",
+    "/inbound/kannel/dlr/{}",
+    "/inbound/kannel/{}",
+    "/{}",
+    "/{}/u",
+    "//u/{}",
+    "/u//{}",
+    "/u/{}/",
+    "/u/{}/extra/segments",
+    "/U/{}",
+    "/prefix/u/{}",
+    "/v1/u/{}",
+    "/v1/lists/{}",
+    "/v1/lists/{}/contacts",
+    "/v1/{}",
+    "/docs/errors/{}",
+    "/%75/{}",
+    "/healthz/{}",
+    "/healthz?secret={}",
+    "/inbound/kannel/mo?secret={}",
+]
+
+
+def test_no_token_of_a_path_stands_in_a_log_or_in_the_metrics(web: Web) -> None:
+    with requests.Session() as session:
+        for path in PATHS:
+            for method in METHODS:
+                session.request(method, web.base + path.format(TOKEN), timeout=10, allow_redirects=False)
+        assert TOKEN not in session.get(f"{web.base}/metrics", timeout=10).text
+    for sent in (
+        b"GET /u/%b\r\n\r\n",
+        b"GET /u/%b HTTP/9.9\r\n\r\n",
+        b"/u/%b\r\n\r\n",
+        b"/u/%b / HTTP/1.1\r\n\r\n",
+        b"get /u/%b HTTP/1.1\r\n\r\n",
+        b"GET /u/%b?\x01 HTTP/1.1\r\n\r\n",
+        b"GET /u/%b HTTP/1.1\r\nbad header %b\r\n\r\n",
+        b"POST /u/%b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%b\r\n",
+        b"GET /u/%b HTTP/1.1\r\nExpect: %b\r\n\r\n",
+        b"GET /u/%b HTTP/1.1\r\nTransfer-Encoding: %b\r\n\r\n",
+        b"GET http://host/u/%b HTTP/1.1\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nX: %b\r\n\r\n",
+    ):
+        with web.connect() as line:
+            line.ask(sent.replace(b"%b", TOKEN.encode()))
+    assert requests.get(f"{web.base}/doors/broken?token={TOKEN}", timeout=10).status_code == 503
+    wait_until(lambda: "cannot answer a request" in web.said(), "the last of it is logged")
+    assert TOKEN not in web.said()
+
+
+def test_the_words_of_a_path_and_public_ids_stand_in_the_log(web: Web) -> None:
+    number = requests.get(f"{web.base}/v1/lists/12/contacts/34?email=a@b.c", timeout=10).headers["X-Request-Id"]
+    uuid = "0b1f9c1e-7d0a-4a53-9d49-0d2a1a4d6f11"
+    other = requests.get(f"{web.base}/v1/transactional-sends/{uuid}", timeout=10).headers["X-Request-Id"]
+    third = requests.get(f"{web.base}/u/12", timeout=10).headers["X-Request-Id"]
+    said = {line["request_id"]: line["message"] for line in web.lines()}
+    assert said[number] == "GET /v1/lists/12/contacts/34 401"
+    assert said[other] == f"GET /v1/transactional-sends/{uuid} 401"
+    assert said[third] == "GET /u/… 404"
+
+
+def test_a_refused_request_has_an_id_of_its_own_in_the_log(web: Web) -> None:
+    with web.connect() as line:
+        first = line.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").headers["x-request-id"]
+        second = line.ask(b"GET /v1/lists HTTP/1.1\r\nbad\r\n\r\n").headers["x-request-id"]
+    said = [(line["request_id"], line["message"]) for line in web.lines() if line["request_id"] in (first, second)]
+    assert said == [(first, "GET /healthz 200"), (second, "GET /v1/lists 400")]
+
+
+def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> None:
+    requests.get(f"{web.base}/doors/broken", timeout=10)
+    wait_until(lambda: web.lines("app.http.server.answer"), "it is logged")
+    ended = {line["request_id"] for line in web.lines()}
+    assert not ended & {line["request_id"] for line in web.lines("gunicorn.error")}
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/lists", 401), ("/nowhere", 404), ("/u/token", 404)])
+def test_every_answer_counts(web: Web, path: str, status: int) -> None:
+    def counted() -> float:
+        name = f'tms_http_requests_total{{method="DELETE",status="{requests.delete(web.base + path).status_code}"}} '
+        lines = requests.get(f"{web.base}/metrics", timeout=10).text.splitlines()
+        return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    assert counted() + 1 == counted()
+
+
+def test_refused_requests_count(web: Web, strict: Web) -> None:
+    def counted(server: Web, status: int) -> float:
+        name = f'tms_http_requests_total{{method="GET",status="{status}"}} '
+        lines = requests.get(f"{server.base}/metrics", timeout=10).text.splitlines()
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    before = counted(web, 400), counted(web, 503), counted(strict, 403)
+    with web.connect() as line:
+        line.ask(b"GET /v1/lists HTTP/1.1\r\nbad\r\n\r\n")
+    requests.get(f"{strict.base}/v1/lists", timeout=10)
+    assert (counted(web, 400), counted(web, 503), counted(strict, 403)) == (before[0] + 1, before[1], before[2] + 1)

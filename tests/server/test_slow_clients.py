@@ -1,0 +1,221 @@
+"""No client holds a thread: a request has one from the moment it is whole until its answer is made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import wait_until
+from tests.support.web import Line, Web
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = b"GET /docs/errors HTTP/1.1\r\nHost: loc"
+POST = b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+
+
+@contextlib.contextmanager
+def lines(web: Web, count: int) -> Iterator[list[Line]]:
+    """So many connections."""
+    with contextlib.ExitStack() as kept:
+        yield [kept.enter_context(web.connect()) for _ in range(count)]
+
+
+def is_alive(web: Web) -> bool:
+    """Whether /healthz and a page that a thread makes answer."""
+    with web.connect() as line:
+        page = line.ask(HEALTH.replace(b"/healthz", b"/docs/errors"))
+        return (page.status, line.ask(HEALTH).status) == (200, 200)
+
+
+# ---------------------------------------------------------------------------------------------- coming in
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, POST % 10, POST % 10 + b"12345", POST % 2_000_000 + b"x" * 300_000])
+def test_any_number_of_connections_that_stop_in_the_middle_hold_no_thread(web: Web, sent: bytes) -> None:
+    with lines(web, 30) as slow:
+        for line in slow:
+            line.send(sent)
+        assert is_alive(web)
+
+
+def test_a_trickled_request_is_answered_when_it_is_whole(web: Web) -> None:
+    with web.connect() as line:
+        for byte in POST % 3 + b"abc":
+            line.send(bytes([byte]))
+        assert line.answer().json()["length"] == 3
+
+
+def test_a_connection_without_a_request_ends_in_silence(strict: Web) -> None:
+    with strict.connect() as line:
+        assert line.is_ended()
+
+
+def test_half_a_header_is_told_that_it_is_late_and_the_connection_ends(strict: Web) -> None:
+    with strict.connect() as line:
+        answer = line.ask(HALF)
+        assert line.is_ended()
+    assert (answer.status, answer.json()["type"]) == (400, "invalid_request")
+    assert answer.json()["developer_message"] == "The header of the request did not come in time."
+    assert answer.headers["connection"] == "close"
+
+
+def test_a_header_that_trickles_on_is_late_all_the_same(strict: Web) -> None:
+    with strict.connect() as line:
+        sent = iter(HALF + b"X" * 10_000)
+
+        def trickled() -> bool:
+            if not has_answer(line):
+                line.send(bytes([next(sent)]))
+                return False
+            return True
+
+        wait_until(trickled, "the server has had enough")
+        assert line.answer().status == 400
+
+
+def test_on_a_kept_connection_the_header_has_its_time_from_its_first_byte(strict: Web) -> None:
+    with strict.connect() as line:
+        assert line.ask(HEALTH).status == 200
+        assert line.ask(HALF).json()["developer_message"] == "The header of the request did not come in time."
+
+
+def test_a_kept_connection_without_a_further_request_ends_in_silence(strict: Web) -> None:
+    with strict.connect() as line:
+        assert line.ask(HEALTH).headers["connection"] == "keep-alive"
+        assert line.is_ended()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
+def test_half_a_body_is_told_that_it_is_late_and_the_connection_ends(strict: Web, framing: bytes) -> None:
+    with strict.connect() as line:
+        answer = line.ask(b"POST /v1/lists HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n\r\n1\r\n")
+        assert line.is_ended()
+    assert (answer.status, answer.json()["type"]) == (400, "invalid_request")
+    assert answer.json()["developer_message"] == "The body of the request did not come in time."
+
+
+def test_a_body_that_ends_with_the_connection_is_told_so(web: Web) -> None:
+    with web.connect() as line:
+        line.send(POST % 10 + b"12345")
+        line.link.shutdown(socket.SHUT_WR)
+        assert line.answer().json()["developer_message"] == "The body ended before it was whole."
+
+
+def test_where_there_is_no_room_the_connection_that_has_waited_longest_gives_way(strict: Web) -> None:
+    with lines(strict, 60) as idle:
+        assert is_alive_over_https(strict)
+        assert idle[0].is_ended()
+
+
+def is_alive_over_https(web: Web) -> bool:
+    """Whether a further client is served."""
+    with web.connect() as line:
+        return line.ask(HEALTH).status == 200
+
+
+def test_of_requests_on_their_way_the_largest_gives_way_where_they_are_more_than_a_process_keeps(strict: Web) -> None:
+    with strict.connect() as large, strict.connect() as small:
+        large.send(POST % 1_000_000 + b"x" * 900_000)
+        wait_until(lambda: unread(large) == 0, "the server has read it")
+        small.send(POST % 200_000 + b"x" * 199_000)
+        answer = large.answer()
+        assert (answer.status, answer.json()["type"]) == (503, "service_unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        small.send(b"x" * 1000)
+        assert small.answer().json()["length"] == 200_000
+
+
+def unread(line: Line) -> int:
+    """Bytes that the system holds on their way to the server."""
+    local, remote = (f"{one[1]:04X}" for one in (line.link.getsockname(), line.link.getpeername()))
+    for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = row.split()
+        if {fields[1][-4:], fields[2][-4:]} == {local, remote}:
+            queues = fields[4].split(":")
+            if int(queues[0], 16) or (fields[1][-4:] == remote and int(queues[1], 16)):
+                return 1
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------- going out
+
+
+def test_clients_that_do_not_read_their_answers_hold_no_thread(web: Web) -> None:
+    asked = b"GET /doors/large?bytes=20000000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with lines(web, 12) as slow:
+        for line in slow:
+            line.send(asked)
+        assert is_alive(web)
+        assert len(slow[0].answer().body) == 20_000_000
+        assert slow[0].ask(HEALTH).status == 200
+
+
+def test_an_answer_that_is_not_taken_ends_with_its_time(strict: Web) -> None:
+    with strict.connect() as line:
+        line.send(b"GET /doors/large?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until(lambda: connections(strict) == 0, "the server has given it up")
+        with pytest.raises((EOFError, ConnectionError)):
+            line.answer()
+
+
+def connections(web: Web) -> int:
+    """Established connections on the server's side."""
+    port = f":{web.port:04X}"
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
+
+
+# ---------------------------------------------------------------------------------------------- threads that hang
+
+
+@contextlib.contextmanager
+def hanging(web: Web, folder: Path, count: int) -> Iterator[list[Line]]:
+    """So many requests that hang until the end of the block; they are answered then."""
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    with lines(web, count) as held:
+        for line in held:
+            line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
+        try:
+            yield held
+        finally:
+            deadline = time.monotonic() + 20
+            while any(not has_answer(line) for line in held) and time.monotonic() < deadline:
+                with contextlib.suppress(OSError):
+                    os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+                time.sleep(0.005)
+
+
+def has_answer(line: Line) -> bool:
+    """Whether something has come."""
+    line.link.setblocking(False)
+    try:
+        return bool(line.link.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+    finally:
+        line.link.settimeout(30)
+
+
+def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None:
+    with hanging(web, tmp_path, 8), web.connect() as line:
+        for path in (b"/healthz", b"/healthz/", b"/healthz?x=1"):
+            assert line.ask(HEALTH.replace(b"/healthz", path)).json() == {"status": "ok"}
+
+
+def test_a_request_that_waits_for_a_thread_is_refused_in_time_and_the_others_go_on(strict: Web, tmp_path: Path) -> None:
+    with hanging(strict, tmp_path, 2):
+        with strict.connect() as line:
+            answer = line.ask(b"GET /docs/errors HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (answer.status, answer.json()["type"]) == (503, "service_unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        with strict.connect() as line:
+            page = line.ask(b"GET /u/token HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (page.status, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert is_alive(strict)

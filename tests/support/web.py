@@ -1,0 +1,171 @@
+"""The API under gunicorn with the service's own configuration of it, as an operator runs it, and raw connections."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from app.settings import Settings
+from tests.support.servers import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Web:
+    """A server: its port, its process and what it says."""
+
+    port: int
+    pid: int
+    log: Path
+
+    @property
+    def base(self) -> str:
+        """The start of its URLs."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def said(self) -> str:
+        """All that it has logged."""
+        return self.log.read_text("utf-8", "replace")
+
+    def lines(self, logger: str = "app.access") -> list[dict[str, object]]:
+        """What one of its loggers has said."""
+        found = [orjson.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        return [line for line in found if line["logger"] == logger]
+
+    def connect(self) -> Line:
+        """A new connection."""
+        return Line(self.port)
+
+    def workers(self) -> list[int]:
+        """The processes that answer."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+
+@contextlib.contextmanager
+def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web]:
+    """One with the database, the Redis and the data folder of these settings; further settings by their variables."""
+    log = folder / "web.log"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    environment = {
+        **os.environ,
+        "DATA_DIR": str(settings.data_dir),
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "SECRET_KEY": settings.secret_key,
+        "RATE_LIMIT": "off",
+        "LOG_FORMAT": "json",
+        "WEB_WORKERS": "1",
+        "PORT": str(port),
+        **environ,
+    }
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", "wsgi:application"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        web = Web(port, process.pid, log)
+        wait_until(lambda: process.poll() is not None or _answers(port), "the API answers", 60)
+        assert process.poll() is None, web.said()
+        yield web
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _answers(port: int) -> bool:
+    try:
+        line = Line(port)
+    except OSError:
+        return False
+    with line:
+        line.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try:
+            return line.answer().status == 200
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the names of the headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> dict[str, object]:
+        """The body."""
+        found: dict[str, object] = orjson.loads(self.body)
+        return found
+
+
+class Line:
+    """One raw connection."""
+
+    def __init__(self, port: int, patience: float = 30) -> None:
+        self.link = socket.create_connection(("127.0.0.1", port), timeout=patience)
+        self._received = bytearray()
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.link.close()
+
+    def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        self.link.sendall(data)
+
+    def answer(self, *, head_only: bool = False) -> Answer:
+        """The next answer. Raises EOFError when the connection ends instead."""
+        while b"\r\n\r\n" not in self._received:
+            self._receive()
+        head, end, _ = self._received.partition(b"\r\n\r\n")
+        del self._received[: len(head) + len(end)]
+        first, *fields = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+        length = 0 if head_only else int(headers.get("content-length", 0))
+        while len(self._received) < length:
+            self._receive()
+        body = bytes(self._received[:length])
+        del self._received[:length]
+        return Answer(int(first.split()[1]), headers, body)
+
+    def ask(self, data: bytes) -> Answer:
+        """Sends a request and waits for its answer."""
+        self.send(data)
+        return self.answer()
+
+    def is_ended(self) -> bool:
+        """Waits until the server ends the connection; False when it says something instead."""
+        try:
+            self._received += self.link.recv(65536)
+        except ConnectionError:
+            return True
+        return not self._received
+
+    def _receive(self) -> None:
+        part = self.link.recv(65536)
+        if not part:
+            raise EOFError(f"the connection ended after {bytes(self._received[:500])!r}")
+        self._received += part
