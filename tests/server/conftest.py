@@ -42,11 +42,11 @@ def web(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFa
 
 
 STRICT = {
-    "HEADER_SECONDS": "0.4",
-    "BODY_SECONDS": "0.4",
+    "HEADER_SECONDS": "0.8",
+    "BODY_SECONDS": "1",
     "LEAST_RATE": "100000000",
     "KEEPALIVE_SECONDS": "1",
-    "QUEUE_SECONDS": "0.4",
+    "QUEUE_SECONDS": "0.8",
     "WEB_THREADS": "2",
     "WEB_CONNECTIONS": "40",
     "WEB_BUFFER_BYTES": "1048576",

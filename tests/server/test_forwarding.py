@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
+from tests.support.servers import PATIENCE
 from tests.support.web import Web
 
 FORGED = {
@@ -26,7 +27,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_without_trusted_proxies_no_header_changes_what_a_request_is(web: Web, name: str) -> None:
-    came = requests.post(f"{web.base}/doors/what-came", headers={name: FORGED[name]}, timeout=10).json()
+    came = requests.post(f"{web.base}/doors/what-came", headers={name: FORGED[name]}, timeout=PATIENCE).json()
     assert {one: came[one] for one in ("scheme", "client", "script", "path")} == {
         "scheme": "http",
         "client": "127.0.0.1",
@@ -37,5 +38,5 @@ def test_without_trusted_proxies_no_header_changes_what_a_request_is(web: Web, n
 
 @pytest.mark.parametrize("name", FORGED)
 def test_plain_http_is_refused_whatever_its_headers_say(strict: Web, name: str) -> None:
-    answer = requests.get(f"{strict.base}/v1/lists", headers={name: FORGED[name]}, timeout=10)
+    answer = requests.get(f"{strict.base}/v1/lists", headers={name: FORGED[name]}, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (403, "ssl_required")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.web import Web
 
 TOKEN = "s3cret-T0ken_of-a-message-0123456789"
@@ -42,8 +42,8 @@ def test_no_token_of_a_path_stands_in_a_log_or_in_the_metrics(web: Web) -> None:
     with requests.Session() as session:
         for path in PATHS:
             for method in METHODS:
-                session.request(method, web.base + path.format(TOKEN), timeout=10, allow_redirects=False)
-        assert TOKEN not in session.get(f"{web.base}/metrics", timeout=10).text
+                session.request(method, web.base + path.format(TOKEN), timeout=PATIENCE, allow_redirects=False)
+        assert TOKEN not in session.get(f"{web.base}/metrics", timeout=PATIENCE).text
     for sent in (
         b"GET /u/%b\r\n\r\n",
         b"GET /u/%b HTTP/9.9\r\n\r\n",
@@ -60,16 +60,16 @@ def test_no_token_of_a_path_stands_in_a_log_or_in_the_metrics(web: Web) -> None:
     ):
         with web.connect() as line:
             line.ask(sent.replace(b"%b", TOKEN.encode()))
-    assert requests.get(f"{web.base}/doors/broken?token={TOKEN}", timeout=10).status_code == 503
+    assert requests.get(f"{web.base}/doors/broken?token={TOKEN}", timeout=PATIENCE).status_code == 503
     wait_until(lambda: "cannot answer a request" in web.said(), "the last of it is logged")
     assert TOKEN not in web.said()
 
 
 def test_the_words_of_a_path_and_public_ids_stand_in_the_log(web: Web) -> None:
-    number = requests.get(f"{web.base}/v1/lists/12/contacts/34?email=a@b.c", timeout=10).headers["X-Request-Id"]
+    number = requests.get(f"{web.base}/v1/lists/12/contacts/34?email=a@b.c", timeout=PATIENCE).headers["X-Request-Id"]
     uuid = "0b1f9c1e-7d0a-4a53-9d49-0d2a1a4d6f11"
-    other = requests.get(f"{web.base}/v1/transactional-sends/{uuid}", timeout=10).headers["X-Request-Id"]
-    third = requests.get(f"{web.base}/u/12", timeout=10).headers["X-Request-Id"]
+    other = requests.get(f"{web.base}/v1/transactional-sends/{uuid}", timeout=PATIENCE).headers["X-Request-Id"]
+    third = requests.get(f"{web.base}/u/12", timeout=PATIENCE).headers["X-Request-Id"]
     said = {line["request_id"]: line["message"] for line in web.lines()}
     assert said[number] == "GET /v1/lists/12/contacts/34 401"
     assert said[other] == f"GET /v1/transactional-sends/{uuid} 401"
@@ -85,7 +85,7 @@ def test_a_refused_request_has_an_id_of_its_own_in_the_log(web: Web) -> None:
 
 
 def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> None:
-    requests.get(f"{web.base}/doors/broken", timeout=10)
+    requests.get(f"{web.base}/doors/broken", timeout=PATIENCE)
     wait_until(lambda: web.lines("app.http.server.answer"), "it is logged")
     ended = {line["request_id"] for line in web.lines()}
     assert not ended & {line["request_id"] for line in web.lines("gunicorn.error")}
@@ -95,7 +95,7 @@ def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> N
 def test_every_answer_counts(web: Web, path: str, status: int) -> None:
     def counted() -> float:
         name = f'tms_http_requests_total{{method="DELETE",status="{requests.delete(web.base + path).status_code}"}} '
-        lines = requests.get(f"{web.base}/metrics", timeout=10).text.splitlines()
+        lines = requests.get(f"{web.base}/metrics", timeout=PATIENCE).text.splitlines()
         return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
     assert counted() + 1 == counted()
@@ -104,11 +104,11 @@ def test_every_answer_counts(web: Web, path: str, status: int) -> None:
 def test_refused_requests_count(web: Web, strict: Web) -> None:
     def counted(server: Web, status: int) -> float:
         name = f'tms_http_requests_total{{method="GET",status="{status}"}} '
-        lines = requests.get(f"{server.base}/metrics", timeout=10).text.splitlines()
+        lines = requests.get(f"{server.base}/metrics", timeout=PATIENCE).text.splitlines()
         return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
     before = counted(web, 400), counted(web, 503), counted(strict, 403)
     with web.connect() as line:
         line.ask(b"GET /v1/lists HTTP/1.1\r\nbad\r\n\r\n")
-    requests.get(f"{strict.base}/v1/lists", timeout=10)
+    requests.get(f"{strict.base}/v1/lists", timeout=PATIENCE)
     assert (counted(web, 400), counted(web, 503), counted(strict, 403)) == (before[0] + 1, before[1], before[2] + 1)

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 import requests
 
+from tests.support.servers import PATIENCE
 from tests.support.web import Answer, Web
 
 OPEN = "POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\n"
@@ -71,7 +72,7 @@ def test_a_malformed_request_gets_the_error_body_and_the_next_client_is_served(w
         check_refused(answer, detail)
         assert line.is_ended()
     assert answer.json()["_links"]["self"] == {"href": "/v1/lists"}  # type: ignore[index]
-    assert requests.get(f"{web.base}/healthz", timeout=10).status_code == 200
+    assert requests.get(f"{web.base}/healthz", timeout=PATIENCE).status_code == 200
 
 
 @pytest.mark.parametrize(("line", "method"), [("get /v1/lists HTTP/1.1", "get"), ("A /v1/lists HTTP/1.1", "A")])
@@ -123,7 +124,7 @@ def test_a_body_arrives_as_it_was_sent_by_length_and_in_chunks(web: Web, size: i
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     with requests.Session() as session:
         for data in (body, iter([body[:100], body[100:]]) if size > 100 else iter([body] if body else [])):
-            came = session.post(f"{web.base}/doors/what-came", data=data, timeout=30).json()
+            came = session.post(f"{web.base}/doors/what-came", data=data, timeout=PATIENCE).json()
             assert {name: came[name] for name in ("length", "sha256")} == digest(body)
 
 
@@ -173,10 +174,10 @@ def test_who_sends_too_large_a_body_sees_the_answer_and_the_session_goes_on(
     body = b"x" * 40_000_000
     pieces = (body[start : start + 1_000_000] for start in range(0, len(body), 1_000_000))
     with requests.Session() as session:
-        answer = session.request(method, web.base + path, data=pieces if chunked else body, timeout=60)
+        answer = session.request(method, web.base + path, data=pieces if chunked else body, timeout=PATIENCE)
         assert answer.status_code == status
         assert answer.headers["Connection"] == "close"
-        assert session.get(f"{web.base}/healthz", timeout=30).status_code == 200
+        assert session.get(f"{web.base}/healthz", timeout=PATIENCE).status_code == 200
 
 
 @pytest.mark.parametrize(("path", "status"), [("/v1/transactional-sends", 401), ("/nowhere", 404)])
@@ -188,7 +189,7 @@ def test_who_is_refused_after_a_large_body_keeps_the_connection(web: Web, path: 
 
 
 def test_https_that_is_missing_is_told_after_a_large_body(strict: Web) -> None:
-    answer = requests.post(f"{strict.base}/v1/lists", data=b"x" * 3_000_000, timeout=30)
+    answer = requests.post(f"{strict.base}/v1/lists", data=b"x" * 3_000_000, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (403, "ssl_required")
 
 
@@ -211,7 +212,7 @@ const body = Buffer.alloc(Number(size), 120);
 @pytest.mark.parametrize("size", [5_000_000, 40_000_000])
 def test_fetch_of_node_sees_the_answer_and_goes_on(web: Web, size: int) -> None:
     done = subprocess.run(
-        ["node", "-e", NODE, "--", web.base, str(size)], capture_output=True, text=True, timeout=60, check=True
+        ["node", "-e", NODE, "--", web.base, str(size)], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[401, "api_key_missing", 200]] * 5
 
@@ -227,7 +228,7 @@ def test_what_a_refused_client_goes_on_sending_is_read_so_that_it_sees_the_answe
 
 
 def test_an_answer_that_cannot_be_sent_is_told_with_an_id(web: Web) -> None:
-    answer = requests.get(f"{web.base}/doors/broken", timeout=10)
+    answer = requests.get(f"{web.base}/doors/broken", timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (503, "service_unavailable")
     assert answer.json()["id"] == answer.headers["X-Request-Id"]
     assert int(answer.headers["Retry-After"]) > 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.web import Line, Web
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -185,11 +184,13 @@ def hanging(web: Web, folder: Path, count: int) -> Iterator[list[Line]]:
         try:
             yield held
         finally:
-            deadline = time.monotonic() + 20
-            while any(not has_answer(line) for line in held) and time.monotonic() < deadline:
+
+            def let_go() -> bool:
                 with contextlib.suppress(OSError):
                     os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
-                time.sleep(0.005)
+                return all(map(has_answer, held))
+
+            wait_until(let_go, "all are answered")
 
 
 def has_answer(line: Line) -> bool:
@@ -200,7 +201,7 @@ def has_answer(line: Line) -> bool:
     except BlockingIOError:
         return False
     finally:
-        line.link.settimeout(30)
+        line.link.settimeout(PATIENCE)
 
 
 def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from app.settings import Settings
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,16 +80,16 @@ def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web
         )
     try:
         web = Web(port, process.pid, log)
-        wait_until(lambda: process.poll() is not None or _answers(port), "the API answers", 60)
+        wait_until(lambda: process.poll() is not None or _answers(port), "the API answers")
         assert process.poll() is None, web.said()
         yield web
     finally:
         process.terminate()
         try:
-            process.wait(15)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait()
 
 
 def _answers(port: int) -> bool:
@@ -122,7 +122,7 @@ class Answer:
 class Line:
     """One raw connection."""
 
-    def __init__(self, port: int, patience: float = 30) -> None:
+    def __init__(self, port: int, patience: float = PATIENCE) -> None:
         self.link = socket.create_connection(("127.0.0.1", port), timeout=patience)
         self._received = bytearray()
 
