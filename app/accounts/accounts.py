@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
-from app.clock import this_second
+from app.clock import find_zone, this_second
 from app.db.changes import bring
 from app.db.models import Account
 from app.errors import ServiceError
@@ -18,6 +18,7 @@ from app.names import check_name
 from app.settings import parse_rate
 
 ADDRESSES = ("owner_email", "default_from_address")
+DEFAULT_ZONE = "UTC"
 
 
 def account_named(session: Session, name: str) -> Account | None:
@@ -45,7 +46,7 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     """Changes the given attributes; tells whether anything differed.
 
     Raises `ServiceError`: `conflict` for a taken name, `invalid_email_address` for an address that is none, `not_empty`
-    or `too_long` for the name, `invalid_string` for a network or a rate limit that cannot be read.
+    or `too_long` for the name, `invalid_string` for a network or a rate limit that cannot be read, `invalid_time_zone`.
     """
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
@@ -70,6 +71,8 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
         checked["allowed_networks"] = [_network(text, i) for i, text in enumerate(checked["allowed_networks"])]
     if checked.get("rate_limit") is not None:
         _check_rate(checked["rate_limit"])
+    if "time_zone" in checked:
+        checked["time_zone"] = _zone(checked["time_zone"])
     return checked
 
 
@@ -79,6 +82,16 @@ def _network(text: str, index: int) -> str:
     except ValueError as error:
         detail = f"{error}; write a network such as 192.0.2.0/24 or 2001:db8::/32"
         raise ServiceError("invalid_string", field=f"allowed_networks.{index}", detail=detail) from None
+
+
+def _zone(name: str | None) -> str:
+    """The name itself; nothing is the default."""
+    if name is None:
+        return DEFAULT_ZONE
+    if find_zone(name) is None:
+        detail = f"{name!r} is not the name of an IANA time zone, such as Australia/Brisbane"
+        raise ServiceError("invalid_time_zone", field="time_zone", detail=detail)
+    return name
 
 
 def _check_rate(text: str) -> None:

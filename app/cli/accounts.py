@@ -18,6 +18,7 @@ group = Group("accounts", help="Accounts: each has its own keys, lists, messages
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
+        click.option("--time-zone", metavar="NAME", help="IANA name of the zone in which messages tell times."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text for the setting's."),
         click.option("--track-clicks", type=bool, metavar="on|off", help="Emails tell which links are followed."),
         click.option("--track-opens", type=bool, metavar="on|off", help="Emails tell when they are opened."),
@@ -48,6 +49,7 @@ def _row(account: Account) -> Row:
         "allowed_networks": account.allowed_networks,
         "default_from_name": account.default_from_name,
         "default_from_address": account.default_from_address,
+        "time_zone": account.time_zone,
         "rate_limit": account.rate_limit,
         "track_opens": account.track_opens,
         "track_clicks": account.track_clicks,
@@ -62,7 +64,7 @@ def list_(as_json: bool) -> None:
     """Show all accounts."""
     with services().database.read() as session:
         rows = [_row(account) for account in all_accounts(session)]
-    shown = ("id", "name", "owner_email", "owner_confirmed", "creation_time")
+    shown = ("id", "name", "owner_email", "owner_confirmed", "time_zone", "creation_time")
     print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
 
 

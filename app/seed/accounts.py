@@ -20,7 +20,10 @@ from app.seed.shape import located
 from app.seed.target import Target
 from app.services import Services
 
-OWN = ("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks")
+OWN = (
+    *("name", "owner_email", "owner_confirmed", "allowed_networks", "rate_limit", "track_opens", "track_clicks"),
+    "time_zone",
+)
 DEFAULT_FROM = {"default_from_name": "default_from.name", "default_from_address": "default_from.address"}
 
 

@@ -57,6 +57,7 @@ ACCOUNT = Record(
         "owner_email": nullable(text),
         "owner_confirmed": flag,
         "allowed_networks": each(text),
+        "time_zone": text,
         "default_from": nullable(DEFAULT_FROM),
         "rate_limit": nullable(text),
         "track_opens": flag,

@@ -17,7 +17,7 @@ def test_accounts_come_and_go(bare: Cli) -> None:
         *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
         *("--default-from-name", "Acme", "--default-from-address", "hello@acme.example"),
         *("--allow-network", "10.0.0.0/8", "--allow-network", "::1/128", "--rate-limit", "5/second"),
-        *("--track-opens", "off"),
+        *("--track-opens", "off", "--time-zone", "Australia/Brisbane"),
     )
     expected = {
         "name": name,
@@ -26,6 +26,7 @@ def test_accounts_come_and_go(bare: Cli) -> None:
         "allowed_networks": ["10.0.0.0/8", "::1/128"],
         "default_from_name": "Acme",
         "default_from_address": "hello@acme.example",
+        "time_zone": "Australia/Brisbane",
         "rate_limit": "5/second",
         "track_opens": False,
         "track_clicks": True,
@@ -36,12 +37,22 @@ def test_accounts_come_and_go(bare: Cli) -> None:
     changed = bare.json(
         *("accounts", "update", name, "--name", f"{name}-2", "--owner-unconfirmed", "--any-network"),
         *("--default-from-name", "", "--rate-limit", "", "--track-opens", "on", "--track-clicks", "off"),
+        *("--time-zone", ""),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
-    expected |= {"default_from_name": None, "rate_limit": None, "track_opens": True, "track_clicks": False}
+    expected |= {"default_from_name": None, "rate_limit": None, "track_opens": True, "track_clicks": False, "time_zone": "UTC"}
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
     assert bare.refused("accounts", "show", f"{name}-2") == f"there is no account '{name}-2'"
+
+
+def test_a_new_account_is_in_utc_until_it_is_told(bare: Cli, tenant: Tenant) -> None:
+    assert bare.json("accounts", "show", tenant.name)["time_zone"] == "UTC"
+    bare.text("accounts", "update", tenant.name, "--time-zone", "Europe/Berlin")
+    assert "Europe/Berlin" in bare.text("accounts", "list")
+    assert "time zone:            Europe/Berlin\n" in bare.text("accounts", "show", tenant.name)
+    moment = tenant.api.get("/v1/").get_json()["access_token_creation_time"]
+    assert moment.endswith("Z")
 
 
 def test_deleting_an_account_asks_first(bare: Cli, tenant: Tenant) -> None:
@@ -65,6 +76,10 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
         (["--allow-network", "ten"], "allowed_networks.0: 'ten' does not appear to be an IPv4 or IPv6 network; write"),
         (["--rate-limit", "fast"], "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
         (["--name", ""], "name: must not be empty"),
+        *(
+            (["--time-zone", name], f"time_zone: {name!r} is not the name of an IANA time zone, such as Australia/Bris")
+            for name in ("Mars", "utc", "+1000", "../etc/passwd", "Europe/Berlin ", "EST5EDT4")
+        ),
     ],
 )
 def test_wrong_attributes_of_an_account_are_told(bare: Cli, tenant: Tenant, options: list[str], said: str) -> None:

@@ -30,6 +30,8 @@ class Account(Timestamps, Base):
     track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether emails of the account tell when they are opened and which links are followed."""
+    time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
+    """The IANA name of the zone that personalisation and automations tell times in (decisions: 12)."""
 
 
 class ApiKey(Base):

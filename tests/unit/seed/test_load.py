@@ -294,6 +294,8 @@ CONTACT = r"lists[0].contacts[1]"
         ({"owner_email": "nobody"}, "owner_email: 'nobody' is not an email address"),
         ({"default_from": {"address": "nobody"}}, "default_from.address: 'nobody' is not an email address"),
         ({"allowed_networks": ["10.0.0.0/8", "10.0.0.1/8"]}, "allowed_networks[1]: 10.0.0.1/8 has host bits set"),
+        ({"time_zone": "Mars"}, "time_zone: 'Mars' is not the name of an IANA time zone"),
+        ({"time_zone": None}, "time_zone: must be text, not nothing"),
         ({"rate_limit": "fast"}, "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
         ({"keys": [{"name": "k"}]}, "keys[0].access_level: is required"),
         ({"keys": [{"name": "k", "access_level": "root"}]}, "keys[0].access_level: 'root' is none of report, limited"),
@@ -532,3 +534,10 @@ def test_empty_strings_are_null_for_contacts(services: Services, file: Path, nam
     with services.database.read() as session:
         account_id = session.scalars(select(Account.id).where(Account.name == name)).one()
         assert session.scalars(select(Contact.values).where(Contact.account_id == account_id)).all() == [{}]
+
+
+def test_the_zone_of_an_account_stays_until_the_file_names_another(services: Services, file: Path, name: str) -> None:
+    for described, expected in (({}, "UTC"), ({"time_zone": "Asia/Tokyo"}, "Asia/Tokyo"), ({}, "Asia/Tokyo")):
+        load(services, file, {"name": name, **described})
+        with services.database.read() as session:
+            assert session.scalars(select(Account.time_zone).where(Account.name == name)).one() == expected
