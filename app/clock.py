@@ -45,5 +45,13 @@ def find_zone(name: str) -> ZoneInfo | None:
 
 
 @cache
+def zone_of_account(name: str) -> ZoneInfo | None:
+    """The zone of that name, as `timestamp` takes it: None for UTC under any of its names. A zone that is not known any
+    more counts as UTC: the mail is worth more than the clock in it."""
+    zone = find_zone(name)
+    return None if zone is None or datetime.fromtimestamp(0, zone).tzname() == "UTC" else zone
+
+
+@cache
 def _zone_names() -> frozenset[str]:
     return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())

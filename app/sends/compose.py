@@ -6,16 +6,18 @@ per recipient. Threads share letters; filling in changes nothing that another on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from app.addresses import domain_of
+from app.clock import zone_of_account
 from app.content.plain_text import plain_text
 from app.content.render import Template
 from app.content.values import Value, contact_values, recipient_values
+from app.sends.known import attributes_of
 from app.sends.signing import StoredKey
 from app.sends.skip import ContactState
 from app.tracking.marks import NO_LINKS, LinkIds
@@ -48,6 +50,10 @@ class SendContent:
     recipient_data_html_encoded: bool
     track_opens: bool
     track_clicks: bool
+    time_zone: str
+    """That of the account (decisions: 12)."""
+    shadowing: int | None
+    """Which attributes of contacts are hidden by fields of the list: a sum of `app.sends.known.GIVES_WAY`."""
 
 
 class Addressee(NamedTuple):
@@ -76,6 +82,7 @@ class Letter:
         self.keys = keys
         """What signs its mails."""
         self._files = files
+        self._zone = zone_of_account(send.time_zone)
         self._subject = _template(send.subject or "")
         self._html = _template(send.body_html) if send.body_html is not None else None
         self._text = _template(send.body_text) if send.body_text is not None else None
@@ -138,12 +145,11 @@ class Letter:
         own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)
         return {**service, **contact_values(self._contact_fields(addressee)), **own}
 
-    def _contact_fields(self, addressee: Addressee) -> dict[str, object]:
+    def _contact_fields(self, addressee: Addressee) -> Mapping[str, object]:
         contact = addressee.contact
         if contact is None:
             return {"mobile" if self.send.type == "sms" else "email": addressee.address, "list_id": self.send.list_id}
-        attributes = {"email": contact.email, "mobile": contact.mobile}
-        return {**contact.values, **attributes, "contact_id": contact.id, "list_id": contact.list_id}
+        return attributes_of(contact, self._zone, self.send.shadowing)
 
 
 def _template(source: str) -> Template:

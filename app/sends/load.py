@@ -17,9 +17,11 @@ from sqlalchemy import (
     Select,
     String,
     bindparam,
+    case,
     exists,
     func,
     literal_column,
+    not_,
     null,
     or_,
     select,
@@ -30,10 +32,13 @@ from sqlalchemy.orm import Session
 from app.addresses import domain_of
 from app.db.among import among, json_array
 from app.db.engine import release_after
-from app.db.models import Attachment, Base, BlockedAddress, Contact, DkimKey, Domain, Send, Unsubscriber
+from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import Prepared
+from app.lists.fields import ADDRESS_KEYS
 from app.sends.claim import Claimed
 from app.sends.compose import Addressee, Letter, SendContent
+from app.sends.contacts import contacts_of
+from app.sends.known import GIVES_WAY
 from app.sends.signing import StoredKey
 from app.sends.skip import ContactState, Suppressions, Target, destination, skip_reason, target
 from app.tracking.stored_links import find_links
@@ -57,8 +62,14 @@ def _entries_on(model: type[BlockedAddress | Unsubscriber], list_id: Any) -> Sel
     )
 
 
-def _columns_of(model: type[Base], form: type[Any]) -> list[Any]:
-    return [getattr(model, one.name) for one in fields(form)]
+# Fields of the list that attributes of its contacts give way to.
+_SHADOWING = (
+    select(func.sum(case(GIVES_WAY, value=ListField.key, else_=0)))
+    .where(ListField.list_id == Send.list_id, not_(among(ListField.type, ADDRESS_KEYS)))
+    .scalar_subquery()
+)
+_NOT_OF_SENDS = {"time_zone": Account.time_zone, "shadowing": _SHADOWING}
+_COLUMNS: list[Any] = [_NOT_OF_SENDS.get(one.name, Send.__table__.c.get(one.name)) for one in fields(SendContent)]
 
 
 # Built once: to build them takes longer than to run them, and every message waits for all of them.
@@ -87,11 +98,13 @@ FILES = Prepared(
     .order_by(Attachment.position, Attachment.id)
 )
 SENDS = Prepared(
-    select(*_columns_of(Send, SendContent), exists().where(Attachment.send_id == Send.id).label("has_files")).where(
-        among(Send.id, _parameter("send_ids"))
+    select(
+        *_COLUMNS,
+        exists().where(Attachment.send_id == Send.id).label("has_files"),
     )
+    .join(Account, Account.id == Send.account_id)
+    .where(among(Send.id, _parameter("send_ids")))
 )
-CONTACTS = Prepared(select(*_columns_of(Contact, ContactState)).where(among(Contact.id, _parameter("contact_ids"))))
 KEYS = Prepared(
     select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
     .join(Domain, Domain.id == DkimKey.domain_id)
@@ -149,7 +162,7 @@ def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int
 def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
     """A parcel for each claimed recipient, in the same order; six selects at most, three where nothing is tracked or
     attached and nobody is a contact."""
-    contacts = _contacts(session, claimed)
+    contacts = contacts_of(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
     sends, with_files = _sends(session, claimed)
     keys = _keys(session, claimed, sends)
@@ -192,20 +205,6 @@ def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendCont
     for account_id, key_id, domain, selector, private_key in KEYS.rows(session, **wanted):
         found[account_id, domain].append(StoredKey(key_id, domain, selector, private_key))
     return {send_id: found.get(sender, ()) for send_id, sender in senders.items()}
-
-
-def _contacts(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:
-    """The contact of each recipient that still has one, by recipient id; no select where none is named."""
-    wanted = {one.contact_id for one in claimed if one.contact_id is not None}
-    if not wanted:
-        return {}
-    found = {row.id: ContactState(*row) for row in CONTACTS.rows(session, contact_ids=json_array(wanted))}
-    paired = ((one, found.get(one.contact_id or 0)) for one in claimed)
-    return {one.id: contact for one, contact in paired if contact and _is_theirs(one, contact)}
-
-
-def _is_theirs(recipient: Claimed, contact: ContactState) -> bool:
-    return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id
 
 
 def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[int, ContactState]) -> Suppressions:

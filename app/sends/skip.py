@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.addresses import email_key
@@ -14,7 +15,7 @@ INVALID_CONTACT_ID = "invalid_contact_id"
 
 @dataclass(frozen=True, slots=True)
 class ContactState:
-    """What delivery needs to know of a contact."""
+    """What delivery needs to know of a contact: who may not be written to, and what wildcards tell."""
 
     id: int
     account_id: int
@@ -24,7 +25,13 @@ class ContactState:
     subscribed_email: bool
     subscribed_mobile: bool
     is_active: bool
+    double_opt_in: bool
+    double_opt_in_time: datetime | None
+    creation_time: datetime
+    last_modified_time: datetime
     values: dict[str, Any]
+    blocked_email: bool
+    blocked_mobile: bool
 
 
 class Target(NamedTuple):

@@ -40,7 +40,13 @@ def test_accounts_come_and_go(bare: Cli) -> None:
         *("--time-zone", ""),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
-    expected |= {"default_from_name": None, "rate_limit": None, "track_opens": True, "track_clicks": False, "time_zone": "UTC"}
+    expected |= {
+        "default_from_name": None,
+        "rate_limit": None,
+        "track_opens": True,
+        "track_clicks": False,
+        "time_zone": "UTC",
+    }
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
     assert bare.refused("accounts", "show", f"{name}-2") == f"there is no account '{name}-2'"
