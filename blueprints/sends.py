@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response
+from flask import Response, request
 from flask.views import MethodView
 
 from app.db.database import Transaction
@@ -22,6 +22,7 @@ from app.query.grammar import parse_paged_instance, parse_write
 from app.sends.accept import Accepted, accept
 from app.sends.content import SavedMessage, find_saved
 from app.sends.draft import MessageType
+from app.sends.number_texts import with_number_texts
 from app.sends.read import RECIPIENT, get_recipient, require_recipient
 from app.sends.rules import Limits
 from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
@@ -46,7 +47,7 @@ class Sends(MethodView):
 
 def _read_send() -> Work:
     """What the body asks for. Raises `ServiceError` with all that the body shows to be wrong."""
-    body = json_object()
+    body = with_number_texts(json_object(), request.get_data(cache=True))
     saved = _saved_message(body)
     final_type = saved.type if saved else _type(body)
     _check_scope(final_type)

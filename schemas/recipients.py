@@ -6,6 +6,7 @@ One request may hold a hundred of them, so an element is read in a single pass; 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -13,15 +14,12 @@ from typing import Any
 from marshmallow import INCLUDE, ValidationError
 
 from app.errors import MAX_LISTED_ERRORS
-from app.sends.draft import RecipientDraft, WildcardValue
-from app.sends.rules import RecipientRules
+from app.sends.draft import RecipientDraft
+from app.sends.rules import MOST_RECIPIENTS, RecipientRules
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem
 from schemas.broken import Messages, note
 from schemas.fields import Array, Email, Integer, Mobile, Object
-
-MOST_RECIPIENTS = 100
-MOST_EXACT = 2**53
 
 
 class RecipientSchema(CodeSchema):
@@ -56,11 +54,11 @@ class Recipient(Object):
 
     def _sorted_out(
         self, recipient: Mapping[str, Any], rules: RecipientRules
-    ) -> tuple[dict[str, Any], dict[str, WildcardValue], Messages]:
+    ) -> tuple[dict[str, Any], dict[str, str], Messages]:
         """Declared attributes, wildcard values, and what is wrong with them."""
         declared = self.schema.fields
         own: dict[str, Any] = {}
-        values: dict[str, WildcardValue] = {}
+        values: dict[str, str] = {}
         messages: Messages = {}
         for name, value in recipient.items():
             if len(messages) >= MAX_LISTED_ERRORS:
@@ -75,15 +73,8 @@ class Recipient(Object):
             elif broken := rules.wildcard_error(name, value):
                 note(messages, [broken])
             elif value is not None:
-                values[name] = _exact(value)
+                values[name] = value if isinstance(value, str) else json.dumps(value)
         return own, values, messages
-
-
-def _exact(value: WildcardValue) -> WildcardValue:
-    """A number too large to be exact is kept as digits: the databases would write it in different ways."""
-    if isinstance(value, float) and abs(value) >= MOST_EXACT:
-        return str(int(value))
-    return value
 
 
 class Recipients(Array):

@@ -19,7 +19,8 @@ Values: TypeAlias = Mapping[str, Value]
 
 
 def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encoded: bool) -> dict[str, Value]:
-    """A recipient's own values as accepted: a number is taken as its JSON text, null is absent (decisions: 6 and 7).
+    """A recipient's own values as accepted: texts, in older rows numbers too, which are taken as their JSON text; null
+    is absent (decisions: 6 and 7).
 
     `html_encoded` is the send's `recipient_data_html_encoded`. Where it is false, a name that begins with `#` says
     that this one value is HTML nevertheless.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 MessageType = Literal["email", "sms"]
-WildcardValue = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +20,12 @@ class AttachmentDraft:
 
 @dataclass(frozen=True, slots=True)
 class RecipientDraft:
-    """One person: exactly one of the three destinations is given. `values` are wildcard values as given, no nulls."""
+    """One person: exactly one of the three destinations is given. `values` are those of wildcards, no nulls."""
 
     contact_id: int | None
     email: str | None
     mobile: str | None
-    values: Mapping[str, WildcardValue]
+    values: Mapping[str, str]
     attachments: tuple[AttachmentDraft, ...] = ()
 
 

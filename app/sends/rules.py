@@ -21,6 +21,8 @@ EMAIL_ONLY = (
 """Attributes of a send that an sms does not have (specification: Transactional send)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
+MOST_RECIPIENTS = 100
+"""Of one send (specification: Limits)."""
 NAME = re.compile(r"[A-Za-z0-9_]+")
 LONGEST_NAME = 255
 LONGEST_VALUE = 10_000

@@ -40,8 +40,12 @@ def mailed(tenant: Tenant, list_id: int, recipients: list[dict[str, Any]], templ
     drain(tenant.services)
     folder = Path(urlsplit(tenant.services.settings.email_transport_url).path)
     uuids = [one["uuid"] for one in accepted.get_json()["_embedded"]["recipients"]]
-    mails = [message_from_bytes((folder / f"{uuid}.eml").read_bytes(), policy=policy.default) for uuid in uuids]
-    return [mail.get_body(("plain",)).get_content() for mail in mails]  # type: ignore[attr-defined]
+    return [_text((folder / f"{uuid}.eml").read_bytes()) for uuid in uuids]
+
+
+def _text(mail: bytes) -> str:
+    part: Any = message_from_bytes(mail, policy=policy.default)
+    return str(part.get_body(("plain",)).get_content())
 
 
 def set_zone(tenant: Tenant, name: str) -> None:
@@ -122,7 +126,7 @@ def test_a_text_to_a_mobile_of_a_list_knows_its_contact_and_one_without_a_list_d
     tenant.add_sender(number)
     list_id = tenant.add_list()
     contact = tenant.new_contact(list_id, email=new_email(), mobile=mobile)
-    body = {"type": "sms", "group_name": "t", "from_address": number, "unsubscribe_type": "none"}
+    body: dict[str, Any] = {"type": "sms", "group_name": "t", "from_address": number, "unsubscribe_type": "none"}
     body |= {
         "body_text": "%%id**none%%|%%email**none%%|%%mobile%%|%%is_active**none%%",
         "recipients": [{"mobile": mobile}],

@@ -122,7 +122,7 @@ class Recipient(Base):
     email: Mapped[str | None]
     mobile: Mapped[str | None]
     values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
-    """Wildcard values as given, numbers as they came."""
+    """Wildcard values as given: texts, those of numbers included. Older rows may hold numbers."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it failed or bounced."""
