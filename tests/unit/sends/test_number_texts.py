@@ -109,7 +109,7 @@ def test_time_is_linear_in_the_body(make: Callable[[int], str]) -> None:
             best = min(best, thread_time() - began)
         return best / size
 
-    assert cost(160_000) < 1.5 * cost(20_000)
+    assert cost(64_000) < 1.5 * cost(8_000)
 
 
 def quoted(count: int) -> list[str]:
