@@ -7,7 +7,9 @@ is the name of the account whose webhook it is.
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -49,13 +51,23 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(port: int, folder: Path, secret: str) -> None:
-    """Until the process is ended."""
+    """Until the process is ended; nobody listens while the mode says `down`."""
     Handler.log = Log(folder / "receiver.log")
     Handler.mode = folder / "receiver.mode"
     Handler.secrets = AnySecret(secret)
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    server.serve_forever()
+    while True:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        _wait_while(lambda: mode_of(Handler.mode) != "down")
+        server.shutdown()
+        server.server_close()
+        _wait_while(lambda: mode_of(Handler.mode) == "down")
+
+
+def _wait_while(condition: Callable[[], bool]) -> None:
+    while condition():
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

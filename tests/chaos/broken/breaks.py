@@ -144,7 +144,7 @@ def growing_batches(fixed: Any) -> None:
     fixed.fix_batch = greedy
 
 
-@breaks("kept-webhooks", "app.events.hold", shows="longest stall of a webhook")
+@breaks("kept-webhooks", "app.events.hold", shows="not at rest")
 def kept_webhooks(hold: Any) -> None:
     """Who has had a webhook does not let it go."""
     hold.Held.let_go = lambda _self: None
