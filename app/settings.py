@@ -193,12 +193,20 @@ def parse_log_format(text: str) -> str:
 
 
 def _setting(
-    variable: str, default: Any, meaning: str, parse: Callable[[str], Any] = str, shown: str | None = None
+    variable: str,
+    default: Any,
+    meaning: str,
+    parse: Callable[[str], Any] = str,
+    shown: str | None = None,
+    *,
+    secret: bool = False,
 ) -> Any:
-    """A field read from `variable`. `shown` stands in the documentation for a default that is computed."""
+    """A field read from `variable`. `shown` stands in the documentation for a default that is computed. The value of a
+    `secret` one, which may hold a password or a key, stands in no error text and in no `repr`."""
     return field(
         default=default,
-        metadata={"variable": variable, "parse": parse, "meaning": meaning, "shown": shown},
+        repr=not secret,
+        metadata={"variable": variable, "parse": parse, "meaning": meaning, "shown": shown, "secret": secret},
     )
 
 
@@ -266,12 +274,18 @@ class Settings:
         "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` is taken as that)",
         parse_database_url,
         "SQLite file in `DATA_DIR`",
+        secret=True,
     )
     database_pool: int = _setting(
         "DATABASE_POOL", 10, "PostgreSQL connections that one process keeps at most", parse_whole(1)
     )
     redis_url: str = _setting(
-        "REDIS_URL", "", "Redis or Valkey", parse_redis_url, "`make run` starts its own, data in `DATA_DIR`"
+        "REDIS_URL",
+        "",
+        "Redis or Valkey",
+        parse_redis_url,
+        "`make run` starts its own, data in `DATA_DIR`",
+        secret=True,
     )
     embedded_redis: str = _setting(
         "EMBEDDED_REDIS",
@@ -286,6 +300,7 @@ class Settings:
         "",
         "mail relays, separated by commas: `smtp://user:pass@host:port`, `smtps://…`; or `file:///folder`",
         shown="`file://` folder `mail` in `DATA_DIR`",
+        secret=True,
     )
     sms_transport_url: str = _setting(
         "SMS_TRANSPORT_URL",
@@ -293,9 +308,10 @@ class Settings:
         "sms gateway: `smpp://user:pass@host:port`, `smpps://…`, `kannel+http://user:pass@host:port/cgi-bin/sendsms`, "
         "`file:///folder`",
         shown="`file://` folder `sms` in `DATA_DIR`",
+        secret=True,
     )
     public_url: str = _setting(
-        "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`"
+        "PUBLIC_URL", "", "base of links to this service", parse_public_url, "`http://HOST:PORT`", secret=True
     )
     bounce_domain: str = _setting(
         "BOUNCE_DOMAIN",
@@ -320,6 +336,7 @@ class Settings:
         "secret in the URL to which SendGrid posts its events, `PUBLIC_URL/inbound/sendgrid/SECRET`",
         parse_url_secret,
         "off",
+        secret=True,
     )
     require_https: bool = _setting(
         "REQUIRE_HTTPS",
@@ -336,6 +353,7 @@ class Settings:
         "",
         "signs tokens and encrypts stored secrets; the same for all processes, 32 characters or more",
         shown="generated once into `DATA_DIR`",
+        secret=True,
     )
     webhook_spacing: float = _setting(
         "WEBHOOK_SPACING", 10.0, "seconds between the starts of two batches of one webhook", parse_seconds
@@ -434,13 +452,15 @@ def _given(environ: Mapping[str, str]) -> dict[str, Any]:
         try:
             given[one.name] = one.metadata["parse"](text)
         except ValueError as error:
-            raise SettingsError(f"{one.metadata['variable']}={_masked(text)}: {error}") from None
+            raise SettingsError(f"{_named(one.metadata, text)}: {error}") from None
     return given
 
 
-def _masked(text: str) -> str:
-    """A value without the password of a URL, for error lines."""
-    return re.sub(r"//.*@", "//***@", text)
+def _named(setting: Mapping[str, Any], text: str) -> str:
+    """The variable with its value, for an error line; of a secret one its name alone, because nobody can tell which
+    part of what is no URL was meant to be the password."""
+    variable: str = setting["variable"]
+    return variable if setting["secret"] else f"{variable}={text}"
 
 
 def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:

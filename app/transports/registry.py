@@ -27,7 +27,8 @@ def transport_for(url: str, built_in: Mapping[str, Callable[[str], Transport[Mes
     scheme = urls.split(url).scheme
     make = built_in.get(scheme) or cast("Callable[[str], Transport[Message]] | None", _installed(scheme))
     if make is None:
-        raise TransportUrlError(_unknown(scheme, sorted(built_in)))
+        # Without slashes it may be a user and a password that stand alone.
+        raise TransportUrlError(_unknown(scheme if "://" in url else "", sorted(built_in)))
     return make(url)
 
 

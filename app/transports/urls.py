@@ -5,6 +5,7 @@ No error text holds the user or the password of a URL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,10 @@ from app.transports.base import TransportUrlError
 
 Number = TypeVar("Number", int, float)
 
+OPTION = re.compile(r"[a-z_]{1,30}")
+"""What may be meant as the name of an option; anything else may be a piece of a password."""
+NO_HOST = "the transport URL has no valid host and port; special characters of user and password are written as %xx"
+
 
 def split(url: str) -> SplitResult:
     """The parts of `url`; raises `TransportUrlError` for one that is no URL."""
@@ -21,9 +26,9 @@ def split(url: str) -> SplitResult:
         parts = urlsplit(url.strip())
         _ = parts.port
     except ValueError:  # its text may quote a piece of the password
-        raise TransportUrlError(
-            "the transport URL has no valid host and port; special characters of user and password are written as %xx"
-        ) from None
+        raise TransportUrlError(NO_HOST) from None
+    if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
+        raise TransportUrlError(NO_HOST)  # a password with / ? or # in it: say nothing of what was read
     return parts
 
 
@@ -38,7 +43,8 @@ def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
             accepted = ", ".join(sorted(known)) or "none"
-            raise TransportUrlError(f"{shown(parts)}: unknown option {name!r}; known options: {accepted}")
+            which = f"option {name!r}" if OPTION.fullmatch(name) else "option"
+            raise TransportUrlError(f"{shown(parts)}: unknown {which}; known options: {accepted}")
         if name in found:
             raise TransportUrlError(f"{shown(parts)}: the option {name!r} is given twice")
         found[name] = value

@@ -75,9 +75,6 @@ def parse_smtp_url(url: str) -> SmtpSettings:
 
 
 def _check_shape(parts: SplitResult) -> None:
-    rest = parts.path + parts.query + parts.fragment
-    if "@" in rest:  # a password with / ? or # in it: say nothing of what was read
-        raise TransportUrlError("smtp URL: special characters of user and password are written as %xx")
     if parts.path not in ("", "/") or parts.fragment:
         raise TransportUrlError(f"{urls.shown(parts)}: nothing but options follows the host and port")
 

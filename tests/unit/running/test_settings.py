@@ -26,23 +26,21 @@ def test_a_port_that_is_none(tmp_path: Path, value: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("DATABASE_URL", "postgresql://***@host:port/name"),
+        ("DATABASE_URL", "postgresql://user:pa/ss@word@host:port/name"),
         ("DATABASE_URL", "postgresql://[host/name"),
-        ("REDIS_URL", "redis://***@host:port/0"),
+        ("REDIS_URL", "redis://user:password@host:port/0"),
         ("REDIS_URL", "redis://host:99999/0"),
         ("PUBLIC_URL", "http://host:99999"),
         ("PUBLIC_URL", "http://[host"),
     ],
 )
 def test_a_url_without_a_host_or_port_that_could_be(tmp_path: Path, variable: str, value: str) -> None:
-    """A password is not repeated, whatever stands in it."""
-    secret = value.replace("***@", "user:pa/ss@word@")
-    assert refused(tmp_path, variable, secret) == f"{variable}={value}: {HOST_AND_PORT}"
+    assert refused(tmp_path, variable, value) == f"{variable}: {HOST_AND_PORT}"
 
 
 @pytest.mark.parametrize("value", ["sqlite:///", "sqlite:///:memory:"])
 def test_a_database_that_the_processes_could_not_share(tmp_path: Path, value: str) -> None:
-    assert refused(tmp_path, "DATABASE_URL", value).startswith(f"DATABASE_URL={value}: must name a file")
+    assert refused(tmp_path, "DATABASE_URL", value).startswith("DATABASE_URL: must name a file")
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "70000"])

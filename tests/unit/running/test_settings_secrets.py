@@ -1,0 +1,90 @@
+"""No secret of the settings stands in an error text, in a log or in a `repr`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.launcher import prepare
+from app.launcher.prepare import StartError
+from app.services import make_services
+from app.settings import SettingsError, from_environment
+
+PIECES = ("hunter", "cr3t")
+SECRETS = (
+    "hunter2cr3t",
+    "12/hunter2?cr3t",
+    "12?hunter2#cr3t",
+    "12#hunter2/cr3t",
+    "hunter2@cr3t",
+    "hunter2:cr3t",
+    "[hunter2cr3t",
+)
+SHAPES = (
+    "{0}",
+    "{1}://user:{0}@host:1",
+    "{1}://user:{0}@host:port",
+    "{1}://user:{0}@host/path?nonsense=1",
+    "{1}://:{0}@host",
+    "{1}://{0}@host",
+    "{1}://user:{0}@",
+    "{1}://host/0?password={0}",
+    "{1}://host/0?{0}=1",
+    "{1}:user:{0}@host",
+    "{1}:/user:{0}@host",
+    "{1}//user:{0}@host",
+    "user:{0}@host:25",
+)
+SCHEMES = {
+    "DATABASE_URL": ("postgresql", "postgresql+psycopg", "sqlite", "mysql"),
+    "REDIS_URL": ("redis", "rediss", "unix", "reddis"),
+    "EMAIL_TRANSPORT_URL": ("smtp", "smtps", "smpt"),
+    "SMS_TRANSPORT_URL": ("smpp", "smpps", "kannel+http", "kannel+https", "kanel"),
+    "PUBLIC_URL": ("http", "https", "htp"),
+}
+
+
+def complaint(folder: Path, environ: dict[str, str]) -> str:
+    """What a start says of the settings; nothing when it finds them good."""
+    try:
+        prepare.check_settings(from_environment({"DATA_DIR": str(folder), **environ}))
+    except (SettingsError, StartError) as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("variable", SCHEMES)
+def test_no_piece_of_a_password_is_repeated(tmp_path: Path, variable: str) -> None:
+    """Wherever a slip of the pen puts it."""
+    values = [shape.format(secret, scheme) for scheme in SCHEMES[variable] for shape in SHAPES for secret in SECRETS]
+    said = {value: complaint(tmp_path, {variable: value}) for value in values}
+    assert sum(map(bool, said.values())) > len(values) / 4
+    assert {value: text for value, text in said.items() if any(piece in text for piece in PIECES)} == {}
+
+
+@pytest.mark.parametrize("variable", ["SENDGRID_WEBHOOK_SECRET", "SECRET_KEY"])
+@pytest.mark.parametrize("value", ["hunter2", "hunter2 cr3t", "hunter2/cr3t"])
+def test_a_secret_that_cannot_be_used_is_named_and_not_repeated(tmp_path: Path, variable: str, value: str) -> None:
+    said = complaint(tmp_path, {variable: value})
+    assert said.startswith(f"{variable}: must have ")
+    assert not any(piece in said for piece in PIECES)
+
+
+def test_no_secret_stands_in_the_text_of_the_settings_or_of_the_services(tmp_path: Path) -> None:
+    settings = from_environment(
+        {
+            "DATA_DIR": str(tmp_path),
+            "DATABASE_URL": "postgresql://user:hunter2@host/name",
+            "REDIS_URL": "redis://user:hunter2@host",
+            "EMAIL_TRANSPORT_URL": "smtp://user:hunter2@host",
+            "SMS_TRANSPORT_URL": "smpp://user:hunter2@host",
+            "PUBLIC_URL": "https://user:hunter2@host",
+            "SENDGRID_WEBHOOK_SECRET": "hunter2-and-some-more",
+            "SECRET_KEY": "hunter2-and-so-much-more-that-it-is-long-enough",
+        }
+    )
+    services = make_services(settings)
+    for text in (repr(settings), str(settings), repr(services), repr(services.database.engine)):
+        assert "hunter" not in text
+    assert f"port={settings.port}" in repr(settings)
