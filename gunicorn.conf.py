@@ -11,6 +11,7 @@ from gunicorn.http import message
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import logs
+from app.announce import announce
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
@@ -47,6 +48,7 @@ class ServiceLogger(Logger):
             logger.handlers = []
             logger.propagate = True
         self.error_log.setLevel(logging.INFO)
+        announce(settings)
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"

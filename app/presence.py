@@ -11,10 +11,16 @@ import functools
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIX = ".alive"
+DRAFT = ".draft"
+"""The end of a name that no pattern for finished files matches; a leading dot would not keep `Path.glob` from it."""
+
+OLD_DRAFT = 60.0
+"""Seconds; a draft gets its name within a moment."""
 
 
 def own_name() -> str:
@@ -22,15 +28,37 @@ def own_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def make_locked(path: Path) -> int:
+def make_locked(path: Path, content: bytes = b"") -> int:
     """Makes the file and locks it until the process ends or the descriptor, opened to append, is closed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # It gets its name only once it is locked: nobody may take it for a dead process's in between.
-    draft = path.with_name(f".{path.name}")
+    draft = path.with_name(f"{path.name}{DRAFT}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    draft.rename(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        write_all(descriptor, content)
+        draft.rename(path)
+    except OSError:
+        os.close(descriptor)
+        draft.unlink(missing_ok=True)
+        raise
     return descriptor
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """The whole of it: `os.write` may write less than it is given. Raises `OSError`; some of it may be written then."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def forget_drafts(folder: Path) -> None:
+    """Deletes what processes left behind that were killed while they made their files."""
+    longest_ago = time.time() - OLD_DRAFT
+    for draft in folder.glob(f"*{DRAFT}"):
+        with contextlib.suppress(OSError):
+            if draft.stat().st_mtime < longest_ago:
+                draft.unlink()
 
 
 def lock_abandoned(path: Path, locks: contextlib.ExitStack) -> bool:
@@ -63,3 +91,10 @@ def departed(folder: Path) -> Iterator[list[str]]:
         yield [path.name.removesuffix(SUFFIX) for path in gone]
         for path in gone:
             path.unlink(missing_ok=True)
+        forget_drafts(folder)
+
+
+def living(folder: Path) -> list[Path]:
+    """The files of the processes that live."""
+    with contextlib.ExitStack() as locks:
+        return [path for path in sorted(folder.glob(f"*{SUFFIX}")) if not lock_abandoned(path, locks)]

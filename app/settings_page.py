@@ -12,7 +12,9 @@ HEAD = """\
 
 Environment variables. `make run`, the processes of the `Procfile` and `flask --app wsgi …` all read the same ones.
 An empty variable counts as not set; a value that cannot be used is told in one line, with exit status 2.
-Switches take `1 0 on off true false yes no`.
+Switches take `1 0 on off true false yes no`. A variable that looks like one of these and is none, such as
+`EMAIL_TRANSPORT`, is named at the start of each process and by each command, with the setting that is nearest to it;
+each process also logs which database and transports it uses, without users, passwords and options.
 
 This page is made from `app/settings.py` by `make docs`.
 

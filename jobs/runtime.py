@@ -10,6 +10,7 @@ import time
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import logs, memory
+from app.announce import announce
 from app.db.outage import tell
 from app.db.schema import SchemaError, check_schema
 from app.services import Services, make_services
@@ -34,6 +35,7 @@ def services() -> Services:
         print(f"cannot start: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     logs.configure(settings)
+    announce(settings)
     made = make_services(settings)
     _await_database(made)
     memory.settle()

@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 
 import click
 import orjson
-from flask.cli import AppGroup
+from flask.cli import AppGroup, ScriptInfo
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
+from app.cli.doubts import doubts
 from app.clock import timestamp
 from app.db.outage import reason
 from app.db.patience import COMMAND, waiting_for
 from app.errors import ServiceError
+from app.http.context import EXTENSION
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -63,8 +65,11 @@ class Command(click.Command):
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command. It may take longer than a request, and who started it can end it."""
+        """Runs the command, and tells first what its operator may not have in mind. It may take longer than a request,
+        and who started it can end it."""
         with one_line(), waiting_for(COMMAND):
+            for line in doubts(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
+                click.echo(line, err=True)
             return super().invoke(ctx)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app import embedded_redis, logs
+from app.announce import announce
 from app.embedded_redis import EmbeddedRedisError
 from app.launcher import demo as demos
 from app.launcher import prepare
@@ -28,6 +29,10 @@ logger = logging.getLogger("app.launcher")
 POLL_SECONDS = 0.05
 ORPHANS_END = 8.0
 """Seconds in which the processes of a killed launcher have ended: the API's 5, and some to spare."""
+IN_PYTHON = (
+    "the own Redis is the one in Python, which suits development; in production install redis-server or valkey-server, "
+    "or set REDIS_URL"
+)
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 """Where an address that means all of this machine's can be reached."""
 
@@ -79,8 +84,11 @@ def _serve(start: Start, patience: float) -> int:
         prepare.await_port(start.settings.host, start.settings.port, patience)
         if start.settings.inbound_listen:
             prepare.await_port(*start.settings.inbound_listen, patience, "INBOUND_LISTEN")
-        _start_redis(start)
+        redis = _start_redis(start)
         demo = _prepare_database(start)
+        announce(start.settings)
+        if redis == embedded_redis.PYTHON:
+            logger.warning(IN_PYTHON)
         if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):
             # The demo's receiver is on this machine and speaks plain http.
             start.environment["WEBHOOK_ALLOW_PRIVATE"] = "on"
@@ -96,20 +104,16 @@ def _serve(start: Start, patience: float) -> int:
         start.supervisor.stop()
 
 
-def _start_redis(start: Start) -> None:
-    """Our own, unless REDIS_URL names another."""
+def _start_redis(start: Start) -> str | None:
+    """Our own, unless REDIS_URL names another; tells which kind it is."""
     data_dir = start.settings.data_dir
     if start.settings.redis_url != own_redis_url(data_dir):
-        return
+        return None
     kind, _ = embedded_redis.choose(start.settings.embedded_redis)
-    if kind == embedded_redis.PYTHON:
-        logger.warning(
-            "the own Redis is the one in Python, which suits development; in production install redis-server or "
-            "valkey-server, or set REDIS_URL"
-        )
     redis = Child("redis", embedded_redis.command(data_dir, kind), start.environment)
     start.supervisor.start(redis, first=True)
     embedded_redis.wait_until_ready(data_dir, lambda: redis.alive)
+    return kind
 
 
 def _prepare_database(start: Start) -> Demo | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import select
 
+from app.announce import mail_place
 from app.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.settings import Settings
-from app.transports.email import relay_urls
+from app.transports.urls import place
 
 
 def screen(services: Services, demo: Demo | None) -> str:
@@ -22,8 +22,8 @@ def screen(services: Services, demo: Demo | None) -> str:
     rows = [
         ("API", f"{settings.public_url}/v1/"),
         ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
-        ("Mail goes to", ", else to ".join(map(_place, relay_urls(settings.email_transport_url)))),
-        ("Texts go to", _place(settings.sms_transport_url)),
+        ("Mail goes to", mail_place(settings)),
+        ("Texts go to", place(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
     ]
     if demo:
@@ -43,14 +43,6 @@ def screen(services: Services, demo: Demo | None) -> str:
         ]
         lines += [f"  random for this installation; {kept_keys(settings)} keeps it."]
     return "\n".join([*lines, ""])
-
-
-def _place(url: str) -> str:
-    """The folder of a `file://` URL; other URLs without their user, password and options."""
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return unquote(parts.path)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _example(services: Services, demo: Demo) -> dict[str, object] | None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.presence import lock_abandoned, make_locked
+from app.presence import forget_drafts, lock_abandoned, make_locked, write_all
 from app.sends.verdicts import Verdict, parse_line
 from app.settings import Settings
 
@@ -33,15 +34,24 @@ class Journal:
 
     def __init__(self, folder: Path, worker: str) -> None:
         self._descriptor = make_locked(folder / f"{worker}{SUFFIX}")
+        self._lock = threading.Lock()
+        self._cut = False
+        """The last line may have been cut short: on a full disk, for example."""
 
     def note(self, verdict: Verdict) -> None:
-        """Appends one verdict. Appends of threads do not mix: each is a single write at the end of the file."""
-        os.write(self._descriptor, verdict.line())
+        """Appends one verdict, on a line of its own. Raises `OSError` when it cannot."""
+        line = verdict.line()
+        with self._lock:
+            line, self._cut = b"\n" + line if self._cut else line, True
+            write_all(self._descriptor, line)
+            self._cut = False
 
     def clear(self) -> None:
         """Forgets all of it: every verdict is in the database."""
-        if os.fstat(self._descriptor).st_size:
-            os.ftruncate(self._descriptor, 0)
+        with self._lock:
+            if os.fstat(self._descriptor).st_size:
+                os.ftruncate(self._descriptor, 0)
+            self._cut = False
 
     def close(self) -> None:
         """Unlocks it: to the next drain on this machine its worker is gone, and what it left is looked after."""
@@ -61,7 +71,7 @@ class FoundJournal:
         return self.path.name.removesuffix(SUFFIX)
 
     def verdicts(self) -> list[Verdict]:
-        """What it holds. A last line that was cut short tells of a message that the kill found in flight."""
+        """What it holds. A line that was cut short tells of a message that a kill or a full disk found in flight."""
         found = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.path.read_bytes().splitlines():
@@ -80,3 +90,4 @@ def found_journals(folder: Path) -> Iterator[list[FoundJournal]]:
         for journal in found:
             if journal.dead:
                 journal.path.unlink(missing_ok=True)
+        forget_drafts(folder)

@@ -21,7 +21,7 @@ class Folder:
     def write(self, name: str, content: bytes) -> None:
         """Write or replace the file `name` so that it survives a crash; raises `OSError`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        # The leading dot keeps a file that is not complete out of every `*.eml` and `*.json`.
+        # A file that is not complete is neither an `*.eml` nor a `*.json`, nor shown to a person.
         descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.path)
         try:
             with os.fdopen(descriptor, "wb") as file:

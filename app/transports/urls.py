@@ -15,6 +15,7 @@ from app.transports.base import TransportUrlError
 
 Number = TypeVar("Number", int, float)
 
+WITH_HOST = ("smtp", "smtps", "smpp", "smpps", "kannel+http", "kannel+https")
 OPTION = re.compile(r"[a-z_]{1,30}")
 """What may be meant as the name of an option; anything else may be a piece of a password."""
 NO_HOST = "the transport URL has no valid host and port; special characters of user and password are written as %xx"
@@ -35,6 +36,15 @@ def split(url: str) -> SplitResult:
 def shown(parts: SplitResult) -> str:
     """The URL without user, password and options, fit for logs and errors."""
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def place(url: str) -> str:
+    """Where a transport sends to, for people: the folder, or scheme and host. What stands in the URL of a plug-in only
+    the plug-in knows, so its scheme has to do."""
+    parts = split(url)
+    if parts.scheme == "file":
+        return unquote(parts.path)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2] if parts.scheme in WITH_HOST else ''}"
 
 
 def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:

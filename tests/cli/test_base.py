@@ -67,7 +67,9 @@ def test_the_only_account_need_not_be_named() -> None:
 def test_a_database_that_cannot_be_used_is_one_line_and_exit_1() -> None:
     with short_folder() as folder:
         result = Cli(create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))).run("keys", "list")
-    assert (result.exit_code, result.stderr) == (1, "Error: the database cannot be used: no such table: accounts\n")
+        said = f"using the database sqlite:///{folder}/tms.sqlite3, which was never migrated\n"
+    assert result.exit_code == 1
+    assert result.stderr == said + "Error: the database cannot be used: no such table: accounts\n"
 
 
 @pytest.mark.parametrize(

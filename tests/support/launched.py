@@ -28,7 +28,8 @@ SURROUNDINGS = {
     "MAKELEVEL",
     "RECEIVER_PORT",
     "PROMETHEUS_MULTIPROC_DIR",
-}
+} - {"EMBEDDED_REDIS"}
+"""Variables that must not reach the service; EMBEDDED_REDIS chooses what all tests run on."""
 TOKEN = "tms_the-only-key-of-the-end-to-end-tests-0123456789"
 
 SEED: dict[str, Any] = {

@@ -1,0 +1,42 @@
+"""What a process of the service says of itself when it starts: what it works with, and which variables nobody reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+
+from app import running
+from app.db import url as database_url
+from app.misspelt import misspelt
+from app.settings import Settings
+from app.transports.email import relay_urls
+from app.transports.urls import place
+
+logger = logging.getLogger(__name__)
+
+
+def announce(settings: Settings) -> None:
+    """One line with database and transports, one for each variable that looks like a setting and is none."""
+    running.join(settings)
+    logger.info(
+        "using the database %s, sending mail to %s and texts to %s",
+        database_url.shown(settings.database_url),
+        mail_place(settings),
+        place(settings.sms_transport_url),
+    )
+    for line in ignored():
+        logger.warning(line)
+
+
+def mail_place(settings: Settings) -> str:
+    """Where mail goes: a folder, a relay, or several in their order."""
+    return ", else to ".join(map(place, relay_urls(settings.email_transport_url)))
+
+
+def ignored() -> Iterable[str]:
+    """A line for each variable of the environment that is probably meant for us and that nobody reads."""
+    return [
+        f"{name} is no setting of this service, so it is ignored; did you mean {meant}?"
+        for name, meant in misspelt(os.environ).items()
+    ]

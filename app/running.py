@@ -1,0 +1,34 @@
+"""Which processes of the service run on this machine with this data folder, and over which database: a command that was
+given another one says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+from app.db.url import shown
+from app.presence import SUFFIX, departed, living, make_locked, own_name
+from app.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def join(settings: Settings) -> None:
+    """This process runs, until it ends. Without a place to note it nothing is lost but that hint."""
+    folder = settings.data_dir / "processes"
+    try:
+        make_locked(folder / f"{own_name()}{SUFFIX}", shown(settings.database_url).encode())
+        with departed(folder):
+            pass  # forgets those that have ended
+    except OSError as error:
+        logger.warning("cannot note in the data folder that this process runs: %s", error)
+
+
+def databases(settings: Settings) -> set[str]:
+    """Those that the running processes use."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for path in living(settings.data_dir / "processes"):
+            found.add(path.read_text("utf-8", "replace"))
+    return found

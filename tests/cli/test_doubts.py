@@ -1,0 +1,50 @@
+"""A command says on standard error which database it uses when that may come as a surprise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app import create_app, running
+from app.db.migrate import upgrade
+from app.db.url import shown
+from app.settings import Settings, from_environment
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return from_environment({"DATA_DIR": str(tmp_path), "LOG_FORMAT": "json"})
+
+
+def test_on_a_database_that_was_never_migrated(settings: Settings) -> None:
+    result = Cli(create_app(settings)).run("db", "current", "--json")
+    said = f"using the database {shown(settings.database_url)}, which was never migrated\n"
+    assert (result.exit_code, result.stderr) == (0, said)
+    assert json.loads(result.stdout)["current"] is None
+
+
+def test_on_another_database_than_the_running_services(settings: Settings) -> None:
+    upgrade(settings.database_url)
+    other = from_environment({"DATA_DIR": str(settings.data_dir), "DATABASE_URL": "postgresql://u:hunter2@host/tms"})
+    running.join(other)
+    result = Cli(create_app(settings)).run("accounts", "list", "--json")
+    own = shown(settings.database_url)
+    assert result.stderr == f"using the database {own}, which is not the running service's, postgresql://host/tms\n"
+    assert json.loads(result.stdout) == []
+
+
+def test_nothing_is_said_where_nothing_surprises(settings: Settings) -> None:
+    upgrade(settings.database_url)
+    running.join(settings)
+    assert Cli(create_app(settings)).run("accounts", "list").stderr == ""
+
+
+def test_a_variable_that_nobody_reads_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    upgrade(settings.database_url)
+    monkeypatch.setenv("DATABASE_URI", "postgresql://u:hunter2@host/tms")
+    result = Cli(create_app(settings)).run("accounts", "list", "--json")
+    said = "DATABASE_URI is no setting of this service, so it is ignored; did you mean DATABASE_URL?\n"
+    assert (result.stderr, json.loads(result.stdout)) == (said, [])

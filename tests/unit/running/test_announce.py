@@ -1,0 +1,73 @@
+"""What a process says of itself at its start, without a secret."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from app import running
+from app.announce import announce
+from app.db.url import shown
+from app.settings import from_environment
+from app.transports.urls import place
+
+
+def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMAIL_TRANSPORT", "smtp://user:hunter2@relay")
+    given = {
+        "DATABASE_URL": "postgresql://user:hunter2@db.example:5433/tms?sslmode=require",
+        "EMAIL_TRANSPORT_URL": "smtp://user:hunter2@one.example:587?tls=require,smtps://user:hunter2@two.example",
+        "SMS_TRANSPORT_URL": "smpp://user:hunter2@gateway.example:2775",
+    }
+    with caplog.at_level(logging.INFO, logger="app.announce"):
+        announce(from_environment({"DATA_DIR": str(tmp_path), **given}))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "INFO",
+            "using the database postgresql://db.example:5433/tms, sending mail to smtp://one.example:587, else to "
+            "smtps://two.example and texts to smpp://gateway.example:2775",
+        ),
+        (
+            "WARNING",
+            "EMAIL_TRANSPORT is no setting of this service, so it is ignored; did you mean EMAIL_TRANSPORT_URL?",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql+psycopg://user:hunter2@host/name", "postgresql://host/name"),
+        ("postgresql+psycopg:///name?host=/run/postgresql&password=hunter2", "postgresql:///run/postgresql/name"),
+        ("postgresql+psycopg://user:hunter2@/name?host=a&host=b", "postgresql://a,b/name"),
+        ("sqlite:////var/lib/tms.sqlite3", "sqlite:////var/lib/tms.sqlite3"),
+    ],
+)
+def test_a_database_is_shown_without_user_password_and_options(url: str, expected: str) -> None:
+    assert shown(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("file:///var/out%20box", "/var/out box"),
+        ("kannel+http://user:hunter2@host:13013/cgi-bin/sendsms?smsc=hunter2", "kannel+http://host:13013"),
+        ("carrierpigeon://hunter2/loft", "carrierpigeon://"),
+    ],
+)
+def test_a_transport_is_shown_without_what_may_be_secret(url: str, expected: str) -> None:
+    assert place(url) == expected
+
+
+def test_a_folder_that_cannot_be_written_to_keeps_no_process_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = from_environment({"DATA_DIR": str(tmp_path)})
+    (tmp_path / "processes").write_text("not a folder")
+    running.join(settings)
+    assert "cannot note in the data folder that this process runs" in caplog.text
+    assert running.databases(settings) == set()

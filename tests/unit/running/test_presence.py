@@ -1,0 +1,75 @@
+"""Presence: a file says that its process lives, from the moment it has its name."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.presence import DRAFT, SUFFIX, departed, forget_drafts, living, make_locked
+
+PROGRAM = """
+import pathlib, sys
+from app.presence import make_locked
+make_locked(pathlib.Path(sys.argv[1]), b"its words")
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_file_is_alive_until_its_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / f"one{SUFFIX}"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
+        with departed(tmp_path) as names:
+            assert names == []
+        assert living(tmp_path) == [path]
+        assert path.read_bytes() == b"its words"
+        process.send_signal(signal.SIGKILL)
+    assert living(tmp_path) == []
+    with departed(tmp_path) as names:
+        assert names == ["one"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_being_made_is_no_dead_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not locked yet. `Path.glob` finds names with a leading dot, too."""
+    seen: list[list[str]] = []
+    flock = fcntl.flock
+
+    def look_first(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        with departed(tmp_path) as names:
+            seen.append(names)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("app.presence.fcntl.flock", look_first)
+    os.close(make_locked(tmp_path / f"one{SUFFIX}"))
+    assert seen == [[]]
+    assert (tmp_path / f"one{SUFFIX}").exists()
+
+
+def test_what_is_left_of_processes_that_were_killed_in_the_making_goes_away(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in (f"a{SUFFIX}{DRAFT}", f"b{SUFFIX}{DRAFT}", "c"))
+    for path in (old, new, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    forget_drafts(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [new, other]
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"taken{SUFFIX}").mkdir()
+    (tmp_path / f"taken{SUFFIX}" / "in it").touch()
+    with pytest.raises(OSError, match="directory"):
+        make_locked(tmp_path / f"taken{SUFFIX}")
+    assert [path.name for path in tmp_path.iterdir()] == [f"taken{SUFFIX}"]

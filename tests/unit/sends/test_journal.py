@@ -1,0 +1,102 @@
+"""The journal keeps what was noted, whatever the disk makes of one line."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app.presence import make_locked
+from app.sends.journal import Journal, found_journals
+from app.sends.verdicts import Verdict
+from app.transports.base import DeliveryResult
+
+
+def verdict(number: int) -> Verdict:
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    return Verdict(number, 1, f"person{number}@example.com", moment, DeliveryResult.accepted("250 ok"))
+
+
+def recipients(folder: Path) -> list[int]:
+    with found_journals(folder) as found:
+        return [one.recipient_id for journal in found for one in journal.verdicts()]
+
+
+# A limit of a file's size makes the system write less than it was given, as a full disk does.
+SHORT_WRITE = """
+import pathlib, resource, sys
+from app.sends.journal import Journal
+from tests.unit.sends.test_journal import verdict
+
+def limit(bytes):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes, resource.RLIM_INFINITY))
+
+folder = pathlib.Path(sys.argv[1])
+journal = Journal(folder, "worker")
+journal.note(verdict(1))
+size = (folder / "worker.journal").stat().st_size
+for number, room in ((2, 20), (3, 0)):
+    limit(size + room)
+    try:
+        journal.note(verdict(number))
+    except OSError as error:
+        print(error.strerror)
+limit(resource.RLIM_INFINITY)
+journal.note(verdict(4))
+journal.note(verdict(5))
+"""
+
+
+def test_a_line_that_was_cut_short_costs_no_other_one(tmp_path: Path) -> None:
+    """It is told to the caller, and the next one starts afresh."""
+    command = [sys.executable, "-c", SHORT_WRITE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.splitlines() == ["File too large"] * 2
+    assert recipients(tmp_path) == [1, 4, 5]
+
+
+def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, write = Journal(tmp_path, "worker"), os.write
+    monkeypatch.setattr("app.presence.os.write", lambda descriptor, data: write(descriptor, data[:7]))
+    for number in range(3):
+        journal.note(verdict(number))
+    journal.close()
+    assert recipients(tmp_path) == [0, 1, 2]
+
+
+def test_after_it_was_cleared_it_starts_with_a_whole_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "worker")
+    journal.note(verdict(1))
+    journal.clear()
+    journal.note(verdict(2))
+    assert (tmp_path / "worker.journal").read_bytes() == verdict(2).line()
+    journal.close()
+    assert recipients(tmp_path) == [2]
+
+
+def test_lines_that_are_none_are_skipped(tmp_path: Path) -> None:
+    lines = [b"", b"{", b"12", b"[]", b"null", b'{"recipient_id": 1}', verdict(7).line()[:-20], b"\xff\xfe"]
+    (tmp_path / "dead.journal").write_bytes(b"\n".join([*lines, verdict(8).line()]))
+    assert recipients(tmp_path) == [8]
+
+
+def test_a_journal_that_is_being_made_is_no_dead_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no lock yet when its file appears."""
+    seen: list[list[str]] = []
+    flock = fcntl.flock
+
+    def look_first(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        with found_journals(tmp_path) as found:
+            seen.append([journal.worker for journal in found])
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("app.presence.fcntl.flock", look_first)
+    make_locked(tmp_path / "worker.journal")
+    assert seen == [[]]
+    assert (tmp_path / "worker.journal").exists()
