@@ -408,6 +408,21 @@ class Settings:
     )
     max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
     max_request_bytes: int = _setting("MAX_REQUEST_BYTES", 32 * 1024 * 1024, "largest request body", parse_whole(1024))
+    max_body_bytes: int = _setting(
+        "MAX_BODY_BYTES",
+        2 * 1024 * 1024,
+        "largest body of a message once it is filled in, before tracking is added",
+        parse_whole(1024),
+    )
+    max_mail_bytes: int = _setting(
+        "MAX_MAIL_BYTES", 25 * 1024 * 1024, "largest mail, encoded, before it is signed", parse_whole(1024)
+    )
+    max_send_bytes: int = _setting(
+        "MAX_SEND_BYTES",
+        256 * 1024 * 1024,
+        "subjects and bodies of all recipients of one send together, once they are filled in",
+        parse_whole(1024),
+    )
     max_attachments: int = _setting("MAX_ATTACHMENTS", 20, "attachments per recipient", parse_whole(0))
     max_attachment_bytes: int = _setting(
         "MAX_ATTACHMENT_BYTES", 10 * 1024 * 1024, "decoded bytes of all attachments of a recipient", parse_whole(0)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
 WATCHED = 10_000_000
+NOBODY = b"0"
+"""The number of recipients without one, whose mails may hold anything."""
 SOFT_BREAK = b"=\r\n"
 END = b"\r\n.\r\n"
 
@@ -53,7 +55,9 @@ class Session:
     def __init__(self, link: socket.socket) -> None:
         self.link = link
         self._received = bytearray()
-        self._recipient = b""
+        self._recipient = NOBODY
+        self._is_named = False
+        """Whether the recipient has a number."""
         self._in_data = False
         self._searched = 0
         """Bytes of what has come in which there is no end."""
@@ -91,7 +95,7 @@ class Session:
         self._in_data = False
         tally.mails += 1
         tally.recipients.add(self._recipient)
-        if b"A-%08d" % int(self._recipient) not in content.replace(SOFT_BREAK, b""):
+        if self._is_named and b"A-%08d" % int(self._recipient) not in content.replace(SOFT_BREAK, b""):
             tally.wrong += 1
         return b"250 2.0.0 taken\r\n"
 
@@ -102,7 +106,8 @@ class Session:
             return b"250-sink\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SIZE 100000000\r\n250 SMTPUTF8\r\n"
         if verb == b"RCPT":
             found = RECIPIENT.match(line)
-            self._recipient = found[1] if found else b"0"
+            self._is_named = found is not None
+            self._recipient = found[1] if found else NOBODY
         elif verb == b"DATA":
             self._in_data = True
             tally.first_data = tally.first_data or time.monotonic()

@@ -4,18 +4,22 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.content.conditionals import Branch, Step, steps
+from app.content.conditionals import Branch, Exit, Step, steps
 from app.content.conditions import Condition, holds
 from app.content.encoding import decode, encode
 from app.content.values import Value, Values
 from app.content.wildcards import Inline, Wildcard, tokens
 
 MAX_CONDITIONS = 75
-# Characters of substituted values per rendering. No mail server takes a message of that size; without a bound, a body
-# of 1 MiB that repeats one wildcard with a value of 10,000 characters would grow to gigabytes in the worker's memory.
-MAX_SUBSTITUTED = 16 * 1024 * 1024
+MOST_BYTES = 2 * 1024 * 1024
+"""Of one rendering, where nobody says otherwise: a body of 1 MiB that repeats one wildcard with a value of 10,000
+characters would grow to gigabytes."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+class TooLong(ValueError):
+    """A rendering that has grown beyond its bound; it was given up there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,20 @@ class Rendered:
     text: str
     inline: frozenset[str]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the text."""
+        return size_of(self.text)
+
+
+def size_of(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
 
 class Template:
-    """A compiled source. No source makes compiling or rendering fail, and both take time linear in its length.
+    """A compiled source. No source makes compiling or rendering fail, and both take time linear in its length; only a
+    rendering of more than `most` bytes raises `TooLong`, as soon as it has grown so far.
 
     `attachments` maps the names of the recipient's attachments, in order, to content ids without `cid:`. Compiled
     templates are never changed by rendering, so threads may share one.
@@ -38,17 +53,17 @@ class Template:
     def __init__(self, source: str) -> None:
         self._steps = steps(tokens(source))
 
-    def html(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+    def html(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `body_html`: plain values and fallbacks are encoded, values that arrived encoded go in as they are."""
-        return _Rendering(_HTML, values, attachments).run(self._steps)
+        return _Rendering(_HTML, values, attachments, most).run(self._steps)
 
-    def text(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+    def text(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `body_text`: values that arrived HTML-encoded are decoded."""
-        return _Rendering(_TEXT, values, attachments).run(self._steps)
+        return _Rendering(_TEXT, values, attachments, most).run(self._steps)
 
-    def header(self, values: Values, attachments: Mapping[str, str]) -> Rendered:
+    def header(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
-        rendered = self.text(values, attachments)
+        rendered = self.text(values, attachments, most)
         return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
 
 
@@ -81,44 +96,46 @@ _TEXT = _Form(value=_plain, fallback=str, operand=str)
 class _Rendering:
     """One walk over the steps of a template."""
 
-    def __init__(self, form: _Form, values: Values, attachments: Mapping[str, str]) -> None:
+    def __init__(self, form: _Form, values: Values, attachments: Mapping[str, str], most: int) -> None:
         self._form = form
         self._values = values
         self._attachments = attachments
         self._conditions_left = MAX_CONDITIONS
-        self._room = MAX_SUBSTITUTED
+        self._most = most
         self._shown: dict[str, str] = {}
         self._inline: set[str] = set()
 
     def run(self, steps: list[Step]) -> Rendered:
         output: list[str] = []
-        position = 0
+        position, room = 0, self._most
         while position < len(steps):
             step = steps[position]
             position += 1
-            if isinstance(step, str):
-                output.append(step)
-            elif isinstance(step, Wildcard):
-                output.append(self._wildcard(step))
-            elif isinstance(step, Inline):
-                output.append(self._reference(step.name))
-            elif isinstance(step, Branch):
+            if isinstance(step, Branch):
                 position = self._enter(step, position)
-            else:
+                continue
+            if isinstance(step, Exit):
                 position = step.position
-        return Rendered("".join(output), frozenset(self._inline))
+                continue
+            piece = step if isinstance(step, str) else self._filled(step)
+            output.append(piece)
+            room -= len(piece)
+            if room < 0:
+                raise TooLong
+        rendered = Rendered("".join(output), frozenset(self._inline))
+        if rendered.size > self._most:
+            raise TooLong
+        return rendered
+
+    def _filled(self, step: Wildcard | Inline) -> str:
+        return self._wildcard(step) if isinstance(step, Wildcard) else self._reference(step.name)
 
     def _wildcard(self, wildcard: Wildcard) -> str:
         shown = self._shown.get(wildcard.key)
         if shown is None:
             value = self._values.get(wildcard.key)
             shown = self._shown[wildcard.key] = self._form.value(value) if value else ""
-        if not shown:
-            return self._form.fallback(wildcard.fallback)
-        if len(shown) > self._room:
-            return ""
-        self._room -= len(shown)
-        return shown
+        return shown or self._form.fallback(wildcard.fallback)
 
     def _reference(self, name: str) -> str:
         if name not in self._attachments:

@@ -6,19 +6,21 @@ per recipient. Threads share letters; filling in changes nothing that another on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.content.plain_text import plain_text
-from app.content.render import Template
-from app.content.values import Value, contact_values, recipient_values
+from app.content.render import Rendered, Template, TooLong, size_of
+from app.content.values import Value, Values, contact_values, recipient_values
+from app.sends.bounds import MOST_SUBJECT_BYTES, TooLarge
 from app.sends.known import attributes_of
 from app.sends.signing import StoredKey
+from app.sends.sizes import Sizes, Source
 from app.sends.skip import ContactState
 from app.tracking.marks import NO_LINKS, LinkIds
 from app.tracking.ways_back import WaysBack
@@ -27,6 +29,7 @@ from app.transports.email import mime
 
 LONGEST_REMEMBERED = 100_000
 """Characters of a source that stays compiled: the same few messages are sent over and over, by one send each."""
+Render = Callable[[Values, Mapping[str, str], int], Rendered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,19 @@ class Addressee(NamedTuple):
     files: Sequence[mime.EncodedAttachment]
 
 
+class Filled(NamedTuple):
+    """Subject and bodies of one message, before tracking is added."""
+
+    subject: str
+    html: str | None
+    text: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return sum(size_of(part) for part in self if part)
+
+
 class Letter:
     """What all recipients of a send get."""
 
@@ -83,34 +99,70 @@ class Letter:
         """What signs its mails."""
         self._files = files
         self._zone = zone_of_account(send.time_zone)
-        self._subject = _template(send.subject or "")
-        self._html = _template(send.body_html) if send.body_html is not None else None
-        self._text = _template(send.body_text) if send.body_text is not None else None
+        self.sizes = Sizes(
+            Source.of(send.subject),
+            Source.of(send.body_html),
+            Source.of(send.body_text),
+            is_read=send.body_html is not None and send.body_text is None,
+        )
         self._last_read = "", ""
 
-    def email_to(self, addressee: Addressee, ways: WaysBack) -> OutboundEmail:
-        """The mail for one recipient. Tried again, it has the same Message-ID and the same date."""
-        send = self.send
+    # Compiled by the thread that needs it first: whoever loads a chunk has others waiting.
+
+    @cached_property
+    def _subject(self) -> Template:
+        return _template(self.send.subject or "")
+
+    @cached_property
+    def _html(self) -> Template | None:
+        return _template(self.send.body_html) if self.send.body_html is not None else None
+
+    @cached_property
+    def _text(self) -> Template | None:
+        return _template(self.send.body_text) if self.send.body_text is not None else None
+
+    def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> Filled:
+        """Subject and bodies for one recipient, each body of at most so many bytes. Raises `TooLarge`."""
         values = self._values(addressee, ways)
-        files = [*self._files, *addressee.files]
-        names = {file.name: file.content_id or "" for file in files}
-        html = self._html.html(values, names).text if self._html else None
-        # The send's own text, else what there is to read in its HTML.
-        text = self._text.text(values, names).text if self._text else self._read(html or "") or None
+        names = {file.name: file.content_id or "" for file in (*self._files, *addressee.files)}
+        subject = _bounded("subject", MOST_SUBJECT_BYTES, self._subject.header, values, names)
+        html = _bounded("body_html", most, self._html.html, values, names) if self._html else None
+        text = _bounded("body_text", most, self._text.text, values, names) if self._text else None
+        if text is None and html is not None:
+            text = self._read(html) or None  # what there is to read in the HTML
+            if text is not None and size_of(text) > most:
+                raise TooLarge(f"the text that is made of body_html has more than {most} bytes")
+        return Filled(subject, html, text)
+
+    def email_to(self, addressee: Addressee, ways: WaysBack, filled: Filled, most: int) -> OutboundEmail:
+        """The mail for one recipient. Tried again, it has the same Message-ID and the same date. Raises `TooLarge` for
+        one of more bytes than that."""
+        send, files = self.send, [*self._files, *addressee.files]
+        html = filled.html and self._marked_html(filled.html, addressee, ways)
+        text = filled.text and self._marked_text(filled.text, addressee, ways)
+        self.check_files(addressee, most, beside=len(html or "") + len(text or ""))
         content = mime.build(
             from_name=send.from_name,
             from_address=send.from_address,
             to=addressee.address,
             reply_to=send.reply_to,
-            subject=self._subject.header(values, names).text,
-            html=html and self._marked_html(html, addressee, ways),
-            text=text and self._marked_text(text, addressee, ways),
+            subject=filled.subject,
+            html=html,
+            text=text,
             attachments=files,
             message_id=f"{addressee.uuid}@{domain_of(send.from_address)}",
             date=send.creation_time,
             unsubscribe=(ways.unsubscribe_link, ways.unsubscribe_address) if send.list_id is not None else None,
         )
+        if len(content) > most:
+            raise _too_large_a_mail(most)
         return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, send.bcc_address, content)
+
+    def check_files(self, addressee: Addressee, most: int, *, beside: int = 0) -> None:
+        """Raises `TooLarge` when the attachments, with so many bytes beside them, are too large for a mail: before the
+        work for the rest is done."""
+        if beside + sum(len(file.body) for file in (*self._files, *addressee.files)) > most:
+            raise _too_large_a_mail(most)
 
     def _read(self, html: str) -> str:
         """The text of the HTML, which is the same for all recipients where the HTML is."""
@@ -131,9 +183,9 @@ class Letter:
             text = ways.marker.with_links(text, "text_email", addressee.id, self._links)
         return text
 
-    def sms_to(self, addressee: Addressee, ways: WaysBack) -> OutboundSms:
+    def sms_to(self, addressee: Addressee, ways: WaysBack, filled: Filled) -> OutboundSms:
         """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6)."""
-        text = self._text.text(self._values(addressee, ways), {}).text if self._text else ""
+        text = filled.text or ""
         if self.send.unsubscribe_type == "link":
             text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
@@ -150,6 +202,17 @@ class Letter:
         if contact is None:
             return {"mobile" if self.send.type == "sms" else "email": addressee.address, "list_id": self.send.list_id}
         return attributes_of(contact, self._zone, self.send.shadowing)
+
+
+def _bounded(name: str, most: int, render: Render, values: Values, names: Mapping[str, str]) -> str:
+    try:
+        return render(values, names, most).text
+    except TooLong:
+        raise TooLarge(f"{name} has more than {most} bytes once it is filled in") from None
+
+
+def _too_large_a_mail(most: int) -> TooLarge:
+    return TooLarge(f"the mail has more than {most} bytes")
 
 
 def _template(source: str) -> Template:

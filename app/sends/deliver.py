@@ -19,10 +19,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, tell
 from app.queueing import SENDS
+from app.sends.apportion import apportion
+from app.sends.budget import within_budget
 from app.sends.claim import LEASE, Claimed, claim, give_back_others, has_due
 from app.sends.destinations import hold_back
 from app.sends.flight import Flight
-from app.sends.load import Parcel, load, within_budget
+from app.sends.load import Parcel, load
 from app.sends.outcome import RetryRules
 from app.sends.pace import LARGEST_CHUNK
 from app.sends.retry import recover_expired_leases
@@ -209,7 +211,7 @@ class Drain:
         try:
             with self._services.database.read() as session:
                 kept = within_budget(session, claimed)
-                parcels = load(session, kept)
+                parcels, later = apportion(session, load(session, kept), self._station.maker.bounds)
                 rates = rates_of(session, parcels)
         except Exception as error:
             self._after_failed_load(claimed, error)
@@ -217,7 +219,7 @@ class Drain:
         self._unwritten.returned += [one.id for one in claimed[len(kept) :]]
         self._unwritten.add([_skipped(parcel, parcel.skip) for parcel in parcels if parcel.skip])
         due = [parcel for parcel in parcels if not parcel.skip]
-        later = too_fast(self._services.redis, rates, due)
+        later |= too_fast(self._services.redis, rates, due)
         self._unwritten.postponed |= later
         self._flight.hand_over(parcel for parcel in due if parcel.recipient.id not in later)
 

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from app.sends.claim import LEASE
 from app.sends.load import Parcel
-from app.sends.station import Lane, Outgoing, Station
+from app.sends.making import Outgoing
+from app.sends.station import Lane, Station
 from app.sends.verdicts import Verdict
 
 STALLED = 0.05
@@ -61,7 +62,9 @@ class Flight:
         self._waiting: deque[_Waiting] = deque()
         self._in_hand: set[int] = set()
         self._engaged = self._awaiting = 0
-        """Threads that send, and how many of them wait for a carrier that is not quick."""
+        """Threads that send, and how many of them wait for a carrier that is not quick or make a large message."""
+        self._makes_large = False
+        """Whether a thread makes a large message."""
         self._verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
 
     def __len__(self) -> int:
@@ -116,7 +119,7 @@ class Flight:
 
     def _engage(self) -> None:
         """One more thread, if there is work and a connection for it. Under the lock."""
-        if self._has_next() and self._engaged < self._station.connections:
+        if self._engaged < self._station.connections and self._has_next():
             self._engaged += 1
             self._station.threads.submit(self._run)
 
@@ -162,11 +165,37 @@ class Flight:
                 self._awaiting -= 1
 
     def _next(self) -> _Ready | None:
-        """The next message that waits."""
+        """The next message that waits.
+
+        Large ones are made one at a time, while small ones pass them by: several at once would take the interpreter
+        from everything else in this process, and all connections from the messages that are made at once.
+        """
         with self._lock:
-            waiting = self._waiting.popleft() if self._has_next() else None
-        return _Ready(waiting, self._station.compose(waiting.parcel)) if waiting else None
+            waiting = self._take()
+        if waiting is None:
+            return None
+        if not waiting.parcel.is_large:
+            return _Ready(waiting, self._station.maker.make(waiting.parcel))
+        try:
+            with self._awaits():
+                return _Ready(waiting, self._station.maker.make(waiting.parcel))
+        finally:
+            with self._lock:
+                self._makes_large = False
+                self._engage()
+
+    def _take(self) -> _Waiting | None:
+        """The first that may be begun now. Under the lock."""
+        for place, waiting in enumerate(self._waiting):
+            if self._may_begin(waiting):
+                del self._waiting[place]
+                self._makes_large |= waiting.parcel.is_large
+                return waiting
+        return None
 
     def _has_next(self) -> bool:
         """Whether a message waits that may be begun. Under the lock."""
-        return bool(self._waiting) and self._waiting[0].is_fresh
+        return any(map(self._may_begin, self._waiting))
+
+    def _may_begin(self, waiting: _Waiting) -> bool:
+        return waiting.is_fresh and not (self._makes_large and waiting.parcel.is_large)

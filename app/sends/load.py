@@ -1,8 +1,4 @@
-"""Reading everything that a chunk of claimed recipients needs, in a fixed number of selects.
-
-What is read here is held in memory until it is sent, so a chunk is cut where its bodies and attachments would grow
-beyond a budget: the rest goes back into the queue.
-"""
+"""Reading everything that a chunk of claimed recipients needs, in a fixed number of selects."""
 
 from __future__ import annotations
 
@@ -35,6 +31,7 @@ from app.db.engine import release_after
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import Prepared
 from app.lists.fields import ADDRESS_KEYS
+from app.sends.bounds import Allowance
 from app.sends.claim import Claimed
 from app.sends.compose import Addressee, Letter, SendContent
 from app.sends.contacts import contacts_of
@@ -43,9 +40,6 @@ from app.sends.signing import StoredKey
 from app.sends.skip import ContactState, Suppressions, Target, destination, skip_reason, target
 from app.tracking.stored_links import find_links
 from app.transports.email import mime
-
-BUDGET = 32 * 1024 * 1024
-"""Characters of bodies and bytes of attachments of one chunk. One recipient alone may exceed it."""
 
 
 def _parameter(name: str) -> BindParameter[Any]:
@@ -74,17 +68,6 @@ _COLUMNS: list[Any] = [_NOT_OF_SENDS.get(one.name, Send.__table__.c.get(one.name
 
 # Built once: to build them takes longer than to run them, and every message waits for all of them.
 _OF_SENDS = among(Attachment.send_id, _parameter("send_ids"))
-WEIGHTS = Prepared(
-    select(
-        Send.id,
-        (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("weight"),
-    ).where(among(Send.id, _parameter("send_ids")))
-)
-FILE_WEIGHTS = Prepared(
-    select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("weight"))
-    .where(_OF_SENDS)
-    .group_by(Attachment.send_id, Attachment.recipient_id)
-)
 FILES = Prepared(
     select(
         Attachment.send_id,
@@ -129,34 +112,10 @@ class Parcel(NamedTuple):
     letter: Letter
     addressee: Addressee
     skip: str | None
-
-
-def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
-    """The first of the chunk, as many as fit into the budget and at least one; two selects for more than one."""
-    if len(claimed) < 2:
-        return list(claimed)
-    shared, own = _weights(session, {one.send_id for one in claimed})
-    total, counted, kept = 0, set[int](), list[Claimed]()
-    for one in claimed:
-        total += own[one.id] + (0 if one.send_id in counted else shared[one.send_id])
-        counted.add(one.send_id)
-        if total > BUDGET and kept:
-            break
-        kept.append(one)
-    return kept
-
-
-def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """The weight of each send, and of what each recipient has of its own."""
-    wanted = json_array(send_ids)
-    shared: dict[int, int] = defaultdict(int, WEIGHTS.rows(session, send_ids=wanted))
-    own: dict[int, int] = defaultdict(int)
-    for send_id, recipient_id, weight in FILE_WEIGHTS.rows(session, send_ids=wanted):
-        if recipient_id is None:
-            shared[send_id] += int(weight)
-        else:
-            own[recipient_id] += int(weight)
-    return shared, own
+    is_large: bool
+    """Whether it takes long to make the message."""
+    allowance: Allowance | None = None
+    """What the message is counted against, where its send can reach its bound."""
 
 
 def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
@@ -184,7 +143,11 @@ def _parcel(
     skip = skip_reason(recipient, contact, suppressions, include_unsubscribed=letter.send.include_unsubscribed)
     address = destination(recipient, contact) or ""
     addressee = Addressee(recipient.id, recipient.uuid, address, contact, recipient.values, files)
-    return Parcel(recipient, letter, addressee, skip)
+    return Parcel(recipient, letter, addressee, skip, letter.sizes.is_large(_known(recipient, contact)))
+
+
+def _known(recipient: Claimed, contact: ContactState | None) -> Iterable[object]:
+    return (*recipient.values.values(), *(contact.values.values() if contact else ()))
 
 
 def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:

@@ -10,6 +10,7 @@ The rules stand here and nowhere else (decisions: 6, 8 and 11, Outcomes):
                email: bounced for now           event bounced    bounced + 1
                sms: failed, `expired`           event failed     failed_contacts + 1
     skipped    failed, with the reason          event failed     failed_contacts + 1
+    too large  failed, `too_large`              event failed     failed_contacts + 1
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class RetryRules:
 def consequence(held: Held, verdict: Verdict, rules: RetryRules) -> Consequence:
     """What a verdict means for the recipient that it is about."""
     if verdict.result is None:
-        return _failed(held, verdict, verdict.skip or OTHER_REASON, None)
+        return _failed(held, verdict, verdict.skip or OTHER_REASON, verdict.detail)
     match verdict.result.outcome:
         case Outcome.ACCEPTED:
             return _sent(held, verdict, verdict.result)

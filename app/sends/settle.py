@@ -47,7 +47,7 @@ OF_RECIPIENT = (
     Send.from_address,
 )
 
-WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "email", "mobile")
+WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
 COUNTERS = ("delivered", "bounced", "failed_contacts")
 
 
@@ -105,7 +105,7 @@ def _update_of_recipients(*, postgresql: bool) -> Update:
         "worker": None,
         "lease_time": None,
     }
-    for name in ("due_time", "sent_time", "gateway_id", "segments"):
+    for name in ("due_time", "sent_time", "gateway_id", "segments", "rendered_bytes"):
         values[name] = func.coalesce(given[name], columns[name])
     return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
 
@@ -122,6 +122,7 @@ def _columns(one: Consequence) -> dict[str, Any]:
         "sent_time": one.sent_time,
         "gateway_id": result.gateway_id if result else None,
         "segments": result.segments if result else None,
+        "rendered_bytes": one.verdict.rendered,
         "email": address if is_email else None,
         "mobile": None if is_email else address,
     }

@@ -14,21 +14,20 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from app import logs
 from app.clock import now
-from app.inbound.kannel import receipt_url
 from app.inbound.smpp import taker
 from app.presence import own_name
+from app.sends.bounds import TOO_LARGE, TooLarge
 from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
+from app.sends.making import Maker, Outgoing, deferred
 from app.sends.pace import Pace
-from app.sends.signing import signed
-from app.sends.verdicts import Verdict, cleaned, fault_of
+from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
-from app.tracking.ways_back import ways_back
 from app.transports.base import Announcing, Connection, DeliveryResult, OutboundEmail, OutboundSms, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
@@ -77,20 +76,12 @@ class Lane:
                 logger.exception("a connection cannot be closed")
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A parcel with its message; `message` is the verdict on it where it could not be composed."""
-
-    parcel: Parcel
-    message: OutboundEmail | OutboundSms | DeliveryResult
-
-
 class Station:
     """One per process that sends; one drain uses it at a time."""
 
     def __init__(self, settings: Settings, texts: Transport[OutboundSms]) -> None:
         emails = email_transport(settings.email_transport_url)
-        self._settings = settings
+        self.maker = Maker(settings)
         self.texts = texts
         self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
         for _ in range(settings.send_connections):
@@ -103,14 +94,6 @@ class Station:
         self.last_account = 0
         """Whose turn it was last."""
 
-    def compose(self, parcel: Parcel) -> Outgoing:
-        """The message of a parcel. Raises nothing: a fault of our own defers."""
-        logs.request_id.set(parcel.letter.send.request_id)
-        try:
-            return Outgoing(parcel, self._message(parcel))
-        except BaseException as fault:
-            return Outgoing(parcel, _deferred(parcel, fault))
-
     def transmit(self, lane: Lane, outgoing: Outgoing, following: Outgoing | None = None) -> Verdict:
         """Sends one message and journals what came of it. Raises nothing: a fault of our own defers.
 
@@ -118,16 +101,24 @@ class Station:
         """
         parcel = outgoing.parcel
         logs.request_id.set(parcel.letter.send.request_id)
+        if isinstance(outgoing.message, TooLarge):
+            return _refused(parcel, outgoing.message)
         began = time.monotonic()
         try:
             result = cleaned(_send(lane, outgoing, following))
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
-            result = _deferred(parcel, fault)
+            result = deferred(parcel, fault)
             lane.close()  # who knows in the middle of what it was left
         lane.seconds = time.monotonic() - began
+        recipient = parcel.recipient
         verdict = Verdict(
-            parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, now(), result=result
+            recipient.id,
+            recipient.attempts,
+            parcel.addressee.address,
+            now(),
+            result=result,
+            rendered=outgoing.rendered,
         )
         self._note(verdict)
         return verdict
@@ -150,15 +141,6 @@ class Station:
             raise
         finally:
             self._lanes.put(lane)
-
-    def _message(self, parcel: Parcel) -> OutboundEmail | OutboundSms:
-        letter, addressee = parcel.letter, parcel.addressee
-        ways = ways_back(self._settings, addressee.id, letter.send.from_address)
-        if letter.send.type == "email":
-            email = letter.email_to(addressee, ways)
-            return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
-        text = letter.sms_to(addressee, ways)
-        return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
 
     def listen(self, take: Take) -> None:
         """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
@@ -188,13 +170,15 @@ def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> Deliver
             return lane.email.send(email)
         case OutboundSms() as text:
             return lane.sms.send(text)
-        case result:
+        case DeliveryResult() as result:
             return result
+    raise TypeError(f"a {type(outgoing.message).__name__} is no message")
 
 
-def _deferred(parcel: Parcel, fault: BaseException) -> DeliveryResult:
-    logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
-    return fault_of(fault)
+def _refused(parcel: Parcel, refusal: TooLarge) -> Verdict:
+    recipient = parcel.recipient
+    address = parcel.addressee.address
+    return Verdict(recipient.id, recipient.attempts, address, now(), skip=TOO_LARGE, detail=str(refusal))
 
 
 _stations: dict[Services, Station] = {}

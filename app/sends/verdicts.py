@@ -22,7 +22,8 @@ class Verdict(NamedTuple):
     """The end of one try.
 
     `attempt` is the number of the try, so that a verdict that is read again from a journal is never taken for one of
-    a later try. `skip` is the reason for not sending at all; otherwise `result` is what the transport said.
+    a later try. `skip` is the reason for not sending at all, with `detail` where the reason leaves something to tell;
+    otherwise `result` is what the transport said, and `rendered` how many bytes the message was rendered to.
     """
 
     recipient_id: int
@@ -31,6 +32,8 @@ class Verdict(NamedTuple):
     moment: datetime
     result: DeliveryResult | None = None
     skip: str | None = None
+    detail: str | None = None
+    rendered: int | None = None
 
     def line(self) -> bytes:
         """One line for the journal. Only tries that reached the transport are written down."""
@@ -46,6 +49,7 @@ class Verdict(NamedTuple):
             "status": self.result.status,
             "gateway_id": self.result.gateway_id,
             "segments": self.result.segments,
+            "rendered": self.rendered,
         }
         return orjson.dumps(fields) + b"\n"
 
@@ -66,6 +70,7 @@ def parse_line(line: bytes) -> Verdict:
                 fields.get("gateway_id"),  # a journal of an older version has neither
                 fields.get("segments"),
             ),
+            rendered=fields.get("rendered"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a journal line: {error}") from None

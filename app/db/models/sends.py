@@ -137,6 +137,8 @@ class Recipient(Base):
     open_type: Mapped[str]
     """`not_opened`, `html`, `text` or `sms`."""
     first_click_time: Mapped[datetime | None]
+    rendered_bytes: Mapped[int | None]
+    """What subject and bodies came to, once they were rendered."""
     further_visits: Mapped[int] = mapped_column(server_default=text("0"))
     """Opens and clicks beyond those that have a step."""
     complaint_time: Mapped[datetime | None]

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import event, text
 
 from app.clock import now
+from app.sends.budget import within_budget
 from app.sends.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
 from app.sends.deliver import drain
-from app.sends.load import load, within_budget
+from app.sends.load import load
 from app.sends.outcome import RetryRules
 from app.sends.pace import FIRST_CHUNK, Pace
 from app.sends.settle import settle
@@ -308,7 +309,7 @@ def test_a_chunk_is_cut_where_memory_would_not_do(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bodies and attachments of a chunk are held in memory: what exceeds the budget goes back; one alone may."""
-    monkeypatch.setattr("app.sends.load.BUDGET", 1000)
+    monkeypatch.setattr("app.sends.budget.BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
     own = rows.add_send(

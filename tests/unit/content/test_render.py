@@ -1,6 +1,8 @@
 """Encoding in each place, headers, and that no text can hurt (decisions: 7)."""
 
+import html
 import sys
+import tracemalloc
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.render import MAX_SUBSTITUTED, Template
+from app.content.render import MOST_BYTES, Template, TooLong
 from app.content.values import Value, contact_values, recipient_values
 
 MARKUP = "<b>x</b> & \"y\" 'z'"
@@ -112,12 +114,31 @@ def test_a_template_serves_one_recipient_after_another() -> None:
     ]
 
 
-def test_substituted_values_are_bounded() -> None:
-    """A body that repeats a long value cannot fill the memory of a worker."""
-    value = "&" * 10_000
-    rendered = _html("%%v%%" * 10_000 + "end", v=Value(value, encoded=False))
-    assert MAX_SUBSTITUTED - 5 * len(value) < len(rendered) <= MAX_SUBSTITUTED + len("end")
-    assert rendered.endswith("&amp;end")
+@pytest.mark.parametrize("character", ["x", "&", "é", "😀"])
+def test_a_rendering_is_given_up_where_it_grows_beyond_its_bound(character: str) -> None:
+    """Counted in bytes, as they go out."""
+    source = "a%%v%%%%w**b%%" * 10
+    values = {"v": Value(character, encoded=False)}
+    for render, size in (
+        (Template(source).html, len(html.escape(character).encode()) + 2),
+        (Template(source).text, len(character.encode()) + 2),
+        (Template(source).header, len(character.encode()) + 2),
+    ):
+        assert render(values, {}, size * 10).size == size * 10
+        with pytest.raises(TooLong):
+            render(values, {}, size * 10 - 1)
+
+
+def test_a_rendering_stops_where_it_is_too_long() -> None:
+    """Ten thousand times ten thousand characters would fill the memory of a worker."""
+    template = Template("%%v%%" * 10_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLong):
+            template.html({"v": Value("&" * 10_000, encoded=False)}, {})
+        assert tracemalloc.get_traced_memory()[1] < 2 * MOST_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 # Text that is likely to be markup.
