@@ -146,7 +146,8 @@ def cut_first_start(stage: Stage, chance: random.Random) -> None:
         stage.service.process.wait()
 
 
-@fault("sender-stopped", Limits(stops_senders=True), slowly=8.0)
+# It may hold SQLite's lock.
+@fault("sender-stopped", Limits(stops_senders=True, answering=33), slowly=8.0)
 def sender_stopped(stage: Stage, chance: random.Random) -> None:
     """A sender with work in hand does not run for longer than its lease, and goes on then."""
     relay = stage.folder / "relay.mode"

@@ -8,11 +8,12 @@ stays so.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,7 +26,7 @@ PATIENCE = 40.0
 """Seconds that a client waits for an answer; the service promises one much sooner."""
 REPEAT_AFTER = 0.3
 GIVE_UP_AFTER = 60.0
-"""Seconds for which a request is repeated."""
+"""Seconds for which a request is still repeated once the load has ended."""
 PAUSE = (0.02, 0.12)
 BURST = 60
 """Recipients of the send with which each account begins, so that there is a backlog."""
@@ -40,6 +41,7 @@ class Load:
         self._slowly = slowly
         self._stage = stage
         self._stopping = threading.Event()
+        self._end = math.inf
         self._numbers = itertools.count(1)
         works = ("send", "change", "try_once")
         self._threads = [
@@ -55,6 +57,7 @@ class Load:
 
     def stop(self) -> None:
         """Returns when each client has the answer to its last request, or has given up."""
+        self._end = time.monotonic() + GIVE_UP_AFTER
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -65,7 +68,7 @@ class Load:
         return any(one.status is not None and one.status < 300 for one in recent)
 
     def _run(self, account: Account, work: str, seed: float) -> None:
-        client = Client(self.seen, self._stage.base, account, self._numbers)
+        client = Client(self.seen, self._stage.base, account, self._numbers, lambda: time.monotonic() > self._end)
         chance = random.Random(seed)
         if work == "send":
             client.send(BURST)
@@ -83,8 +86,11 @@ class Load:
 class Client:
     """One thread's requests for one account."""
 
-    def __init__(self, seen: Seen, base: str, account: Account, numbers: itertools.count[int]) -> None:
+    def __init__(
+        self, seen: Seen, base: str, account: Account, numbers: itertools.count[int], gives_up: Callable[[], bool]
+    ) -> None:
         self._seen = seen
+        self._gives_up = gives_up
         self._base = base
         self._account = account
         self._numbers = numbers
@@ -131,9 +137,8 @@ class Client:
         """The body of the answer, {} for none; None when it never came."""
         key = str(uuid.uuid4())
         headers = {"Idempotency-Key": key} if method == "POST" else {}
-        deadline = time.monotonic() + GIVE_UP_AFTER
         tries = itertools.count()
-        while time.monotonic() < deadline:
+        while not self._gives_up():
             repeated = next(tries) > 0
             request, answer = self._request(method, path, body, kind, headers)
             request.key = key
