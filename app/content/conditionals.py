@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from app.content.conditions import Condition
 from app.content.wildcards import Fence, Inline, Kind, Token, Wildcard
+from app.content.wildcards import tokens as cut
 
 
 @dataclass(slots=True)
@@ -39,6 +40,29 @@ _OPENING = (Kind.IF, Kind.UNKNOWN)
 def steps(tokens: Iterable[Token]) -> list[Step]:
     """The steps to walk for each recipient; runs of text are one step each."""
     return _linked(_joined(_placed(_paired(list(tokens)))))
+
+
+def unconditional_text(source: str) -> str:
+    """The text of a source that every reader gets: outside of conditionals, fallbacks included. What a marker stands
+    for is not known here, so each of them is a gap between words."""
+    depth, text = 0, list[str]()
+    for token in _placed(_paired(list(cut(source)))):
+        if isinstance(token, Fence):
+            depth += (token.kind is Kind.IF) - (token.kind is Kind.END)
+            text.append(" ")
+        elif depth == 0:
+            text.append(_certain(token))
+    return "".join(text)
+
+
+def _certain(token: str | Wildcard | Inline) -> str:
+    match token:
+        case str():
+            return token
+        case Wildcard():
+            return f" {token.fallback} "
+        case Inline():
+            return " "
 
 
 def _paired(tokens: list[Token]) -> list[Token]:

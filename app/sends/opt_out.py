@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.content.conditionals import unconditional_text
 from app.sends.inquiry import Inquiry
 from app.sends.senders import Sender
 from app.sends.stop_words import ALWAYS, has_stop_word
@@ -13,10 +14,11 @@ def check_opt_out(inquiry: Inquiry, sender: Sender | None, stop_words: Sequence[
     """Collects what is wrong with `unsubscribe_type` and with the stop words of the text. `sender` may be unknown."""
     if sender is not None:
         _check_type(inquiry, sender)
-    text = inquiry.content.body_text
-    if text and inquiry.draft.unsubscribe_type in (None, "word") and not has_stop_word(text, stop_words):
+    text, asked = inquiry.content.body_text, inquiry.draft.unsubscribe_type in (None, "word")
+    # Who does not get the conditional must learn how to get out, too (decisions: 12).
+    if text and text.strip() and asked and not has_stop_word(unconditional_text(text), stop_words):
         known = ", ".join(dict.fromkeys((ALWAYS, *stop_words)))
-        detail = f"body_text must contain one of these as a whole word: {known}."
+        detail = f"body_text must contain one of these as a whole word, outside of conditionals: {known}."
         inquiry.errors.add("missing_stop_words", field="body_text", detail=detail)
 
 

@@ -10,9 +10,6 @@ ALWAYS = "STOP"
 
 
 def has_stop_word(text: str, words: Iterable[str] = ()) -> bool:
-    """Whether the text holds STOP or one of the words, as a whole word and in any case (decisions: 6).
-
-    A text is taken as it is written, before wildcards are filled in.
-    """
+    """Whether the text holds STOP or one of the words, as a whole word and in any case (decisions: 6)."""
     known = "|".join(re.escape(word.strip()) for word in (ALWAYS, *words))
     return re.search(rf"(?<!\w)(?:{known})(?!\w)", text, re.IGNORECASE) is not None

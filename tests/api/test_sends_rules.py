@@ -76,6 +76,7 @@ ERRORS: dict[str, Case] = {
     "text too long": ({"body_text": "x" * (MEBIBYTE + 1)}, "too_long", {"field": "body_text"}),
     "text of too many bytes": ({"body_text": "é" * (MEBIBYTE // 2 + 1)}, "too_long", {"field": "body_text"}),
     "no content": ({"body_text": None}, "content_missing", {"field": "body_html"}),
+    "white space": ({"body_text": " \n", "body_html": "\u2003"}, "content_missing", {"field": "body_html"}),
     "empty content": ({"body_text": "", "body_html": ""}, "content_missing", {"field": "body_html"}),
     "include_unsubscribed": ({"include_unsubscribed": "yes"}, "invalid_boolean", {"field": "include_unsubscribed"}),
     "encoded": ({"recipient_data_html_encoded": 1}, "invalid_boolean", {"field": "recipient_data_html_encoded"}),

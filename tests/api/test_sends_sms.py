@@ -206,6 +206,10 @@ def test_no_stop_word_is_needed_but_for_word(desk: Desk, given: str) -> None:
         ("OPT OUT", False),
         ("Nothing to reply", False),
         ("%%name**friend%% STOP", True),
+        ("%%name**STOP%%", True),
+        ("%%name:HAS%%Hi!%%name:END%% Reply optout", True),
+        ("%%name:HAS%%STOP%%name:END%%", False),
+        ("%%name:HAS%%STOP%%name:ELSE%%STOP%%name:END%%", False),
     ],
 )
 def test_stop_words_of_a_list(desk: Desk, text: str, is_enough: bool) -> None:
@@ -231,8 +235,9 @@ def test_a_text_without_unsubscribe_type_needs_a_stop_word_too(desk: Desk) -> No
     desk.tenant.add_sender("ACME", "alphanumeric")
     response = desk.post(desk.sms(from_address="ACME", unsubscribe_type=None, body_text="Hi"))
     invalid(response, "missing_stop_words", field="body_text")
-    response = desk.post(desk.sms(message_id=message(desk, body_text="Hi"), unsubscribe_type=None, body_text=None))
-    invalid(response, "missing_stop_words", field="body_text")
+    for text in ("Hi", "%%id:HAS%%Reply STOP%%id:END%%"):
+        response = desk.post(desk.sms(message_id=message(desk, body_text=text), unsubscribe_type=None, body_text=None))
+        invalid(response, "missing_stop_words", field="body_text")
 
 
 # ---------------------------------------------------------------------------------------------- messages
@@ -288,6 +293,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "list unknown": ({"list_id": 2**40}, "invalid_id", {"field": "list_id"}),
     "no text": ({"body_text": None}, "content_missing", {"field": "body_text"}),
     "empty text": ({"body_text": ""}, "content_missing", {"field": "body_text"}),
+    "white space": ({"body_text": " \n\t\u00a0\u3000"}, "content_missing", {"field": "body_text"}),
     "text too long": ({"body_text": "STOP" + "x" * 1024 * 1024}, "too_long", {"field": "body_text"}),
     "no group": ({"group_name": None}, "group_missing", {"field": "group_name"}),
 }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from time import thread_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.content.conditionals import unconditional_text
 from app.sends.stop_words import has_stop_word
 
 
@@ -28,8 +32,6 @@ from app.sends.stop_words import has_stop_word
         ("axb", ["a.b"], False),
         ("reply +", ["+"], True),
         ("停止", ["停止"], True),
-        ("%%name**STOP%%", [], True),
-        ("%%plan:EXACTLY:gold%%STOP%%plan:END%%", [], True),
         ("", [], False),
     ],
 )
@@ -40,3 +42,49 @@ def test_stop_words(text: str, words: list[str], expected: bool) -> None:
 @given(st.text(), st.text())
 def test_stop_between_spaces_is_always_found(before: str, after: str) -> None:
     assert has_stop_word(f"{before} stop {after}")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Hi %%name**you%%, reply STOP", True),
+        ("%%name**STOP%%", True),
+        ("%%name%%STOP%%name%%", True),
+        ("%%stop%%", False),
+        ("%%x:HAS%%a%%x:END%% STOP", True),
+        ("%%x:HAS%%a%%x:END%%STOP", True),
+        ("%%plan:EXACTLY:gold%%STOP%%plan:END%%", False),
+        ("%%x:HAS%%STOP%%x:ELSE%%STOP%%x:END%%", False),
+        ("%%x:HAS%%%%y:HAS%%a%%y:END%% STOP%%x:END%%", False),
+        ("%%x:HAS%%a%%x:ELSEIF:CONTAINS:STOP%%b%%x:END%%", False),
+        ("%%x:EXACTLY:STOP%%a%%x:END%%", False),
+        ("ST%%x:HAS%%a%%x:END%%OP", False),
+        ("%%attachment:STOP.pdf%%", False),
+        # What is not understood is text, and so is what it seems to enclose.
+        ("%%x:HAS%% STOP", True),
+        ("%%x:FROBS:a%% STOP %%x:END%%", True),
+        ("STOP %%x:END%%", True),
+        ("%%x:HAS%%a%%x:END%% STOP %%y:HAS%%b%%y:END%%", True),
+    ],
+)
+def test_a_stop_word_of_a_message_stands_outside_of_conditionals(source: str, expected: bool) -> None:
+    assert has_stop_word(unconditional_text(source)) is expected
+
+
+@given(st.text(st.sampled_from("%x:HASEND* ")))
+def test_the_unconditional_text_of_any_source_is_found(source: str) -> None:
+    assert len(unconditional_text(source)) <= 2 * len(source) + 1
+
+
+@pytest.mark.parametrize("unit", ["%%x:HAS%%", "%%x:HAS%%a%%x:END%%", "%%x%%", "%%", "a", "%%x:END%%"])
+def test_the_unconditional_text_is_found_in_time_linear_in_the_source(unit: str) -> None:
+    def cost(size: int) -> float:
+        source = unit * (size // len(unit))
+        best = math.inf
+        for _ in range(5):
+            began = thread_time()
+            unconditional_text(source)
+            best = min(best, thread_time() - began)
+        return best / size
+
+    assert cost(64_000) < 1.5 * cost(8_000)
