@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from app.content.operators import OPERATORS, WITHOUT_OPERAND
 
@@ -41,6 +42,7 @@ def _condition(key: str, written: str) -> Condition | None:
     return Condition(key, operator, operand)
 
 
-def holds(condition: Condition, value: str, operand: str) -> bool:
-    """Whether it holds for a value, both sides in plain text; an absent value is empty text."""
-    return OPERATORS[condition.operator](value, operand)
+def holds(condition: Condition, value: str, operand: str, zone: tzinfo) -> bool:
+    """Whether it holds for a value, both sides in plain text; an absent value is empty text. Times that name no zone
+    are in the given one."""
+    return OPERATORS[condition.operator](value, operand, zone)

@@ -7,13 +7,14 @@ else. An absent value is empty text, so it has nothing, contains nothing and inc
 import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
 
-Operator: TypeAlias = Callable[[str, str], bool]
+Operator: TypeAlias = Callable[[str, str, tzinfo], bool]
+"""Takes the value, the operand, and the zone of times that name none."""
 
 # ASCII digits and a short exponent: Decimal itself takes more than people write, and fails on absurd exponents.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?")
@@ -22,23 +23,23 @@ _TIME = rf"{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM}(?:\.[0-9]+)?)?"
 _DATETIME = re.compile(rf"{DATE_FORM}[T ]{_TIME}(?:Z|[+-]{OFFSET_FORM})?")
 
 
-def _has(value: str, _operand: str) -> bool:
+def _has(value: str, _operand: str, _zone: tzinfo) -> bool:
     return value != ""
 
 
-def _contains(value: str, operand: str) -> bool:
+def _contains(value: str, operand: str, _zone: tzinfo) -> bool:
     return operand.casefold() in value.casefold()
 
 
-def _exactly(value: str, operand: str) -> bool:
+def _exactly(value: str, operand: str, _zone: tzinfo) -> bool:
     return operand.casefold() == value.casefold()
 
 
-def _includes(value: str, operand: str) -> bool:
+def _includes(value: str, operand: str, _zone: tzinfo) -> bool:
     return not _items(operand).isdisjoint(_items(value))
 
 
-def _includes_all(value: str, operand: str) -> bool:
+def _includes_all(value: str, operand: str, _zone: tzinfo) -> bool:
     wanted = _items(operand)
     return bool(wanted) and wanted <= _items(value)
 
@@ -48,13 +49,13 @@ def _items(text: str) -> set[str]:
 
 
 def _not(positive: Operator) -> Operator:
-    return lambda value, operand: not positive(value, operand)
+    return lambda value, operand, zone: not positive(value, operand, zone)
 
 
 def _ordered(relation: Callable[[Any, Any], bool]) -> Operator:
-    def holds(value: str, operand: str) -> bool:
+    def holds(value: str, operand: str, zone: tzinfo) -> bool:
         value, operand = value.strip(), operand.strip()
-        pair = _numbers(value, operand) or _moments(value, operand)
+        pair = _numbers(value, operand) or _moments(value, operand, zone)
         return pair is not None and relation(*pair)
 
     return holds
@@ -66,8 +67,8 @@ def _numbers(value: str, operand: str) -> tuple[Decimal, Decimal] | None:
     return None
 
 
-def _moments(value: str, operand: str) -> tuple[date, date] | None:
-    left, right = _moment(value), _moment(operand)
+def _moments(value: str, operand: str, zone: tzinfo) -> tuple[date, date] | None:
+    left, right = _moment(value, zone), _moment(operand, zone)
     if left is None or right is None:
         return None
     if isinstance(left, datetime) and isinstance(right, datetime):
@@ -76,14 +77,15 @@ def _moments(value: str, operand: str) -> tuple[date, date] | None:
     return _day(left), _day(right)
 
 
-def _moment(text: str) -> date | None:
-    """An ISO date or datetime; one without a zone is taken as UTC. None for other text and for days that never were."""
+def _moment(text: str, zone: tzinfo) -> date | None:
+    """An ISO date or datetime; one that names no zone is in the given one. None for other text and for days that never
+    were."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
         if _DATETIME.fullmatch(text):
             moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return moment if moment.tzinfo else moment.replace(tzinfo=zone)
     except ValueError:
         pass
     return None

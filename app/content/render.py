@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 from app.content.conditionals import Branch, Exit, Step, steps
 from app.content.conditions import Condition, holds
@@ -45,21 +46,23 @@ class Template:
     rendering of more than `most` bytes raises `TooLong`, as soon as it has grown so far.
 
     `attachments` maps the names of the recipient's attachments, in order, to content ids without `cid:`. Compiled
-    templates are never changed by rendering, so threads may share one.
+    templates are never changed by rendering, so threads may share one. Times in conditions that name no zone are in
+    `zone`.
     """
 
-    __slots__ = ("_steps",)
+    __slots__ = ("_steps", "_zone")
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, zone: tzinfo = UTC) -> None:
         self._steps = steps(tokens(source))
+        self._zone = zone
 
     def html(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `body_html`: plain values and fallbacks are encoded, values that arrived encoded go in as they are."""
-        return _Rendering(_HTML, values, attachments, most).run(self._steps)
+        return _Rendering(_HTML, values, attachments, most, self._zone).run(self._steps)
 
     def text(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `body_text`: values that arrived HTML-encoded are decoded."""
-        return _Rendering(_TEXT, values, attachments, most).run(self._steps)
+        return _Rendering(_TEXT, values, attachments, most, self._zone).run(self._steps)
 
     def header(self, values: Values, attachments: Mapping[str, str], most: int = MOST_BYTES) -> Rendered:
         """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
@@ -96,12 +99,13 @@ _TEXT = _Form(value=_plain, fallback=str, operand=str)
 class _Rendering:
     """One walk over the steps of a template."""
 
-    def __init__(self, form: _Form, values: Values, attachments: Mapping[str, str], most: int) -> None:
+    def __init__(self, form: _Form, values: Values, attachments: Mapping[str, str], most: int, zone: tzinfo) -> None:
         self._form = form
         self._values = values
         self._attachments = attachments
         self._conditions_left = MAX_CONDITIONS
         self._most = most
+        self._zone = zone
         self._shown: dict[str, str] = {}
         self._inline: set[str] = set()
 
@@ -157,7 +161,8 @@ class _Rendering:
         return branch.otherwise if len(counted) == len(branch.conditions) else branch.exit.position
 
     def _holds(self, condition: Condition) -> bool:
-        return holds(condition, self._compared(condition.key), self._form.operand(condition.operand))
+        operand = self._form.operand(condition.operand)
+        return holds(condition, self._compared(condition.key), operand, self._zone)
 
     def _compared(self, key: str) -> str:
         if key == "attachment":

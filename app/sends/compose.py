@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
@@ -22,6 +23,7 @@ from app.sends.known import attributes_of
 from app.sends.signing import StoredKey
 from app.sends.sizes import Sizes, Source
 from app.sends.skip import ContactState
+from app.sends.unsendable import NothingToSay
 from app.tracking.marks import NO_LINKS, LinkIds
 from app.tracking.ways_back import WaysBack
 from app.transports.base import OutboundEmail, OutboundSms
@@ -111,15 +113,15 @@ class Letter:
 
     @cached_property
     def _subject(self) -> Template:
-        return _template(self.send.subject or "")
+        return _template(self.send.subject or "", self._zone)
 
     @cached_property
     def _html(self) -> Template | None:
-        return _template(self.send.body_html) if self.send.body_html is not None else None
+        return _template(self.send.body_html, self._zone) if self.send.body_html is not None else None
 
     @cached_property
     def _text(self) -> Template | None:
-        return _template(self.send.body_text) if self.send.body_text is not None else None
+        return _template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
     def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> Filled:
         """Subject and bodies for one recipient, each body of at most so many bytes. Raises `TooLarge`."""
@@ -184,8 +186,11 @@ class Letter:
         return text
 
     def sms_to(self, addressee: Addressee, ways: WaysBack, filled: Filled) -> OutboundSms:
-        """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6)."""
+        """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6). Raises
+        `NothingToSay` where only that would be left (decisions: 12)."""
         text = filled.text or ""
+        if not text.strip():
+            raise NothingToSay("the text is empty once it is filled in")
         if self.send.unsubscribe_type == "link":
             text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
@@ -215,10 +220,10 @@ def _too_large_a_mail(most: int) -> TooLarge:
     return TooLarge(f"the mail has more than {most} bytes")
 
 
-def _template(source: str) -> Template:
-    return _remembered(source) if len(source) <= LONGEST_REMEMBERED else Template(source)
+def _template(source: str, zone: ZoneInfo | None) -> Template:
+    return _remembered(source, zone) if len(source) <= LONGEST_REMEMBERED else Template(source, zone or UTC)
 
 
 @lru_cache(maxsize=64)
-def _remembered(source: str) -> Template:
-    return Template(source)
+def _remembered(source: str, zone: ZoneInfo | None) -> Template:
+    return Template(source, zone or UTC)

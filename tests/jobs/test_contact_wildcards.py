@@ -121,6 +121,15 @@ def test_attributes_decide_conditionals_and_give_way_to_the_recipients_own_value
     assert [text.strip() for text in texts] == ["out new true", "out new mine"]
 
 
+def test_a_time_in_a_condition_is_one_of_the_account_s_zone(tenant: Tenant) -> None:
+    set_zone(tenant, "Australia/Brisbane")
+    list_id = tenant.add_list()
+    template = "%%at:GREATERTHAN:2026-01-31T10:00:00%%later%%at:ELSE%%earlier%%at:END%%"
+    moments = ("2026-01-31T00:00:01Z", "2026-01-31T10:00:01", "2026-01-31T09:00:00", "2026-01-31T09:00:00Z")
+    texts = mailed(tenant, list_id, [{"email": new_email(), "at": moment} for moment in moments], template)
+    assert [text.strip() for text in texts] == ["later", "later", "earlier", "later"]
+
+
 def test_a_text_to_a_mobile_of_a_list_knows_its_contact_and_one_without_a_list_does_not(tenant: Tenant) -> None:
     number, mobile = new_mobile(), new_mobile()
     tenant.add_sender(number)

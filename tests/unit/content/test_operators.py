@@ -1,10 +1,18 @@
 """The operators of conditions (decisions: 7 and 11)."""
 
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.operators import OPERATORS
+
+
+def holds(name: str, value: str, operand: str, zone: tzinfo = UTC) -> bool:
+    return OPERATORS[name](value, operand, zone)
+
 
 # operator: ((value, operand) that hold, (value, operand) that do not)
 TABLE: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
@@ -93,20 +101,38 @@ NEGATED = {
 
 @pytest.mark.parametrize(("name", "value", "operand", "expected"), CASES)
 def test_operator(name: str, value: str, operand: str, expected: bool) -> None:
-    assert OPERATORS[name](value, operand) is expected
+    assert holds(name, value, operand) is expected
 
 
 @pytest.mark.parametrize("name", NEGATED)
 def test_negated_operator_holds_when_the_other_does_not(name: str) -> None:
     for hold, pairs in zip((True, False), TABLE[NEGATED[name]], strict=True):
         for value, operand in pairs:
-            assert OPERATORS[name](value, operand) is not hold
+            assert holds(name, value, operand) is not hold
 
 
 @pytest.mark.parametrize("moment", ["2026-01-31T10:00:00+1060", "2026-01-31T10:00-00:75", "2026-01-31T24:00:00"])
 def test_a_time_or_an_offset_that_no_clock_shows_has_no_order(moment: str) -> None:
-    assert not OPERATORS["GREATERTHAN"](moment, "2020-01-01")
-    assert not OPERATORS["LESSTHAN"](moment, "2030-01-01")
+    assert not holds("GREATERTHAN", moment, "2020-01-01")
+    assert not holds("LESSTHAN", moment, "2030-01-01")
+
+
+@pytest.mark.parametrize(
+    ("value", "operand", "in_brisbane", "in_utc"),
+    [
+        ("2026-01-31T10:00:00+1000", "2026-01-31T09:59:59", True, False),
+        ("2026-01-31T00:00:00Z", "2026-01-31T09:59:59", True, False),
+        ("2026-01-31T10:00:00", "2026-01-31T09:59:59", True, True),
+        ("2026-01-31T10:00:00", "2026-01-31T00:00:00Z", False, True),
+        ("2026-01-31T10:00:00+1000", "2026-01-30", True, True),
+        ("2026-01-31T10:00:00+1000", "2026-01-31", False, False),
+    ],
+)
+def test_a_time_that_names_no_zone_is_in_that_of_the_account(
+    value: str, operand: str, in_brisbane: bool, in_utc: bool
+) -> None:
+    assert holds("GREATERTHAN", value, operand, ZoneInfo("Australia/Brisbane")) is in_brisbane
+    assert holds("GREATERTHAN", value, operand) is in_utc
 
 
 def test_these_are_all() -> None:
@@ -125,15 +151,15 @@ NUMBER_LIKE = st.one_of(
 
 @given(st.sampled_from(sorted(OPERATORS)), NUMBER_LIKE, NUMBER_LIKE)
 def test_no_operator_ever_raises(name: str, value: str, operand: str) -> None:
-    assert OPERATORS[name](value, operand) in (True, False)
+    assert holds(name, value, operand) in (True, False)
 
 
 @given(st.integers(), st.integers())
 def test_numbers_compare_as_numbers(left: int, right: int) -> None:
-    assert OPERATORS["GREATERTHAN"](str(left), str(right)) is (left > right)
-    assert OPERATORS["LESSTHANEQUAL"](str(left), str(right)) is (left <= right)
+    assert holds("GREATERTHAN", str(left), str(right)) is (left > right)
+    assert holds("LESSTHANEQUAL", str(left), str(right)) is (left <= right)
 
 
 @given(st.dates(), st.dates())
 def test_dates_compare_as_dates(left: object, right: object) -> None:
-    assert OPERATORS["LESSTHAN"](str(left), str(right)) is (str(left) < str(right))
+    assert holds("LESSTHAN", str(left), str(right)) is (str(left) < str(right))
