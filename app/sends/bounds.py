@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from app.sends.unsendable import Unsendable
 from app.settings import Settings
 
 TOO_LARGE = "too_large"
@@ -13,8 +14,10 @@ MOST_SUBJECT_BYTES = 64 * 1024
 """No reader shows as many, and folding them takes its time."""
 
 
-class TooLarge(Exception):
+class TooLarge(Unsendable):
     """A message that would go beyond a bound; its text says which. Whoever makes it has stopped there."""
+
+    reason = TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)

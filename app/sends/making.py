@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from app import logs
 from app.inbound.kannel import receipt_url
-from app.sends.bounds import Bounds, TooLarge
+from app.sends.bounds import Bounds
 from app.sends.compose import Filled
 from app.sends.load import Parcel
 from app.sends.signing import signed
+from app.sends.unsendable import Unsendable
 from app.sends.verdicts import fault_of
 from app.settings import Settings
 from app.tracking.ways_back import WaysBack, ways_back
@@ -25,7 +26,7 @@ class Outgoing:
     not be composed."""
 
     parcel: Parcel
-    message: OutboundEmail | OutboundSms | DeliveryResult | TooLarge
+    message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
     rendered: int | None = None
 
 
@@ -41,13 +42,13 @@ class Maker:
         logs.request_id.set(parcel.letter.send.request_id)
         try:
             return self._composed(parcel)
-        except TooLarge as refusal:
+        except Unsendable as refusal:
             return Outgoing(parcel, refusal)
         except BaseException as fault:
             return Outgoing(parcel, deferred(parcel, fault))
 
     def _composed(self, parcel: Parcel) -> Outgoing:
-        """Raises `TooLarge` at the first bound that would be passed."""
+        """Raises `Unsendable`: at the first bound that would be passed, or for a message that says nothing."""
         letter, addressee = parcel.letter, parcel.addressee
         if parcel.allowance:
             parcel.allowance.check()

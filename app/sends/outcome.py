@@ -10,7 +10,8 @@ The rules stand here and nowhere else (decisions: 6, 8 and 11, Outcomes):
                email: bounced for now           event bounced    bounced + 1
                sms: failed, `expired`           event failed     failed_contacts + 1
     skipped    failed, with the reason          event failed     failed_contacts + 1
-    too large  failed, `too_large`              event failed     failed_contacts + 1
+    too large, or a text of nothing
+               failed, with the reason          event failed     failed_contacts + 1
 """
 
 from __future__ import annotations

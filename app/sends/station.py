@@ -20,11 +20,11 @@ from app import logs
 from app.clock import now
 from app.inbound.smpp import taker
 from app.presence import own_name
-from app.sends.bounds import TOO_LARGE, TooLarge
 from app.sends.journal import Journal, journal_folder
 from app.sends.load import Parcel
 from app.sends.making import Maker, Outgoing, deferred
 from app.sends.pace import Pace
+from app.sends.unsendable import Unsendable
 from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
@@ -101,7 +101,7 @@ class Station:
         """
         parcel = outgoing.parcel
         logs.request_id.set(parcel.letter.send.request_id)
-        if isinstance(outgoing.message, TooLarge):
+        if isinstance(outgoing.message, Unsendable):
             return _refused(parcel, outgoing.message)
         began = time.monotonic()
         try:
@@ -175,10 +175,10 @@ def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> Deliver
     raise TypeError(f"a {type(outgoing.message).__name__} is no message")
 
 
-def _refused(parcel: Parcel, refusal: TooLarge) -> Verdict:
+def _refused(parcel: Parcel, refusal: Unsendable) -> Verdict:
     recipient = parcel.recipient
     address = parcel.addressee.address
-    return Verdict(recipient.id, recipient.attempts, address, now(), skip=TOO_LARGE, detail=str(refusal))
+    return Verdict(recipient.id, recipient.attempts, address, now(), skip=refusal.reason, detail=str(refusal))
 
 
 _stations: dict[Services, Station] = {}

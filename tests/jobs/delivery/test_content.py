@@ -6,11 +6,13 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from app.clock import now
 from app.sends.deliver import drain
 from app.services import Services
 from app.tracking.return_path import return_path
-from tests.jobs.delivery.conftest import Changed, body, cid_of, parsed, texts
+from tests.jobs.delivery.conftest import Changed, body, cid_of, events, parsed, texts
 from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
@@ -165,3 +167,30 @@ def test_html_alone_gets_its_text_beside_it(rows: Rows, worker: Services, mail_s
     assert [part.get_content_type() for part in first.walk()] == ["multipart/alternative", "text/plain", "text/html"]
     assert body(first, "plain").strip() == "Grüße, [Ann](https://a.example/)"
     assert [part.get_content_type() for part in second.walk()] == ["text/html"]
+
+
+@pytest.mark.parametrize("unsubscribe_type", ["none", "link"])
+def test_a_text_that_is_empty_once_it_is_filled_in_is_not_sent(
+    rows: Rows, worker: Services, tmp_path: Path, unsubscribe_type: str
+) -> None:
+    """Decisions 12: `failed` with `content_missing`, whoever else of the send gets a text."""
+    rows.add_webhook()
+    people = [
+        {"mobile": f"6141111111{number}", "values": values}
+        for number, values in enumerate(({}, {"x": " "}, {"x": "a"}))
+    ]
+    ids = rows.add_send(people, type="sms", unsubscribe_type=unsubscribe_type, body_text="%%x%%\n%%y:HAS%%b%%y:END%%")
+    drain(worker)
+    assert rows.states(ids) == ["failed", "failed", "sent"]
+    assert [text["to"] for text in texts(tmp_path / "sms")] == ["61411111112"]
+    found = rows.recipient(ids[0])
+    assert (found.reason, found.mobile) == ("content_missing", "61411111110")
+    assert rows.steps(ids[0]) == [("failed", "the text is empty once it is filled in")]
+    told = {event["id"]: event for event in events(rows)}
+    assert [(told[one]["event"], told[one].get("fail_reason")) for one in ids] == [
+        ("failed", "content_missing"),
+        ("failed", "content_missing"),
+        ("sent", None),
+    ]
+    group = rows.group_of(ids[0])
+    assert (group.failed_contacts, group.delivered) == (2, 1)
