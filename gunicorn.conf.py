@@ -10,7 +10,7 @@ from gunicorn.glogging import Logger
 from gunicorn.http import message
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import logs
+from app import logs, metrics
 from app.announce import announce
 from app.db.database import Database
 from app.db.outage import reason
@@ -51,13 +51,18 @@ class ServiceLogger(Logger):
         announce(settings)
 
 
+def post_worker_init(process: object) -> None:
+    """gunicorn's hook: a process of the API is ready."""
+    worker.post_worker_init(process)
+    metrics.share(settings)
+
+
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
 worker_class = "app.http.worker.Worker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = worker.child_exit
-post_worker_init = worker.post_worker_init
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.

@@ -1,38 +1,92 @@
 """Prometheus metrics of all processes of this machine.
 
-With PROMETHEUS_MULTIPROC_DIR in the environment (see docs/operations.md) each process counts in files of
-that folder and a scrape adds them up; without it a process shows its own counts.
+Each process counts in its own memory and now and then shares its counts with the others (app/shared_counts.py); a
+scrape adds them up.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import REGISTRY
+# With one of these in the environment the library would count in files that it maps into memory, and on a full disk the
+# system ends whoever counts there.
+for _name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
+    os.environ.pop(_name, None)
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402
+from prometheus_client.metrics_core import Metric  # noqa: E402
+from prometheus_client.registry import Collector  # noqa: E402
+
+from app.settings import Settings  # noqa: E402
+from app.shared_counts import Counts, Key, SharedCounts  # noqa: E402
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-if _folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-    # The first metric opens a file in it.
-    Path(_folder).mkdir(parents=True, exist_ok=True)
+OWN = CollectorRegistry()
+"""What this process has counted."""
 
-REQUESTS = Counter("tms_http_requests", "API requests answered.", ["method", "status"])
+REQUESTS = Counter("tms_http_requests", "API requests answered.", ["method", "status"], registry=OWN)
 REQUEST_SECONDS = Histogram(
     "tms_http_request_seconds",
     "Time to answer an API request.",
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+    registry=OWN,
 )
-OUTCOMES = Counter("tms_recipient_outcomes", "What became of tries to send to a recipient.", ["type", "outcome"])
-WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"])
+OUTCOMES = Counter(
+    "tms_recipient_outcomes", "What became of tries to send to a recipient.", ["type", "outcome"], registry=OWN
+)
+WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
+
+_shared: SharedCounts | None = None
+
+
+def share(settings: Settings) -> None:
+    """From now on to the end of the process the others of this machine see its counts, and it theirs. Call it once, in
+    a process that stays, after any fork."""
+    global _shared  # noqa: PLW0603 - like the counters themselves, one per process
+    _shared = SharedCounts(settings.data_dir / "metrics", own_counts)
+    _shared.start()
+
+
+def own_counts() -> Counts:
+    """What this process has counted: whatever is more than nothing."""
+    samples = (sample for family in OWN.collect() for sample in family.samples)
+    return {_key(sample): sample.value for sample in samples if sample.value and _counts(sample.name)}
 
 
 def exposition() -> bytes:
-    """The metrics in Prometheus' text format."""
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return generate_latest(REGISTRY)
+    """The metrics of all processes in Prometheus' text format."""
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    registry.register(_Sum(_shared.others() if _shared else []))
     return generate_latest(registry)
+
+
+class _Sum(Collector):
+    """The families of this process with the counts of all."""
+
+    def __init__(self, others: Iterable[Counts]) -> None:
+        self._others = list(others)
+
+    def collect(self) -> Iterator[Metric]:
+        """Each family once."""
+        for family in OWN.collect():
+            names = {f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_sum", "_count")}
+            summed = {_key(sample): sample.value for sample in family.samples if _counts(sample.name)}
+            for counts in self._others:
+                for key, value in counts.items():
+                    if key[0] in names:
+                        summed[key] = summed.get(key, 0.0) + value
+            made = Metric(family.name, family.documentation, family.type)
+            for (name, labels), value in summed.items():
+                made.add_sample(name, dict(labels), value)
+            yield made
+
+
+def _key(sample: object) -> Key:
+    return sample.name, tuple(sample.labels.items())  # type: ignore[attr-defined]
+
+
+def _counts(name: str) -> bool:
+    """Not when a counter was made, which cannot be added up."""
+    return not name.endswith("_created")

@@ -9,7 +9,7 @@ import time
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import logs, memory
+from app import logs, memory, metrics
 from app.announce import announce
 from app.db.outage import tell
 from app.db.schema import SchemaError, check_schema
@@ -35,9 +35,10 @@ def services() -> Services:
         print(f"cannot start: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     logs.configure(settings)
-    announce(settings)
     made = make_services(settings)
     _await_database(made)
+    announce(settings)
+    metrics.share(settings)
     memory.settle()
     return made
 

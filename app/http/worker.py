@@ -8,9 +8,9 @@ finds it still waiting then takes it, so that a process that hangs keeps nobody 
 
 from __future__ import annotations
 
+import mmap
 import time
-from ctypes import c_int
-from multiprocessing.sharedctypes import RawArray
+from ctypes import c_int, sizeof
 from typing import Any
 
 from app import memory
@@ -22,7 +22,9 @@ PAUSE = 0.002
 """Seconds for which a connection is left to the others."""
 
 # Made in gunicorn's master, which loads this module before it makes the first process.
-_held: Any = RawArray(c_int, [NOBODY] * SLOTS)
+# Of no file: what is mapped from a file ends the process on a full disk.
+_held: Any = (c_int * SLOTS).from_buffer(mmap.mmap(-1, SLOTS * sizeof(c_int)))
+_held[:] = [NOBODY] * SLOTS
 
 
 def _slot(worker: Any) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import logging
 import os
-import shutil
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -62,15 +61,7 @@ def main() -> int:
         return _refuse(error)
     with closing(lock):
         logs.configure(settings)
-        environment = {"PROMETHEUS_MULTIPROC_DIR": _new_folder(settings.data_dir / "metrics"), **os.environ}
-        return _serve(Start(settings, supervisor, environment), ORPHANS_END if lock.predecessor_died else 0)
-
-
-def _new_folder(folder: Path) -> str:
-    """Empty: each process counts in files of its own, and those of processes that are gone count no more."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return str(folder)
+        return _serve(Start(settings, supervisor, dict(os.environ)), ORPHANS_END if lock.predecessor_died else 0)
 
 
 def _refuse(error: Exception) -> int:

@@ -40,3 +40,9 @@ def test_a_wrong_setting_is_one_line_and_exit_2() -> None:
         done = flask(folder, "accounts", "list", RATE_LIMIT="maybe")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: RATE_LIMIT=maybe: must be N/second, N/minute, N/hour or off\n"
+
+
+def test_a_command_leaves_no_counts_behind() -> None:
+    with short_folder() as folder:
+        assert flask(folder, "db", "upgrade", PROMETHEUS_MULTIPROC_DIR=str(folder / "counts")).returncode == 0
+        assert not {"metrics", "counts", "processes"} & {path.name for path in folder.iterdir()}

@@ -1,0 +1,245 @@
+"""Counts of all processes add up in /metrics, and counting ends no process, whatever becomes of disk and folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
+from tests.support.servers import wait_until
+
+SENT = ("tms_recipient_outcomes_total", (("type", "email"), ("outcome", "sent")))
+COUNTING = """
+import pathlib, sys
+from app import metrics
+from app.settings import from_environment
+
+metrics.share(from_environment({"DATA_DIR": sys.argv[1]}))
+for line in sys.stdin:
+    if line.startswith("write"):
+        metrics._shared.write()
+        print("written", flush=True)
+    elif line.startswith("show"):
+        shown = metrics.exposition().decode().splitlines()
+        print(*[line for line in shown if line.startswith("tms_recipient_outcomes_total")], flush=True)
+    else:
+        metrics.OUTCOMES.labels("email", "sent").inc(int(line))
+        print("counted", flush=True)
+"""
+
+
+class Counting:
+    """A process that counts what it is told to."""
+
+    def __init__(self, data_dir: Path, **environ: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", COUNTING, str(data_dir)],
+            env={**os.environ, **environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, line: str) -> str:
+        """Its answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self) -> str:
+        """In order; what it said on standard error."""
+        _, said = self.process.communicate()
+        assert self.process.returncode == 0, said
+        return said
+
+    def kill(self) -> None:
+        """Without a word."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+Start = Callable[..., Counting]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    made: list[Counting] = []
+
+    def begin(**environ: str) -> Counting:
+        made.append(Counting(tmp_path, **environ))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.process.kill()
+        one.process.communicate()
+
+
+def counted(folder: Path) -> float:
+    """What a process that counts nothing sees."""
+    return sum(counts.get(SENT, 0.0) for counts in SharedCounts(folder, dict).others())
+
+
+def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start) -> None:
+    one, two = start(), start()
+    one.ask("3")
+    two.ask("4")
+    one.ask("write")
+    assert two.ask("show") == 'tms_recipient_outcomes_total{outcome="sent",type="email"} 7.0'
+    wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
+
+
+def test_nothing_is_lost_at_an_orderly_end(tmp_path: Path, start: Start) -> None:
+    one = start()
+    one.ask("5")
+    assert one.end() == ""
+    assert counted(tmp_path / "metrics") == 5
+
+
+def test_counts_of_dead_processes_go_into_one_file(tmp_path: Path, start: Start) -> None:
+    for count in range(1, 5):
+        one = start()
+        one.ask(str(count))
+        one.ask("write")
+        one.kill()
+    assert start().ask("show").endswith(" 10.0")
+    folder = tmp_path / "metrics"
+    assert json.loads((folder / TOTAL).read_text())["counts"] == [[SENT[0], [list(one) for one in SENT[1]], 10.0]]
+    assert [path.name for path in folder.glob(f"*{COUNTS}")] == []
+    assert sorted(path.suffix for path in folder.iterdir()) == [".alive", ".json", ".lock"]
+
+
+def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -> None:
+    """Its process was killed in between, or the reader came in between."""
+    (tmp_path / f"dead{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    (tmp_path / "dead.alive").touch()
+    assert counted(tmp_path) == 2
+    (tmp_path / TOTAL).write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]], "folded": ["dead"]}))
+    assert counted(tmp_path) == 2
+    SharedCounts(tmp_path, dict)._fold_dead()
+    assert counted(tmp_path) == 2
+    assert not (tmp_path / f"dead{COUNTS}").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"counts": 3}', '{"counts": [[1, 2]]}', '{"counts": [["a", [], "x"]]}']
+)
+def test_a_file_that_cannot_be_read_costs_its_own_counts_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / f"broken{COUNTS}").write_text(content)
+    (tmp_path / f"whole{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
+    assert counted(tmp_path) == 2
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A real disk of 64 KiB, where the system lets us have one."""
+    folder.mkdir()
+    mounted = sys.platform == "linux" and shutil.which("mount") is not None
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if not mounted or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_nobody_and_costs_no_count(tmp_path: Path, start: Start) -> None:
+    """A file that is mapped into memory would be the end of whoever counts: the system has no other way to tell."""
+    with small_disk(tmp_path / "metrics") as disk:
+        before = start()
+        before.ask("1")
+        before.ask("write")
+        with (disk / "ballast").open("wb") as ballast, contextlib.suppress(OSError):
+            while os.write(ballast.fileno(), b"x" * 1024):
+                pass
+        during = start()
+        for one in (before, during):
+            assert one.ask("2") == "counted"
+            assert one.ask("write") == "written"
+        assert during.ask("show").endswith(" 3.0")
+        (disk / "ballast").unlink()
+        for one in (before, during):
+            one.ask("write")
+        assert counted(disk) == 5
+        for one in (before, during):
+            said = one.end().splitlines()
+            assert len([line for line in said if "cannot be shared" in line]) == 1, said
+
+
+NO_ROOM = """
+import resource, signal
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+"""
+
+
+def test_a_process_that_may_write_nothing_counts_for_itself(tmp_path: Path) -> None:
+    """As on a full disk, where none can be mounted."""
+    program = [sys.executable, "-c", NO_ROOM + COUNTING, str(tmp_path)]
+    (tmp_path / "secret_key").write_text("x" * 40)
+    done = subprocess.run(program, input="3\nwrite\nshow\n", capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == ["counted", "written"]
+    assert done.stdout.splitlines()[2].endswith(" 3.0")
+    assert done.stderr.count("cannot be shared") == 1
+
+
+def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path, start: Start) -> None:
+    one = start()
+    one.ask("1")
+    one.ask("write")
+    shutil.rmtree(tmp_path / "metrics")
+    one.ask("1")
+    one.ask("write")
+    one.ask("write")
+    assert counted(tmp_path / "metrics") == 2
+
+
+def test_a_folder_that_cannot_be_made_keeps_nobody_from_counting(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "metrics").write_text("not a folder")
+    one = start()
+    assert one.ask("4") == "counted"
+    assert one.ask("show").endswith(" 4.0")
+    assert one.end().count("cannot be shared") == 1
+
+
+def test_the_librarys_own_files_are_never_used(tmp_path: Path, start: Start) -> None:
+    files = tmp_path / "of the library"
+    files.mkdir()
+    one = start(PROMETHEUS_MULTIPROC_DIR=str(files), prometheus_multiproc_dir=str(files))
+    one.ask("1")
+    assert one.ask("show").endswith(" 1.0")
+    assert list(files.iterdir()) == []
+
+
+SHARED_MAPS = """
+import app.http.worker, app.metrics
+for line in open("/proc/self/maps"):
+    if "rw-s" in line:
+        print(line.split(maxsplit=5)[5].strip())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_of_the_api_shares_no_memory_that_a_disk_must_hold() -> None:
+    done = subprocess.run([sys.executable, "-c", SHARED_MAPS], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()) == {"/dev/zero (deleted)"}
+
+
+def test_the_own_counts_are_not_taken_for_anothers(tmp_path: Path) -> None:
+    counts: Counts = {SENT: 3.0}
+    shared = SharedCounts(tmp_path, lambda: counts)
+    shared.write()
+    assert sum(one.get(SENT, 0.0) for one in shared.others()) == 0
+    assert counted(tmp_path) == 3
