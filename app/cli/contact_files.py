@@ -103,15 +103,15 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
 def _head(lst: ListSpec, names: list[str]) -> list[str]:
     if not names:
         raise WrongValue("the file is empty; its first line names the columns")
-    keys = []
+    keys: dict[str, None] = {}
     for name in names:
         key = column_key(lst, name)
         if key is None:
             raise WrongValue(f"line 1: column {name!r} is none of {', '.join(columns_of(lst))}")
         if key in keys:
             raise WrongValue(f"line 1: two columns are {key}")
-        keys.append(key)
-    return keys
+        keys[key] = None
+    return list(keys)
 
 
 def _refusal(faults: list[Fault]) -> WrongValue:

@@ -65,8 +65,14 @@ _MARKUP = re.compile(
 
 def plain_text(html: str) -> str:
     """What a reader sees of `html`. Empty when there is nothing to read."""
-    if html.count("<") > MOST_TAGS:
-        return " ".join(decode(_MARKUP.sub(" ", html)).split())
+    return _words(html) if html.count("<") > MOST_TAGS else _text(html)
+
+
+def _words(html: str) -> str:
+    return " ".join(decode(_MARKUP.sub(" ", html)).split())
+
+
+def _text(html: str) -> str:
     reading = _Reading()
     for piece in pieces(html):
         reading.take(piece)

@@ -21,7 +21,7 @@ BY_CLASS = {"5": Kind.FAILED, "4": Kind.DELAYED, "2": Kind.ARRIVED}
 UNSPECIFIC = "5.0.0"
 _STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
 _REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
-_TYPED = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
+_TYPE = re.compile(r"[A-Za-z0-9_-]{1,40}\s*;\s*")
 
 
 def delivery_reports(message: Message) -> Iterator[Report]:
@@ -38,7 +38,7 @@ def _report(block: Message) -> Report | None:
     about = frozenset(
         filter(None, (_address(field(block, name)) for name in ("Final-Recipient", "Original-Recipient")))
     )
-    words = _TYPED.sub("", field(block, "Diagnostic-Code"), count=1)
+    words = _untyped(field(block, "Diagnostic-Code"))
     status = status_in(field(block, "Status"))
     kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
     if kind is None or not about:
@@ -67,4 +67,10 @@ def status_in(text: str) -> str | None:
 
 def _address(value: str) -> str:
     """The address of a field such as `rfc822; ann@example.com`."""
-    return _TYPED.sub("", value, count=1).strip("<> ").lower()
+    return _untyped(value).strip("<> ").lower()
+
+
+def _untyped(value: str) -> str:
+    """Without the type that such fields begin with."""
+    found = _TYPE.match(value)
+    return value[found.end() :] if found else value

@@ -14,12 +14,15 @@ MOST_READ = 256 * 1024
 """Bytes of a message that are looked at. Reports stand before the mail that they return, however large that is."""
 MOST_LINES = 4000
 """Of a message that are looked at: header fields, parts and groups of fields take one each."""
+LONGEST_LINE = 1000
+"""Bytes of a line that are looked at: the rest is no mail (RFC 5322, 2.1.1)."""
 MOST_CONTAINERS = 50
 """Parts that hold others: one within another, each makes reading the next one dearer."""
 MOST_FIELDS = 50
 LONGEST_FIELD = 10_000
 LONGEST_WORDS = 1000
 _LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MOST_LINES)
+_LONG_LINE = re.compile(rb"([^\r\n]{%d})[^\r\n]+" % LONGEST_LINE)
 _CONTAINER = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
 _END_OF_HEAD = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
@@ -52,7 +55,7 @@ def parse(raw: bytes) -> Message:
 def _beginning(raw: bytes) -> bytes:
     """What is looked at of a message."""
     lines = _LINES.match(raw[:MOST_READ])
-    read = lines[0] if lines else b""
+    read = _LONG_LINE.sub(rb"\1", lines[0]) if lines else b""
     further = next(islice(_CONTAINER.finditer(read), MOST_CONTAINERS, None), None)
     return read[: further.start()] if further else read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from email.errors import MessageError
@@ -23,6 +24,7 @@ PRECEDENCES = ("auto_reply", "bulk", "junk")
 AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
 REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
 SUPPRESS = "X-Auto-Response-Suppress"
+_LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
 TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What the libraries raise at malformed messages."""
 
@@ -34,10 +36,10 @@ def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
     """What the message reports, failures first; nothing for a reply, whether a person or a program wrote it. Prose is
     read at some cost."""
     try:
+        senders = _original_senders(message)
         found = [*delivery_reports(message), *complaint_reports(message)]
         if prose and not found and not any(parts_of_type(message, FEEDBACK)):
             found = list(_odd_reports(message))
-        senders = _original_senders(message)
     except TROUBLE:
         logger.warning("a message that cannot be understood is taken for an ordinary one", exc_info=True)
         return []
@@ -64,7 +66,14 @@ def _submitted(message: Message) -> str:
 
 
 def _odd_reports(message: Message) -> Iterator[Report]:
-    """Notifications in a mail server's own prose: what is only a warning there is a delay."""
+    """Notifications in a mail server's own prose: what is only a warning there is a delay.
+
+    The library's expressions take the square of a line's length, so lines are cut to that of a sentence.
+    """
+    for part in message.walk():
+        text = part.get_payload()
+        if isinstance(text, str):
+            part.set_payload(_LONG_LINE.sub(r"\1", text))
     delayed, failed = all_failures(message)
     for kind, addresses in ((Kind.FAILED, failed), (Kind.DELAYED, delayed)):
         about = frozenset(address.decode("utf-8", "replace").lower() for address in addresses)

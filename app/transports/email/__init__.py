@@ -11,12 +11,12 @@ from app.transports.registry import transport_for
 __all__ = ["email_transport", "relay_urls"]
 
 _RELAY = re.compile(r"\s*smtps?://", re.IGNORECASE)
-_NEXT_RELAY = re.compile(r"\s*,\s*(?=smtps?://)", re.IGNORECASE)
+_NEXT_RELAY = re.compile(r",(?=\s*smtps?://)", re.IGNORECASE)
 
 
 def relay_urls(url: str) -> list[str]:
     """The URLs that `EMAIL_TRANSPORT_URL` names: one, or several relays separated by commas."""
-    return _NEXT_RELAY.split(url.strip()) if _RELAY.match(url) else [url]
+    return [relay.strip() for relay in _NEXT_RELAY.split(url)] if _RELAY.match(url) else [url]
 
 
 def email_transport(url: str) -> Transport[OutboundEmail]:

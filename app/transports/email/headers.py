@@ -1,14 +1,15 @@
 """Header fields as bytes: any text in, lines out that are ASCII, short and never more than the one field.
 
-Built by hand from `email.header` rather than by `EmailMessage`, whose folding in Python 3.11 can be talked into a line
-break (CVE-2024-6923) or a lost comma (CVE-2025-1795).
+Built by hand rather than by the library, whose folding in Python 3.11 can be talked into a line break (CVE-2024-6923)
+or a lost comma (CVE-2025-1795), and takes the square of a text's length to find where it can be folded.
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterator
-from email.header import Header
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from urllib.parse import quote
 
 from app.transports.email.addresses import ascii_domain
@@ -76,11 +77,22 @@ def _unstructured(name: str, text: str) -> str:
     if _is_plain(text):
         if len(name) + len(text) + 2 <= LINE:
             return text
-        folded = str(Header(text, "us-ascii", header_name=name).encode(linesep="\r\n"))
         # A run of spaces could become a line of nothing but space, which some servers take for the end of the header.
-        if "  " not in text and max(map(len, folded.split("\r\n"))) + len(name) + 2 <= LONGEST_LINE:
-            return folded
+        if "  " not in text and max(map(len, text.split(" "))) + len(name) + 2 <= LONGEST_LINE:
+            return _folded(name, text)
     return _encoded_words(name, text)
+
+
+def _folded(name: str, text: str) -> str:
+    """The words in lines that are as long as they may be."""
+    lines, line, room = list[str](), "", LINE - len(name) - 2
+    for word in text.split(" "):
+        if line and len(line) + len(word) >= room:
+            lines.append(line)
+            line, room = word, LINE - 1
+        else:
+            line = f"{line} {word}" if line else word
+    return "\r\n ".join([*lines, line])
 
 
 def _phrase(name: str, text: str) -> str:
@@ -99,7 +111,35 @@ def _is_plain(text: str) -> bool:
 
 
 def _encoded_words(name: str, text: str) -> str:
-    return str(Header(text, "utf-8", header_name=name).encode(linesep="\r\n"))
+    """The text as encoded words (RFC 2047), one on each line, in the shorter of the two encodings."""
+    quoted = [_quoted(character) for character in text]
+    if sum(map(len, quoted)) <= -(-len(text.encode()) // 3) * 4:
+        encoding, pieces = "q", _filled(quoted, LINE - len(name) - len(": =?utf-8?q??="))
+    else:
+        encoding, pieces = "b", _filled(text, (LINE - len(name) - len(": =?utf-8?b??=")) // 4 * 3)
+        pieces = [base64.b64encode(piece.encode()).decode("ascii") for piece in pieces]
+    return "\r\n ".join(f"=?utf-8?{encoding}?{piece}?=" for piece in pieces)
+
+
+@lru_cache(maxsize=4096)
+def _quoted(character: str) -> str:
+    """A character in the encoding Q, of which headers and phrases allow the same few as they are."""
+    if character.isascii() and character.isalnum():
+        return character
+    return "_" if character == " " else "".join(f"={byte:02X}" for byte in character.encode())
+
+
+def _filled(units: Iterable[str], room: int) -> list[str]:
+    """The units joined to pieces of at most so many bytes; none is cut in two."""
+    pieces, piece, left = list[str](), list[str](), room
+    for unit in units:
+        size = len(unit) if unit.isascii() else len(unit.encode())
+        if size > left and piece:
+            pieces.append("".join(piece))
+            piece, left = [], room
+        piece.append(unit)
+        left -= size
+    return [*pieces, "".join(piece)]
 
 
 def _file_name(name: str) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""The functions that read what clients and strangers wrote, as `test_readers` measures them."""

@@ -1,0 +1,141 @@
+"""What reads mail that comes back, and what gateways, name servers and relays say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from app.accounts.dns_records import Record
+from app.accounts.verify import find
+from app.inbound.email.delivery_status import failure_status, status_in
+from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
+from app.inbound.email.identify import RECIPIENT_FIELDS, is_addressed_to_us, named_by
+from app.inbound.email.listener import Door
+from app.inbound.email.read import is_automatic, read_reports
+from app.inbound.kannel import _decoded
+from app.inbound.replies import _storable, plain_number
+from app.inbound.sendgrid import _told
+from app.transports.sms import gsm
+from app.transports.sms.incoming import read_deliver_sm
+from tests.unit.growth.reader import KIB, MIB, Reader
+
+MAIL = 256 * KIB
+UUID = "12345678-1234-1234-1234-123456789012"
+HEAD = "From: a@b.example\r\nTo: bounces+aaaa@a.example\r\nSubject: s\r\n"
+MULTIPART = HEAD + 'Content-Type: multipart/report; boundary="b"\r\n\r\n--b\r\n'
+STATUS = MULTIPART + "Content-Type: message/delivery-status\r\n\r\n"
+FIELDS = ("\r\n", "\n", "\r", " ", "a", ":", "X: y\r\n", "\r\n ", "To: (", "<", "@", ",", "=?utf-8?q?a?= ", "é")
+PARTS = (
+    "--b\r\n",
+    "\r\n",
+    "x\r\n",
+    "--b--\r\n",
+    "Content-Type: message/rfc822\r\n\r\n",
+    "Content-Type: text/plain\r\n\r\n",
+    "Content-Type: multipart/mixed; boundary=b\r\n\r\n",
+    "a",
+    "<a@b.example>\r\n",
+    " ",
+)
+STATUSES = (
+    "Final-Recipient: rfc822; a@b\r\n",
+    "Action: failed\r\n",
+    "Status: 5.1.1\r\n",
+    "\r\n",
+    "\n \n",
+    " ",
+    ";",
+    "a",
+    "Diagnostic-Code: smtp; 550 5.1.1 a\r\n",
+)
+
+
+def _read(text: str) -> None:
+    """All that is done with a message that names a recipient."""
+    raw = text.encode()
+    is_automatic(parse_head(raw))
+    read_reports(parse(raw))
+
+
+def _heads(text: str) -> None:
+    head = parse_head(text.encode())
+    addresses = addresses_in(head, RECIPIENT_FIELDS)
+    is_addressed_to_us(addresses)
+    named_by("k" * 32, addresses)
+    field(head, "From")
+
+
+def _receipt(text: str) -> object:
+    return read_deliver_sm(
+        SimpleNamespace(
+            short_message=text.encode(), esm_class=0x04, source_addr="1", destination_addr="2", data_coding=0
+        )
+    )
+
+
+def _reply(text: str) -> object:
+    return read_deliver_sm(
+        SimpleNamespace(
+            short_message=b"\x03" + text.encode(), esm_class=0x40, source_addr="1", destination_addr="2", data_coding=0
+        )
+    )
+
+
+def _record(purpose: str, value: str) -> Reader:
+    record = Record(purpose, "a.example", "TXT", value)
+    return Reader(
+        f"a record for {purpose}",
+        lambda text: find(record, lambda *_: [text]),
+        (";", "=", " ", "p=", "a", "+", "include:"),
+        64 * KIB,
+        value,
+    )
+
+
+INBOUND = (
+    Reader("whose a message is", _heads, FIELDS, MAIL),
+    Reader(
+        "to whom a message is addressed", _heads, ("(", "<", "[", '"', ",", "a", "@", "a@b ", ":", ";"), MAIL, "To: "
+    ),
+    Reader(
+        "an address of the envelope",
+        Door._getaddr.__get__(object()),
+        ("<", ">", "(", "@", ":", "a", " ", '"'),
+        512,
+    ),
+    Reader("a message", _read, FIELDS, MAIL, HEAD),
+    Reader(
+        "a text that comes back",
+        _read,
+        ("a", " ", "\r\n", "<", "@", ">", "a@b.example", "failed", ":"),
+        MAIL,
+        HEAD + "\r\n",
+    ),
+    Reader(
+        "the type of a part",
+        _read,
+        (";", "a=", '"', "=", "a", " ", "a*0=", "/"),
+        MAIL,
+        HEAD + "Content-Type: multipart/mixed",
+    ),
+    Reader("parts", _read, PARTS, MAIL, MULTIPART),
+    Reader("a delivery status", _read, STATUSES, MAIL, STATUS),
+    Reader("words of others", one_line, ("a", " ", "\0", "\n", "é"), MAIL),
+    Reader("a status", status_in, ("5", ".", "5.1", "5.1.1", "1"), MAIL),
+    Reader("the code of a failure", lambda text: failure_status(None, text), ("5", "550", "5.1.", " ", "a"), MAIL),
+    Reader(
+        "an event of a relay",
+        lambda text: _told({"event": "bounce", "smtp-id": UUID + "@a", "reason": text, "status": text, "email": text}),
+        ("5", ".", "a", " ", "\0", "<"),
+        MIB,
+    ),
+    Reader("a receipt of a gateway", _receipt, ("id:", "stat:", "a", " ", "1"), 64 * KIB),
+    Reader("a reply by a gateway", _reply, ("a", "\0", "\x05", "\x1b", "é"), 64 * KIB),
+    Reader("a text of a gateway", lambda text: gsm.decode(text.encode(), gsm.GSM), ("a", "\x1b", "é", "\0"), 64 * KIB),
+    Reader(
+        "a reply over HTTP", lambda text: _storable(_decoded(text.encode(), "UTF-16BE")), ("a", "\0", "é"), 256 * KIB
+    ),
+    Reader("a number", plain_number, ("+", " ", "1"), 256 * KIB),
+    _record("spf", "v=spf1 include:a.example"),
+    _record("dkim", "v=DKIM1; k=rsa; p=aaaa"),
+    _record("dmarc", "v=DMARC1; p=none"),
+)

@@ -1,0 +1,76 @@
+"""An entry of the table: a function that reads somebody else's text, and the words that texts are made of for it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+Make = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`largest` is the length of the longest text that reaches the function; `head` and `tail` stand around the words.
+
+    The words are those that mean something to the function: openings, ends, separators, escapes. `item` is what a text
+    of very many different things is made of, with a number in place of its `#`.
+    """
+
+    name: str
+    read: Callable[[str], object]
+    words: tuple[str, ...] = ()
+    largest: int = 64 * KIB
+    head: str = ""
+    tail: str = ""
+    item: str = ""
+
+    def texts(self) -> Iterator[tuple[str, Make]]:
+        """What is told of a text, and what makes one of a length: runs, with an end of another kind too; one word
+        nested in another; two in turn; many lines; one long line of all words in no order."""
+        if self.item:
+            yield "very many", self._maker(self._many)
+        if not self.words:
+            return
+        for word in self.words:
+            yield f"a run of {word!r}", self._maker(_run, word)
+        for one, other in itertools.pairwise((*self.words, self.words[0])):
+            both = f"{one!r} and {other!r}"
+            yield f"{both}, a run before one", self._maker(_ended, one, other)
+            yield f"{both}, a run behind one", self._maker(_begun, one, other)
+            yield f"{both}, a run each", self._maker(_halves, one, other)
+            yield f"{both} in turn", self._maker(_run, one + other)
+        yield "lines", self._maker(_run, "\n".join((*self.words, "")))
+        yield "words in no order", self._maker(self._mixed)
+
+    def _maker(self, form: Callable[..., str], *words: str) -> Make:
+        def make(size: int) -> str:
+            return self.head + form(*words, size) + self.tail
+
+        return make
+
+    def _many(self, size: int) -> str:
+        return ",".join(self.item.replace("#", str(number)) for number in range(max(1, size // (len(self.item) + 5))))
+
+    def _mixed(self, size: int) -> str:
+        chosen = random.Random(1)
+        return "".join(chosen.choices(self.words, k=max(1, size * len(self.words) // len("".join(self.words)))))
+
+
+def _run(word: str, size: int) -> str:
+    return word * max(1, size // len(word))
+
+
+def _ended(one: str, other: str, size: int) -> str:
+    return _run(one, size) + other
+
+
+def _begun(one: str, other: str, size: int) -> str:
+    return other + _run(one, size)
+
+
+def _halves(one: str, other: str, size: int) -> str:
+    return _run(one, size // 2) + _run(other, size // 2)

@@ -1,0 +1,192 @@
+"""What reads and writes content when a send is accepted and when its mails are made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from app.content.conditionals import unconditional_text
+from app.content.conditions import parse_conditions
+from app.content.encoding import decode, encode
+from app.content.markup import Tag, pieces
+from app.content.operators import OPERATORS
+from app.content.plain_text import _text, _words
+from app.content.render import Template
+from app.content.values import Value, recipient_values
+from app.sends.verdicts import cleaned
+from app.tracking.links import links_in_source, replace_in_html, replace_in_text
+from app.tracking.marks import Marker
+from app.transports.base import DeliveryResult
+from app.transports.email import mime
+from app.transports.email.dkim import relaxed_body, relaxed_field
+from app.transports.email.headers import address_header, disposition_header, identifier_header, text_header
+from app.transports.email.parts import Attachment, encode_attachment, text_entity
+from app.transports.email.replies import Reply
+from app.transports.email.smtp_transaction import _stuffed
+from app.transports.sms import gsm, segments
+from tests.unit.growth.reader import KIB, MIB, Reader
+
+BODY = 256 * KIB
+"""Less than the longest: beyond it the machine's own stores show in what is nearly as quick as copying."""
+NO_BOUND = 2**40
+HTML = (
+    "<a ",
+    "<p>",
+    "</p>",
+    "<",
+    ">",
+    "&lt;",
+    "&",
+    "<!--",
+    "-->",
+    " ",
+    "\n",
+    "x=",
+    '"',
+    "<li>",
+    "<ul>",
+    "</ul>",
+    "<pre>",
+    "<table><td>",
+    "<script>",
+    "<a href=http://a>",
+    "</a>",
+    "é",
+)
+TEXT = ("http://a", "(", ")", "]", ".", " ", "\n", "<", "é", "%%")
+MARKUP = (
+    "%%",
+    "%%a%%",
+    "%%a:HAS%%",
+    "%%a:ELSE%%",
+    "%%a:END%%",
+    "%%b:HAS%%",
+    "%%b:END%%",
+    ":OR:",
+    "a",
+    "**",
+    ":",
+    "\n",
+    "&amp;",
+)
+VALUES = {"a": Value("<x> & y", encoded=False), "b": Value("&lt;" * 100, encoded=True)}
+MARKER = Marker("https://t.example", "k" * 32)
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS_OF_A_BODY = ("a", " ", "\t", "\r\n", "\n", "\r", ".", "\n.", "From ", "\nFrom ", "=", "é", "\0", "😀")
+PROSE = ("a", " ", "=?", "é", "\n", ",", '"', "\\", "😀", "a ")
+
+
+def _template(source: str) -> None:
+    template = Template(source)
+    template.html(VALUES, {"f.txt": "1"}, NO_BOUND)
+    template.header(VALUES, {}, NO_BOUND)
+
+
+def _filled(value: str) -> None:
+    """A body that repeats a value of a recipient."""
+    template = Template("<p>%%v%%</p>" * 20)
+    for encoded in (True, False):
+        values = recipient_values({"v": value}, html_encoded=encoded)
+        template.html(values, {}, NO_BOUND)
+        template.text(values, {}, NO_BOUND)
+        template.header(values, {}, NO_BOUND)
+
+
+def _compared(name: str) -> Reader:
+    words = ("1", "a", ",", " ", ".", "-", "2026-01-01", "ß", "e")
+    return Reader(f"the operator {name}", lambda text: OPERATORS[name](text, text[::-1], UTC), words, 10_000)
+
+
+def _mail(text: str) -> bytes:
+    return mime.build(
+        from_name="Acme",
+        from_address="hello@acme.example",
+        to="ann@example.com",
+        reply_to=None,
+        subject="Hello",
+        html=text,
+        text=text,
+        message_id="1@acme.example",
+        date=MOMENT,
+    )
+
+
+IN_SENDS = (
+    Reader("a template", _template, MARKUP, MIB),
+    Reader("the text that everybody gets", unconditional_text, MARKUP, BODY),
+    Reader("conditions", lambda text: parse_conditions(text, "a"), ("HAS", ":", ":OR:", "a", "EXACTLY:"), MIB),
+    Reader("a value of a recipient", _filled, ("<", "&", "&lt;", "a", "\n", "%%", "é", "&#65;"), 10_000),
+    *map(_compared, OPERATORS),
+    Reader("text as HTML", encode, ("<", "&", "a", "é", '"'), MIB),
+    Reader("HTML as text", decode, ("&lt;", "&", "&#", ";", "a", "&#65;", "&#x41;", "&nosuch;"), MIB),
+    Reader(
+        "the tags of HTML",
+        lambda text: [one.attributes() for one in pieces(text) if isinstance(one, Tag)],
+        HTML,
+        BODY,
+    ),
+    Reader("the text of HTML", _text, HTML, BODY),
+    Reader("the words of HTML", _words, HTML, BODY),
+    Reader(
+        "attributes of one tag",
+        _text,
+        ("x ", "x=1 ", 'x="" ', "'", '"', "=", "/", "href=a "),
+        BODY,
+        "<a ",
+        ">b</a>",
+    ),
+    Reader("text that is laid out", _text, (" ", "\n", "x", "\t", "&nbsp;", "\x01", "\r"), BODY, "<pre>", "</pre>"),
+    Reader("a style", _text, ("display", ":", " ", "none", ";"), BODY, "<p style='", "'>x"),
+    Reader("links of HTML", lambda text: replace_in_html(text, lambda _: "x"), HTML, BODY),
+    Reader("links of a text", lambda text: replace_in_text(text, lambda _: "x"), TEXT, BODY),
+    Reader(
+        "one link of a text",
+        lambda text: replace_in_text(text, lambda _: "x"),
+        ("(", ")", "[", "]", ".", "a", "%"),
+        BODY,
+        "http://a",
+    ),
+    Reader(
+        "links that are stored",
+        lambda text: (links_in_source("html_email", text), links_in_source("text_email", text)),
+        (*TEXT, "<a href='"),
+        MIB,
+    ),
+    Reader("a body with a pixel", lambda text: MARKER.with_pixel(text, 1), ("</body", "<", "/", "</", "İ"), BODY),
+    Reader("tracked links", lambda text: MARKER.with_links(text, "text_email", 1, {}), TEXT, BODY),
+    Reader("a text body", lambda text: text_entity("plain", text), WORDS_OF_A_BODY, BODY),
+    Reader("a mail", _mail, WORDS_OF_A_BODY, BODY),
+    Reader(
+        "an attachment",
+        lambda text: encode_attachment(Attachment("a.txt", "text/plain", text.encode())),
+        ("a", "\0"),
+        MIB,
+    ),
+    Reader("a subject", lambda text: text_header("Subject", text), PROSE, 64 * KIB),
+    Reader("a sender's name", lambda text: address_header("From", "a@b.example", text), PROSE, 4 * KIB),
+    Reader("a sender's address", lambda text: address_header("From", text), ("a", "@", "é", "\n", "<", "."), 254),
+    Reader("an identifier", lambda text: identifier_header("Message-ID", text), ("a", "<", ">", "\n", "@"), 4 * KIB),
+    Reader(
+        "the name of a file", lambda text: disposition_header("attachment", text), ("a", "é", "%", '"', "\n"), 64 * KIB
+    ),
+    Reader(
+        "a signed body",
+        lambda text: relaxed_body(text.encode() + b"\r\n"),
+        ("a", " ", "\t", "\r\n", " \r\n", "  "),
+        BODY,
+    ),
+    Reader(
+        "a signed field", lambda text: relaxed_field(b"Subject", text.encode()), ("a", " ", "\t", "\r\n "), 64 * KIB
+    ),
+    Reader("the end of a mail", lambda text: _stuffed(text.encode()), ("\r\n.", "\n", "\r", ".", "a"), BODY),
+    Reader("parts of a text message", segments.split, ("a", "€", "é", "😀", "\n"), 64 * KIB),
+    Reader(
+        "a text message as bytes", lambda text: gsm.encode(text, gsm.coding_of(text)), ("a", "€", "é", "😀"), 64 * KIB
+    ),
+    Reader(
+        "a server's reply",
+        lambda text: Reply.from_wire(550, text.encode()).result(),
+        ("a", "5.1.1 ", "\n", "\0", " ", "."),
+        64 * KIB,
+    ),
+    Reader("a transport's words", lambda text: cleaned(DeliveryResult.refused(text)), ("a", "\0", "é", "\n"), 64 * KIB),
+)
