@@ -32,6 +32,7 @@ from app.sends.recipients import Person, find_people, recipient_rows, shared_col
 from app.sends.senders import Sender, email_sender, sms_sender
 from app.sends.standing import SendingAccount, look_up
 from app.services import Services
+from app.tracking.secret_links import has_secret, no_link
 from app.tracking.stored_links import link_rows
 
 
@@ -49,6 +50,8 @@ class Tracking:
 
     opens: bool
     clicks: bool
+    secrets: bool = False
+    """Also of links that look as if they held a secret: only where the request itself asks."""
 
     @classmethod
     def of(cls, draft: SendDraft, account: SendingAccount) -> Tracking:
@@ -58,7 +61,14 @@ class Tracking:
         return cls(
             opens=account.track_opens if draft.track_opens is None else draft.track_opens,
             clicks=account.track_clicks if draft.track_clicks is None else draft.track_clicks,
+            secrets=draft.track_clicks is True,
         )
+
+    def links(self, content: Content) -> list[dict[str, Any]]:
+        """The rows of the links that are tracked."""
+        if not self.clicks:
+            return []
+        return link_rows(content.body_html, content.body_text, no_link if self.secrets else has_secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +163,7 @@ def _write(
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
     send = _send_row(account_id, checked, group_id, request_id, second)
-    links = link_rows(checked.content.body_html, checked.content.body_text) if checked.tracking.clicks else []
+    links = checked.tracking.links(checked.content)
     families = [
         Family(Recipient, "send_id", rows, shared),
         Family(SendLink, "send_id", links, {"account_id": account_id}),
@@ -191,6 +201,7 @@ def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
         "track_opens": checked.tracking.opens,
         "track_clicks": checked.tracking.clicks,
+        "track_secrets": checked.tracking.secrets,
     }
 
 

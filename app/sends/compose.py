@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.content.plain_text import plain_text
 from app.content.render import Rendered, Template, TooLong, size_of
+from app.content.templates import template
 from app.content.values import Value, Values, contact_values, recipient_values
 from app.sends.bounds import MOST_SUBJECT_BYTES, TooLarge
 from app.sends.known import attributes_of
@@ -25,12 +25,11 @@ from app.sends.sizes import Sizes, Source
 from app.sends.skip import ContactState
 from app.sends.unsendable import NothingToSay
 from app.tracking.marks import NO_LINKS, LinkIds
+from app.tracking.secret_links import has_secret, no_link
 from app.tracking.ways_back import WaysBack
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 
-LONGEST_REMEMBERED = 100_000
-"""Characters of a source that stays compiled: the same few messages are sent over and over, by one send each."""
 Render = Callable[[Values, Mapping[str, str], int], Rendered]
 
 
@@ -55,6 +54,7 @@ class SendContent:
     recipient_data_html_encoded: bool
     track_opens: bool
     track_clicks: bool
+    track_secrets: bool
     time_zone: str
     """That of the account (decisions: 12)."""
     shadowing: int | None
@@ -108,20 +108,21 @@ class Letter:
             is_read=send.body_html is not None and send.body_text is None,
         )
         self._last_read = "", ""
+        self._spared = no_link if send.track_secrets else has_secret
 
     # Compiled by the thread that needs it first: whoever loads a chunk has others waiting.
 
     @cached_property
     def _subject(self) -> Template:
-        return _template(self.send.subject or "", self._zone)
+        return template(self.send.subject or "", self._zone)
 
     @cached_property
     def _html(self) -> Template | None:
-        return _template(self.send.body_html, self._zone) if self.send.body_html is not None else None
+        return template(self.send.body_html, self._zone) if self.send.body_html is not None else None
 
     @cached_property
     def _text(self) -> Template | None:
-        return _template(self.send.body_text, self._zone) if self.send.body_text is not None else None
+        return template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
     def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> Filled:
         """Subject and bodies for one recipient, each body of at most so many bytes. Raises `TooLarge`."""
@@ -139,9 +140,23 @@ class Letter:
     def email_to(self, addressee: Addressee, ways: WaysBack, filled: Filled, most: int) -> OutboundEmail:
         """The mail for one recipient. Tried again, it has the same Message-ID and the same date. Raises `TooLarge` for
         one of more bytes than that."""
-        send, files = self.send, [*self._files, *addressee.files]
-        html = filled.html and self._marked_html(filled.html, addressee, ways)
-        text = filled.text and self._marked_text(filled.text, addressee, ways)
+        marked = filled._replace(
+            html=filled.html and self._marked_html(filled.html, addressee, ways),
+            text=filled.text and self._marked_text(filled.text, addressee, ways),
+        )
+        content = self._content(addressee, marked, most, self._ways_to_leave(ways))
+        return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, content)
+
+    def copy_of(self, addressee: Addressee, ways: WaysBack, filled: Filled, most: int) -> OutboundEmail:
+        """The blind copy of one recipient's mail: the same to read, but nothing in it acts in the recipient's name
+        (decisions: 12, Service messages). It is filled in with the ways of a copy."""
+        content = self._content(addressee, filled, most, None)
+        return OutboundEmail(f"{addressee.uuid}-bcc", ways.return_path, self.send.bcc_address or "", content)
+
+    def _content(
+        self, addressee: Addressee, filled: Filled, most: int, unsubscribe: tuple[str, str | None] | None
+    ) -> bytes:
+        send, html, text = self.send, filled.html, filled.text
         self.check_files(addressee, most, beside=len(html or "") + len(text or ""))
         content = mime.build(
             from_name=send.from_name,
@@ -151,14 +166,20 @@ class Letter:
             subject=filled.subject,
             html=html,
             text=text,
-            attachments=files,
+            attachments=[*self._files, *addressee.files],
             message_id=f"{addressee.uuid}@{domain_of(send.from_address)}",
             date=send.creation_time,
-            unsubscribe=(ways.unsubscribe_link, ways.unsubscribe_address) if send.list_id is not None else None,
+            unsubscribe=unsubscribe,
         )
         if len(content) > most:
             raise _too_large_a_mail(most)
-        return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, send.bcc_address, content)
+        return content
+
+    def _ways_to_leave(self, ways: WaysBack) -> tuple[str, str | None] | None:
+        """What mail programs are told: of the list, and not where who leaves would get the next mail all the same."""
+        if self.send.list_id is None or self.send.include_unsubscribed:
+            return None
+        return ways.unsubscribe_link, ways.unsubscribe_address
 
     def check_files(self, addressee: Addressee, most: int, *, beside: int = 0) -> None:
         """Raises `TooLarge` when the attachments, with so many bytes beside them, are too large for a mail: before the
@@ -177,12 +198,12 @@ class Letter:
     def _marked_html(self, html: str, addressee: Addressee, ways: WaysBack) -> str:
         """The body as it tells of opens and clicks, as far as the send asks for it."""
         if self.send.track_clicks:
-            html = ways.marker.with_links(html, "html_email", addressee.id, self._links)
+            html = ways.marker.with_links(html, "html_email", addressee.id, self._links, self._spared)
         return ways.marker.with_pixel(html, addressee.id) if self.send.track_opens else html
 
     def _marked_text(self, text: str, addressee: Addressee, ways: WaysBack) -> str:
         if self.send.track_clicks:
-            text = ways.marker.with_links(text, "text_email", addressee.id, self._links)
+            text = ways.marker.with_links(text, "text_email", addressee.id, self._links, self._spared)
         return text
 
     def sms_to(self, addressee: Addressee, ways: WaysBack, filled: Filled) -> OutboundSms:
@@ -218,12 +239,3 @@ def _bounded(name: str, most: int, render: Render, values: Values, names: Mappin
 
 def _too_large_a_mail(most: int) -> TooLarge:
     return TooLarge(f"the mail has more than {most} bytes")
-
-
-def _template(source: str, zone: ZoneInfo | None) -> Template:
-    return _remembered(source, zone) if len(source) <= LONGEST_REMEMBERED else Template(source, zone or UTC)
-
-
-@lru_cache(maxsize=64)
-def _remembered(source: str, zone: ZoneInfo | None) -> Template:
-    return Template(source, zone or UTC)

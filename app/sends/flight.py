@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.sends.claim import LEASE
+from app.sends.lanes import Lane
 from app.sends.load import Parcel
 from app.sends.making import Outgoing
-from app.sends.station import Lane, Station
+from app.sends.station import Station
 from app.sends.verdicts import Verdict
 
 STALLED = 0.05
@@ -141,7 +142,8 @@ class Flight:
             with self._lock:
                 self._waiting.appendleft(ready.waiting)  # where it is withdrawn
             return None
-        following = self._next() if self._may_announce(lane) else None
+        # What is announced is the lane's next message: it cannot be, where a copy comes first.
+        following = self._next() if self._may_announce(lane) and not ready.outgoing.copy else None
         with contextlib.nullcontext() if lane.is_quick else self._awaits():
             verdict = self._station.transmit(lane, ready.outgoing, following.outgoing if following else None)
         self._verdicts.put(verdict)

@@ -23,11 +23,12 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A parcel with its message, and the bytes that it was rendered to; `message` is why there is none where it could
-    not be composed."""
+    not be composed. `copy` is the blind copy, which leaves once the message is accepted."""
 
     parcel: Parcel
     message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
     rendered: int | None = None
+    copy: OutboundEmail | None = None
 
 
 class Maker:
@@ -56,18 +57,25 @@ class Maker:
         ways = ways_back(self._settings, addressee.id, letter.send.from_address)
         filled = letter.filled_in(addressee, ways, self.bounds.body)
         message = self._message(parcel, ways, filled)
-        size = filled.size
+        size, copy = filled.size, None
+        if letter.send.type == "email" and letter.send.bcc_address:
+            filled = letter.filled_in(addressee, ways.of_copy(), self.bounds.body)
+            copy = self._signed(parcel, letter.copy_of(addressee, ways, filled, self.bounds.mail))
+            size += filled.size
         if parcel.allowance:
             parcel.allowance.take(size)
-        return Outgoing(parcel, message, size)
+        return Outgoing(parcel, message, size, copy)
 
     def _message(self, parcel: Parcel, ways: WaysBack, filled: Filled) -> OutboundEmail | OutboundSms:
         letter, addressee = parcel.letter, parcel.addressee
         if letter.send.type == "email":
-            email = letter.email_to(addressee, ways, filled, self.bounds.mail)
-            return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
+            return self._signed(parcel, letter.email_to(addressee, ways, filled, self.bounds.mail))
         text = letter.sms_to(addressee, ways, filled)
         return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
+
+    def _signed(self, parcel: Parcel, email: OutboundEmail) -> OutboundEmail:
+        letter = parcel.letter
+        return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
 
 
 def deferred(parcel: Parcel, fault: BaseException) -> DeliveryResult:

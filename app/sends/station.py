@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import queue
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from app import logs
 from app.clock import now
 from app.inbound.smpp import taker
 from app.presence import own_name
 from app.sends.journal import Journal, journal_folder
+from app.sends.lanes import Lane, send_copy, send_over
 from app.sends.load import Parcel
 from app.sends.making import Maker, Outgoing, deferred
 from app.sends.pace import Pace
@@ -28,52 +27,12 @@ from app.sends.unsendable import Unsendable
 from app.sends.verdicts import Verdict, cleaned
 from app.services import Services
 from app.settings import Settings
-from app.transports.base import Announcing, Connection, DeliveryResult, OutboundEmail, OutboundSms, Transport
+from app.transports.base import OutboundSms, Outcome, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import Listening, Take
 
 logger = logging.getLogger(__name__)
-
-
-QUICK = 0.005
-"""Seconds within which the carrier's answer comes over a quick connection: waiting costs less than another thread."""
-STEADY = 0.25
-"""Seconds; a message may be announced behind one that takes no longer."""
-
-
-@dataclass(slots=True)
-class Lane:
-    """The connections that one thread uses at a time. They open at their first message."""
-
-    email: Connection[OutboundEmail]
-    sms: Connection[OutboundSms]
-    seconds: float = math.inf
-    """What the last message took."""
-    announcing: Announcing | None = field(init=False)
-    """The connection for mail, where it can announce."""
-
-    def __post_init__(self) -> None:
-        self.announcing = self.email if isinstance(self.email, Announcing) else None
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the next answer is expected at once."""
-        return self.seconds <= QUICK
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether the next answer is expected soon."""
-        return self.seconds <= STEADY
-
-    def close(self) -> None:
-        """Ends both. Raises nothing, whatever an installed transport does."""
-        self.seconds = math.inf
-        for connection in (self.email, self.sms):
-            try:
-                connection.close()
-            except BaseException:
-                logger.exception("a connection cannot be closed")
 
 
 class Station:
@@ -105,11 +64,13 @@ class Station:
             return _refused(parcel, outgoing.message)
         began = time.monotonic()
         try:
-            result = cleaned(_send(lane, outgoing, following))
+            result = cleaned(send_over(lane, outgoing, following))
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
             result = deferred(parcel, fault)
             lane.close()  # who knows in the middle of what it was left
+        if outgoing.copy and result.outcome is Outcome.ACCEPTED:
+            result = cleaned(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
         lane.seconds = time.monotonic() - began
         recipient = parcel.recipient
         verdict = Verdict(
@@ -159,20 +120,6 @@ class Station:
         for _ in range(self.connections):
             self._lanes.get().close()
         self.journal.close()
-
-
-def _send(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> DeliveryResult:
-    match outgoing.message:
-        case OutboundEmail() as email:
-            upcoming = following.message if following else None
-            if lane.announcing and isinstance(upcoming, OutboundEmail):
-                return lane.announcing.send(email, upcoming)
-            return lane.email.send(email)
-        case OutboundSms() as text:
-            return lane.sms.send(text)
-        case DeliveryResult() as result:
-            return result
-    raise TypeError(f"a {type(outgoing.message).__name__} is no message")
 
 
 def _refused(parcel: Parcel, refusal: Unsendable) -> Verdict:

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.settings import Settings
 from app.tracking.link_tokens import StoredLink, WrittenLink, link_token
 from app.tracking.links import LinkType, replace_in_html, replace_in_text
+from app.tracking.secret_links import no_link
 from app.tracking.tokens import OPEN, recipient_token
 
 LinkIds = Mapping[tuple[str, str], int]
@@ -48,11 +49,13 @@ class Marker:
         end = max((found.start() for found in _BODY_END.finditer(html)), default=len(html))
         return html[:end] + pixel + html[end:]
 
-    def with_links(self, body: str, link_type: LinkType, recipient_id: int, links: LinkIds) -> str:
-        """The body with links that lead to their targets by way of this service."""
+    def with_links(
+        self, body: str, link_type: LinkType, recipient_id: int, links: LinkIds, spared: Callable[[str], bool] = no_link
+    ) -> str:
+        """The body with links that lead to their targets by way of this service; those that are spared stay."""
 
         def replace(url: str) -> str | None:
-            if self._is_own(url):
+            if self._is_own(url) or spared(url):
                 return None
             link_id = links.get((link_type, url))
             stored = None if link_id is None else StoredLink(recipient_id, link_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -15,6 +15,7 @@ from app.db.among import among, json_array
 from app.db.models import SendLink
 from app.db.prepared import Prepared
 from app.tracking.links import LinkType, links_in_source
+from app.tracking.secret_links import no_link
 
 MOST_LINKS = 500
 """Links of one body that are stored; further ones stand in their tokens."""
@@ -30,14 +31,19 @@ LINKS = Prepared(
 )
 
 
-def link_rows(body_html: str | None, body_text: str | None) -> list[dict[str, Any]]:
-    """The rows of the links of a send's bodies. A text that is made of the html has the html's links."""
+def link_rows(
+    body_html: str | None, body_text: str | None, spared: Callable[[str], bool] = no_link
+) -> list[dict[str, Any]]:
+    """The rows of the links of a send's bodies, but for those that are not tracked. A text that is made of the html has
+    the html's links."""
     of_html = _links("html_email", body_html or "")
     found: dict[LinkType, tuple[str, ...]] = {
         "html_email": of_html,
         "text_email": of_html if body_text is None else _links("text_email", body_text),
     }
-    return [{"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls]
+    return [
+        {"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls if not spared(url)
+    ]
 
 
 def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:

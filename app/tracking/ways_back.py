@@ -9,6 +9,9 @@ from app.tracking.marks import Marker
 from app.tracking.return_path import return_path, unsubscribe_address
 from app.tracking.unsubscribe import unsubscribe_link
 
+COPY = "copy"
+"""Where a token would stand: nobody's, because it is not signed."""
+
 
 class WaysBack(NamedTuple):
     """What one recipient's message carries."""
@@ -20,6 +23,10 @@ class WaysBack(NamedTuple):
     """Its envelope sender, to which reports about it go."""
     marker: Marker
     """By which it tells that it is opened and which links are followed."""
+
+    def of_copy(self) -> WaysBack:
+        """What a blind copy carries: its link leads to the page of links that do not work, and unsubscribes nobody."""
+        return self._replace(unsubscribe_link=f"{self.marker.public_url}/u/{COPY}", unsubscribe_address=None)
 
 
 def ways_back(settings: Settings, recipient_id: int, from_address: str) -> WaysBack:

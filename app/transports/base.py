@@ -66,7 +66,7 @@ class DeliveryResult(NamedTuple):
 
 
 class OutboundEmail(NamedTuple):
-    """One mail to one recipient, and to its blind copy where there is one.
+    """One mail to one address. A blind copy is a mail of its own, with `-bcc` behind the uuid.
 
     `content` is the full RFC 5322 message with CRLF line ends. An empty `envelope_from` is the null sender.
     """
@@ -74,7 +74,6 @@ class OutboundEmail(NamedTuple):
     uuid: str
     envelope_from: str
     to: str
-    bcc: str | None
     content: bytes
 
 

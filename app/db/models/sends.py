@@ -39,6 +39,8 @@ class Send(Base):
     recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
     track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
+    track_secrets: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Also links that look as if they held a secret."""
 
 
 class SendLink(Base):

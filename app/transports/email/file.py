@@ -1,4 +1,4 @@
-"""Mail into a folder: one `<uuid>.eml` per message, and `<uuid>-bcc.eml` for its blind copy."""
+"""Mail into a folder: one `<uuid>.eml` per message; a blind copy is a message called `<uuid>-bcc`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ class MailFolder:
         """Write the message; a folder that cannot be written to is a deferral."""
         try:
             self.folder.write(f"{message.uuid}.eml", message.content)
-            if message.bcc:
-                self.folder.write(f"{message.uuid}-bcc.eml", message.content)
         except OSError as error:
             return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}", "4.3.0")
         return DeliveryResult.accepted(f"written to {self.folder.path}", "2.0.0")

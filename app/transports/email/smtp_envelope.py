@@ -11,13 +11,11 @@ from app.transports.email.smtp_dialogue import Dialogue
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Sender, recipient and blind copy, and a note for the reply when there is something to say about the copy."""
+    """Sender and recipient."""
 
     sender: str
     to: str
-    copy: str | None
     options: str
-    note: str = ""
 
     def commands(self) -> list[str]:
         """Those that name sender and recipient."""
@@ -27,15 +25,14 @@ class Envelope:
 def envelope_of(dialogue: Dialogue, email: OutboundEmail) -> Envelope | DeliveryResult:
     """The addresses as this server can take them, or why it cannot."""
     sender, to = ascii_domain(email.envelope_from), ascii_domain(email.to)
-    copy = ascii_domain(email.bcc) if email.bcc else None
     if not is_safe(to) or not to:
         return DeliveryResult.refused("the address has characters that no address has", "5.1.3")
     if not is_safe(sender):
         return DeliveryResult.deferred("the sender's address has characters that no address has", "4.1.7")
     options = f" SIZE={len(email.content)}" if dialogue.offers("size") else ""
     if dialogue.offers("smtputf8"):
-        return Envelope(sender, to, copy, options + _utf8_options(email.content, sender, to, copy or ""))
-    return _ascii_envelope(email.content, Envelope(sender, to, copy, options))
+        return Envelope(sender, to, options + _utf8_options(email.content, sender, to))
+    return _ascii_envelope(email.content, Envelope(sender, to, options))
 
 
 def _utf8_options(content: bytes, *addresses: str) -> str:
@@ -51,7 +48,4 @@ def _ascii_envelope(content: bytes, envelope: Envelope) -> Envelope | DeliveryRe
         return DeliveryResult.refused("the relay has no SMTPUTF8, which this address needs", "5.6.7")
     if not (envelope.sender.isascii() and content.isascii()):
         return DeliveryResult.deferred("the relay has no SMTPUTF8, which the sender's address needs", "4.6.7")
-    if envelope.copy and not envelope.copy.isascii():
-        note = f"no copy to {envelope.copy}: the relay has no SMTPUTF8"
-        return Envelope(envelope.sender, envelope.to, None, envelope.options, note)
     return envelope

@@ -1,8 +1,5 @@
 """Mail transactions (RFC 5321, 3.3) over an open session: MAIL, RCPT, DATA, and what each answer means.
 
-The blind copy is a second RCPT of the same transaction. It never decides about the message: refused, it is only
-mentioned in the reply.
-
 With PIPELINING (RFC 2920) a message costs one round trip: the commands of the next one go out behind the end of the one
 before, and all the answers are read together.
 """
@@ -14,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
-from app.transports.email.addresses import is_safe
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_dialogue import Dialogue, Unsent
 from app.transports.email.smtp_envelope import Envelope, envelope_of
@@ -31,11 +27,11 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class _Announced:
-    """A message whose commands went out ahead, and what the server said to them: the note about the copy when it waits
-    for the message, the result when it refused it, or why the session is of no more use."""
+    """A message whose commands went out ahead, and what the server said to them: nothing when it waits for the
+    message, the result when it refused it, or why the session is of no more use."""
 
     email: OutboundEmail
-    answer: str | DeliveryResult | ChannelClosed
+    answer: DeliveryResult | ChannelClosed | None
 
 
 class Transactions:
@@ -55,13 +51,10 @@ class Transactions:
 
         Raises `ChannelClosed` when the session is of no more use, with the answer for this message inside.
         """
-        opened = self._open(email)
-        if isinstance(opened, DeliveryResult):
-            return opened
-        return _noted(self._transmit(email, following), opened)
+        return self._open(email) or self._transmit(email, following)
 
-    def _open(self, email: OutboundEmail) -> str | DeliveryResult:
-        """Everything before the message itself, unless it went ahead."""
+    def _open(self, email: OutboundEmail) -> DeliveryResult | None:
+        """Everything before the message itself, unless it went ahead; None when the server waits for the message."""
         announced, self._announced = self._announced, None
         if announced is None:
             envelope = envelope_of(self._dialogue, email)
@@ -93,59 +86,47 @@ class Transactions:
 
     def _commands_ahead(self, following: OutboundEmail | None) -> bytes:
         """Those of the next message; none where the server would have to be asked step by step."""
-        if following is None or following.bcc or not self._dialogue.offers("pipelining"):
+        if following is None or not self._dialogue.offers("pipelining"):
             return b""
         envelope = envelope_of(self._dialogue, following)
         return b"" if isinstance(envelope, DeliveryResult) else _wire([*envelope.commands(), "DATA"])
 
-    def _answer_to_announced(self) -> str | DeliveryResult | ChannelClosed:
+    def _answer_to_announced(self) -> DeliveryResult | ChannelClosed | None:
         try:
             return _invitation(self._dialogue, _replies(self._dialogue, 3))
         except ChannelClosed as closed:
             return closed
 
 
-def _open(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
-    """Everything before the message itself. Gives the note about the copy when the server waits for the message."""
-    if not dialogue.offers("pipelining"):
-        return _open_stepwise(dialogue, envelope)
-    # With a copy DATA is held back: a server that refuses the recipient and takes the copy would wait for a message
-    # that must not be sent.
-    commands = [*envelope.commands(), *([] if envelope.copy else ["DATA"])]
-    replies = _ask_all(dialogue, commands)
-    if envelope.copy is None:
-        answer = _invitation(dialogue, replies)
-        return answer if isinstance(answer, DeliveryResult) else envelope.note
-    refused = _refused(*replies)
-    return _abandon(dialogue, refused) if refused else _invite(dialogue, envelope)
+def _open(dialogue: Dialogue, envelope: Envelope) -> DeliveryResult | None:
+    """Everything before the message itself; None when the server waits for the message."""
+    if dialogue.offers("pipelining"):
+        return _invitation(dialogue, _ask_all(dialogue, [*envelope.commands(), "DATA"]))
+    return _open_stepwise(dialogue, envelope)
 
 
-def _open_stepwise(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
+def _open_stepwise(dialogue: Dialogue, envelope: Envelope) -> DeliveryResult | None:
     sender, recipient = envelope.commands()
     reply = _ask(dialogue, sender)
     if not _is_yes(reply):
         _check_willing(reply)
         return _abandon(dialogue, reply)
     reply = _ask(dialogue, recipient)
-    return _invite(dialogue, envelope) if _is_yes(reply) else _abandon(dialogue, reply)
-
-
-def _invite(dialogue: Dialogue, envelope: Envelope) -> str | DeliveryResult:
-    """The last step: the copy, and the message that may come now."""
-    note = envelope.note or _add_copy(dialogue, envelope.copy)
+    if not _is_yes(reply):
+        return _abandon(dialogue, reply)
     reply = _ask(dialogue, "DATA")
-    return note if reply.code == 354 else _abandon(dialogue, reply)
+    return None if reply.code == 354 else _abandon(dialogue, reply)
 
 
-def _invitation(dialogue: Dialogue, replies: Sequence[Reply]) -> str | DeliveryResult:
-    """What MAIL, RCPT and DATA, said at once, were answered: empty when the server waits for the message."""
+def _invitation(dialogue: Dialogue, replies: Sequence[Reply]) -> DeliveryResult | None:
+    """What MAIL, RCPT and DATA, said at once, were answered: None when the server waits for the message."""
     sender, recipient, data = replies
     refused = _refused(sender, recipient)
     if refused and data.code == 354:
         raise ChannelClosed(_refusal(refused))  # only hanging up keeps the server from taking an empty message
     if refused or data.code != 354:
         return _abandon(dialogue, refused or data)
-    return ""
+    return None
 
 
 def _refused(sender: Reply, recipient: Reply) -> Reply | None:
@@ -154,16 +135,6 @@ def _refused(sender: Reply, recipient: Reply) -> Reply | None:
         _check_willing(sender)
         return sender
     return None if _is_yes(recipient) else recipient
-
-
-def _add_copy(dialogue: Dialogue, copy: str | None) -> str:
-    """Ask for the blind copy; the answer is a note for the reply, empty when all is well."""
-    if not copy:
-        return ""
-    if not is_safe(copy):
-        return "no copy: its address has characters that no address has"
-    reply = _ask(dialogue, f"RCPT TO:<{copy}>")
-    return "" if _is_yes(reply) else f"no copy to {copy}: {reply}"
 
 
 def _ask(dialogue: Dialogue, command: str) -> Reply:
@@ -226,10 +197,6 @@ def _is_yes(reply: Reply) -> bool:
 
 def _lost(error: Exception) -> DeliveryResult:
     return DeliveryResult.deferred(f"the connection was lost: {error}", "4.4.2")
-
-
-def _noted(result: DeliveryResult, note: str) -> DeliveryResult:
-    return DeliveryResult(result.outcome, f"{result.reply}; {note}", result.status) if note else result
 
 
 def _stuffed(content: bytes) -> bytes:

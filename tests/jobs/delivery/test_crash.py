@@ -102,6 +102,20 @@ def test_a_kill_before_the_message_ends_doubles_nothing(
     assert sorted(message_ids) == sorted(rows.recipient(number).uuid for number in ids)
 
 
+def test_a_kill_between_a_mail_and_its_copy_loses_no_copy(rows: Rows, make_worker: Changed, killer: Killer) -> None:
+    """The pair is one message in flight: what was not noted of it is sent again as a whole."""
+    ids = rows.add_send(addresses(6), bcc_address="copy@acme.example")
+    worker = make_worker(email_transport_url=killer.url(), send_connections=1)
+    killed = start_process(worker)
+    killer.aim(killed, "MAIL", 8)
+    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    cut = killer.mails[-1].recipients[0]
+    assert (len(killer.mails), cut in addresses(6)) == (7, True)
+    drain(worker)
+    assert times_received(killer) == Counter([*addresses(6), cut, *["copy@acme.example"] * 6])
+    assert rows.states(ids) == ["delivered"] * 6
+
+
 def test_kills_at_the_worst_moment_double_at_most_what_is_in_flight(
     rows: Rows, make_worker: Changed, killer: Killer
 ) -> None:

@@ -123,6 +123,20 @@ def test_an_account_can_do_without_and_a_send_with(
     assert LINK.search(text)
 
 
+@pytest.mark.parametrize("asked", [None, True])
+def test_a_link_with_a_secret_is_tracked_only_when_the_request_asks(inbox: Inbox, asked: bool | None) -> None:
+    """Decisions 12, Service messages: written by the sender or filled in; whatever the account has."""
+    markup, text = inbox.get(
+        body_html='<p><a href="https://a.example/?reset_token=x1">a</a> <a href="https://a.example/?k=%%n%%">b</a></p>',
+        body_text="https://a.example/?token=%%name%% https://a.example/?page=2",
+        track_clicks=asked,
+    )
+    spared = [url for url in ("reset_token=x1", "?token=ann", "?k=7", "?page=2") if url in markup + text]
+    assert spared == ([] if asked else ["reset_token=x1", "?token=ann"])
+    stored = [row.url for row in rows_of(inbox.tenant, SendLink)]
+    assert ("https://a.example/?reset_token=x1" in stored) is bool(asked)
+
+
 def test_a_text_alone_has_no_pixel(inbox: Inbox) -> None:
     """And one without links stays as it is."""
     assert inbox.get(body_html="", body_text="Hello\r\nthere")[1].split() == ["Hello", "there"]

@@ -32,12 +32,11 @@ def mail() -> Callable[..., OutboundEmail]:
 
     def make(
         to: str = "ann@example.com",
-        bcc: str | None = None,
         content: bytes = b"Subject: Hi\r\n\r\nHello Ann\r\n",
         envelope_from: str = "shop@main.example",
         uuid_: str | None = None,
     ) -> OutboundEmail:
-        return OutboundEmail(uuid_ or str(uuid.uuid4()), envelope_from, to, bcc, content)
+        return OutboundEmail(uuid_ or str(uuid.uuid4()), envelope_from, to, content)
 
     return make
 

@@ -76,14 +76,6 @@ def test_a_mail_arrives_byte_for_byte(outlet: Outlet, mail: MakeMail) -> None:
     assert outlet.arrived() == [content]
 
 
-def test_a_blind_copy_has_the_same_content(outlet: Outlet, mail: MakeMail) -> None:
-    connection = email_transport(outlet.url).connect()
-    result = connection.send(mail(bcc="archive@main.example", content=b"Subject: Two\r\n\r\nx\r\n"))
-    connection.close()
-    assert result.outcome is Outcome.ACCEPTED
-    assert outlet.arrived() == [b"Subject: Two\r\n\r\nx\r\n"] * 2
-
-
 def test_one_connection_carries_many_mails(outlet: Outlet, mail: MakeMail) -> None:
     connection = email_transport(outlet.url).connect()
     results = [connection.send(mail(content=b"Subject: %d\r\n\r\nx\r\n" % number)) for number in range(5)]

@@ -195,16 +195,6 @@ def test_a_server_that_waits_for_a_message_to_nobody_is_hung_up_on(mail: MakeMai
     assert len(relay.lines) == 4
 
 
-def test_with_a_copy_data_waits_for_the_answers(mail: MakeMail) -> None:
-    replies = ["250 sender", "250 recipient", "550 5.1.1 no archive", "354 go ahead", "250 taken"]
-    with LineServer([*_hello(), *replies, "221 bye"]) as relay:
-        (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail(bcc="archive@main.example"))
-    assert (result.outcome, result.reply) == (
-        Outcome.ACCEPTED,
-        "250 taken; no copy to archive@main.example: 550 5.1.1 no archive",
-    )
-
-
 def _hello() -> list[str]:
     """A greeting, and an answer to EHLO in one piece."""
     return [HELLO[0], "\r\n".join(HELLO[1:])]

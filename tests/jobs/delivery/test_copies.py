@@ -1,0 +1,155 @@
+"""The blind copy: a mail of its own, in which nothing acts in the recipient's name (decisions: 12)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.sends.deliver import drain
+from app.sends.journal import found_journals, journal_folder
+from app.services import Services
+from tests.jobs.delivery.conftest import Changed, body, parsed
+from tests.support.client import Client
+from tests.support.rows import Rows
+from tests.support.sends import Desk
+from tests.support.tenants import Tenant, new_email
+from tests.unit.transports.mailserver import DROP, MailServer, Received
+
+COPY = "archive@acme.example"
+LINKS = '<a href="https://a.example/x">x</a> <a href="%%unsubscribe_link%%">leave</a>'
+HTML = f"<html><body><p>Hi %%name%%</p>{LINKS}</body></html>"
+TEXT = "Hi %%name%%: https://a.example/y or leave: %%unsubscribe_link%%"
+OWN_LINK = re.compile(r"https?://[^\s\"<>]*/[uoc]/[^\s\"<>]+")
+TAKEN_MAIL = "250 2.0.0 queued"
+
+
+@pytest.fixture
+def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Received, Received]:
+    """A tracked mail to a list, and its copy."""
+    desk = Desk(tenant)
+    person = {"email": new_email(), "name": "Ann"}
+    changes: dict[str, Any] = {"body_html": HTML, "body_text": TEXT, "bcc_address": f"archive@{tenant.domain}"}
+    desk.send(desk.email(recipients=[person], track_opens=True, track_clicks=True, **changes))
+    drain(worker)
+    mail, copy = mail_server.mails
+    assert (mail.recipients, copy.recipients) == ([person["email"]], [f"archive@{tenant.domain}"])
+    return mail, copy
+
+
+def test_the_copy_reads_like_the_mail_and_has_no_link_that_works(pair: tuple[Received, Received], anon: Client) -> None:
+    mail, copy = (parsed(one.content) for one in pair)
+    for name in ("From", "To", "Subject", "Date", "Message-ID"):
+        assert copy[name] == mail[name]
+    assert (mail["List-Unsubscribe"] is None, copy["List-Unsubscribe"], copy["List-Unsubscribe-Post"]) == (
+        False,
+        None,
+        None,
+    )
+    assert 'href="https://a.example/x"' in body(copy, "html")
+    assert "https://a.example/y" in body(copy, "plain")
+    assert "<img" not in body(copy, "html")
+    links = OWN_LINK.findall(body(copy, "html") + body(copy, "plain"))
+    assert {link.rpartition("/u/")[2] for link in links} == {"copy"}
+    assert len(OWN_LINK.findall(body(mail, "html"))) == 3, "the mail has a pixel, a link and a way to leave"
+
+
+def test_what_stands_in_a_copy_unsubscribes_nobody(
+    pair: tuple[Received, Received], tenant: Tenant, anon: Client
+) -> None:
+    """The page says that the link does not work."""
+    assert (anon.get("/u/copy").status_code, anon.request("POST", "/u/copy").status_code) == (404, 404)
+    (group,) = tenant.api.get("/v1/transactional-groups").get_json()["_embedded"]["transactional-groups"]
+    assert (group["unsubscribed"], group["opened"], group["clicked"], group["delivered"]) == (0, 0, 0, 1)
+
+
+def test_a_send_without_a_copy_is_one_mail(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
+
+
+def test_each_recipients_mail_is_followed_by_its_copy(
+    rows: Rows, make_worker: Changed, mail_server: MailServer
+) -> None:
+    """Also where messages are announced ahead; others stand between pairs, never within one."""
+    names = [f"p{number}@example.com" for number in range(5)]
+    rows.add_send(names, bcc_address=COPY)
+    rows.add_send(["alone@example.com"])
+    drain(make_worker(send_connections=1))
+    order = [one.recipients[0] for one in mail_server.mails if one.recipients != ["alone@example.com"]]
+    assert order[1::2] == [COPY] * 5
+    assert sorted(order[::2]) == names
+
+
+@pytest.mark.parametrize("reply", ["550 5.1.1 no such user", "451 4.3.0 later"])
+def test_what_is_not_accepted_has_no_copy(rows: Rows, worker: Services, mail_server: MailServer, reply: str) -> None:
+    """So a mail that is tried again is not copied for each try."""
+    mail_server.reply("ann@example.com", reply)
+    rows.add_send(["ann@example.com"], bcc_address=COPY)
+    drain(worker)
+    assert mail_server.mails == []
+
+
+def test_a_mail_that_is_tried_again_is_copied_once(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    mail_server.reply(".", "451 4.3.0 later", "451 4.3.0 later")
+    (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
+    worker = make_worker(retry_delay=0.0)
+    for _ in range(3):
+        rows.make_due([ann])
+        drain(worker)
+    assert Counter(one.recipients[0] for one in mail_server.mails) == {"ann@example.com": 1, COPY: 1}
+    assert rows.states([ann]) == ["delivered"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ((COPY, "550 5.1.1 no archive"), "550 5.1.1 no archive"),
+        ((COPY, "451 4.3.0 later"), "451 4.3.0 later"),
+        ((".", TAKEN_MAIL, DROP), "the connection was lost after the message was sent"),
+    ],
+)
+def test_what_becomes_of_the_copy_is_only_mentioned(
+    rows: Rows, worker: Services, mail_server: MailServer, script: tuple[str, ...], said: str
+) -> None:
+    """The mail has one result: its own."""
+    mail_server.reply(*script)
+    (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
+    drain(worker)
+    assert rows.states([ann]) == ["delivered"]
+    ((step, detail),) = rows.steps(ann)
+    assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {said}")) == ("sent", True), detail
+    with found_journals(journal_folder(worker.settings)) as found:
+        assert [one.verdicts() for one in found] == [[]]
+
+
+def test_a_hostile_copy_address_smuggles_no_command(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    (ann,) = rows.add_send(["ann@example.com"], bcc_address="a@b.example>\r\nRCPT TO:<c@d.example")
+    drain(worker)
+    assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
+    assert rows.states([ann]) == ["delivered"]
+
+
+def test_in_a_folder_the_copy_lies_beside_the_mail(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    worker = make_worker(email_transport_url=f"file://{tmp_path}/mail")
+    (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
+    drain(worker)
+    uuid = rows.recipient(ann).uuid
+    assert {path.name for path in (tmp_path / "mail").iterdir()} == {f"{uuid}.eml", f"{uuid}-bcc.eml"}
+
+
+def test_with_include_unsubscribed_nothing_tells_how_to_leave(
+    tenant: Tenant, worker: Services, mail_server: MailServer
+) -> None:
+    """Decisions 12, Service messages: who leaves would get the next one all the same."""
+    desk = Desk(tenant)
+    for wanted in (True, False):
+        desk.send(desk.email(include_unsubscribed=wanted))
+        drain(worker)
+    service, other = (parsed(one.content) for one in mail_server.mails)
+    assert (service["List-Unsubscribe"], service["List-Unsubscribe-Post"]) == (None, None)
+    assert other["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"

@@ -1,0 +1,76 @@
+"""Which links are taken for ones that hold a secret (docs/tracking.md)."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from app.tracking.secret_links import NAMES, has_secret
+from tests.support.sources import ROOT
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "token=abc",
+        "reset_token=abc",
+        "resetToken=abc",
+        "X-Amz-Signature=abc",
+        "user=7&PASSWORD=x",
+        "user=7;pwd=x",
+        "code=123456",
+        "oobCode=x",
+        "t%6Fken=abc",
+        "id=3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "x=9f86d081884c7d659a2feaa0c55ad015",
+        "x=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N",
+        "q=mZ8-x_2aB-9dQ_k1Lp-Rt",
+        "9f86d081884c7d659a2feaa0c55ad015",
+        "a=1#access_token=abc",
+    ],
+)
+def test_these_look_like_secrets(query: str) -> None:
+    assert has_secret(f"https://a.example/reset?{query}")
+    assert has_secret(f"https://a.example/reset#{query}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.example/",
+        "https://a.example/9f86d081884c7d659a2feaa0c55ad015",
+        "https://a.example/?",
+        "https://a.example/?token=",
+        "https://a.example/?token",
+        "https://a.example/?utm_source=newsletter&utm_campaign=spring-sale-2026-second-reminder",
+        "https://a.example/?q=what+is+a+token&page=2",
+        "https://a.example/?keyword=shoes&coder=ann&tokens=3&signal=on",
+        "https://a.example/?order=20261121000000000000",
+        "https://a.example/?text=Donaudampfschifffahrtsgesellschaft",
+        "https://a.example/#section-2",
+    ],
+)
+def test_these_do_not(url: str) -> None:
+    assert not has_secret(url)
+
+
+def test_the_documentation_names_the_words() -> None:
+    page = (ROOT / "docs" / "tracking.md").read_text()
+    listed = page.partition("a name with one of these words in it")[2].partition(". Words end")[0]
+    assert set(re.findall(r"`([a-z]+)`", listed)) == NAMES
+
+
+@pytest.mark.parametrize("piece", ["a=b&", "token", "A", "a1-", "%74", "=", "?", "#&;"])
+def test_the_time_grows_with_the_length_and_no_faster(piece: str) -> None:
+    def cost(length: int) -> float:
+        url = "https://a.example/?" + piece * (length // len(piece))
+        best = float("inf")
+        for _ in range(5):
+            began = time.thread_time()
+            has_secret(url)
+            best = min(best, time.thread_time() - began)
+        return best / length
+
+    assert cost(400_000) < 1.5 * cost(50_000) + 1e-9
