@@ -94,9 +94,9 @@ class Course:
     struck: float
     """The fault began."""
     ended: float
-    """The fault was over, or the service was started again."""
+    """The fault was over: the last process was killed, or the service was started again."""
     up: float
-    """The service was there again, where it had to be started; else the same."""
+    """All processes were there again, where some had to be started; else the same."""
     load_ended: float
 
 

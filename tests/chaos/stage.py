@@ -6,6 +6,7 @@ The service is started as an operator starts it, and each of its processes is fo
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -166,7 +167,7 @@ class Stage:
         for name in self._ports:
             self.start_peer(name)
         self.start_service()
-        wait_until(lambda: len(self.service.pids("jobs.worker sends")) == SENDERS, "all senders run", START_WITHIN)
+        self.await_workers()
         environment = {**self.service.environment, "DATABASE_POOL": "2"}
         self.services = make_services(from_environment(environment))
         self.accounts = [self._account(name) for name in NAMES]
@@ -186,6 +187,16 @@ class Stage:
             assert self.service.process.poll() is None, self.service.said()[-2000:]
             assert time.monotonic() < deadline, "the service does not start"
             time.sleep(0.05)
+
+    def await_workers(self) -> None:
+        """Returns when all processes beside the API are at work, those included that had to be started again."""
+        wait_until(self._is_complete, "all workers and the scheduler have started", START_WITHIN)
+
+    def _is_complete(self) -> bool:
+        pids = self.pids(r"jobs\.(worker|schedule)")
+        lines = (line for line in self.service.said().splitlines() if line.startswith("{") and "started" in line)
+        started = {line["process"] for line in map(json.loads, lines) if line["logger"].startswith("jobs.")}
+        return len(pids) == SENDERS + 2 and started.issuperset(pids)
 
     def answers(self) -> bool:
         """Whether the API takes requests."""
