@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 PR_SET_PDEATHSIG = 1
@@ -17,11 +16,14 @@ SHORTEST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """A process that ran for this long starts again at once when it dies."""
+GROUP_GRACE = 6.0
+"""Seconds that what a dead process has started itself gets to end: a request in hand gets 5."""
+LOOK_AGAIN = 0.1
 
 
 @dataclass(slots=True)
 class Child:
-    """A command that is kept running. When an `essential` one ends by itself, the service ends."""
+    """A command that is kept running. When an `essential` one keeps ending, the service ends."""
 
     name: str
     command: list[str]
@@ -31,8 +33,11 @@ class Child:
     """Seconds until the next start after an end; grows while it keeps ending."""
     restart_time: float | None = None
     """When to start it again, by the monotonic clock; None while it runs."""
+    deaths: int = 0
+    """How often it has ended without having run for a while in between."""
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _started: float = 0.0
+    _died: float = 0.0
 
     def start(self) -> None:
         """In a session of its own: Ctrl-C reaches only the launcher, which ends the processes in order."""
@@ -57,10 +62,34 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def plan_restart(self) -> None:
-        """Sets `restart_time`: soon at first, then later and later."""
-        steady = time.monotonic() - self._started > STEADY_SECONDS
+        """Sets `restart_time`: soon at first, then later and later. What it had started itself is asked to end."""
+        self._died = time.monotonic()
+        steady = self._died - self._started > STEADY_SECONDS
+        self.deaths = 1 if steady else self.deaths + 1
         self.pause = SHORTEST_PAUSE if steady or not self.pause else min(self.pause * 2, LONGEST_PAUSE)
-        self.restart_time = time.monotonic() + self.pause
+        self.restart_time = self._died + self.pause
+        self._signal_group(signal.SIGTERM)
+
+    def start_again(self) -> None:
+        """Once its time has come and nothing is left of the one before, which may hold its port."""
+        moment = time.monotonic()
+        if self.restart_time is None or moment < self.restart_time:
+            return
+        if self._signal_group(0) and moment < self._died + GROUP_GRACE:
+            self.restart_time = moment + LOOK_AGAIN
+            return
+        self._signal_group(signal.SIGKILL)
+        self.start()
+
+    def _signal_group(self, number: int) -> bool:
+        """Whether there is anybody in the group that it leads."""
+        if self._process is None:
+            return False
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
     def ask_to_end(self) -> None:
         """SIGTERM to the process alone; it ends those that it started itself."""
@@ -70,8 +99,7 @@ class Child:
     def kill(self) -> None:
         """SIGKILL to it and to whatever it left behind."""
         if self._process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
             self._process.wait()
 
 

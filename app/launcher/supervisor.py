@@ -1,8 +1,7 @@
 """Keeps the processes running: starts again what dies, and ends all of them in order within ten seconds.
 
-A worker, the scheduler, the demo's receiver and the own Redis are started again, with growing pauses. The API server
-is essential: it starts its own processes again, so when it ends as a whole, something is wrong that a restart would
-hide, and the service ends with it.
+Pauses between two starts grow while a process keeps ending. Without an API the service is of no use, so when that keeps
+ending, the service says so and ends.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ logger = logging.getLogger(__name__)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE = 7.0
 """Seconds for a request or a message in hand to be finished."""
+MOST_DEATHS = 5
+"""Ends in a row, each soon after the start, after which the service does not go on without an essential process."""
 LAST_GRACE = 1.5
 """Seconds for Redis, once nobody uses it any more."""
 
@@ -64,15 +65,15 @@ class Supervisor:
         return 0
 
     def _revive(self, child: Child) -> bool:
-        """Plans or makes the next start of one that ended; False when the service cannot do without it."""
-        if child.essential:
-            logger.error("%s has ended (%s), so the service ends", child.name, child.status)
+        """Plans or makes the next start of one that ended; False when the service has no use without it."""
+        if child.restart_time is not None:
+            child.start_again()
+            return True
+        child.plan_restart()
+        if child.essential and child.deaths >= MOST_DEATHS:
+            logger.error("%s keeps ending (%s), so the service ends; its last lines say why", child.name, child.status)
             return False
-        if child.restart_time is None:
-            child.plan_restart()
-            logger.error("%s has ended (%s), starting again in %g s", child.name, child.status, child.pause)
-        elif child.restart_time <= time.monotonic():
-            child.start()
+        logger.error("%s has ended (%s), starting again in %g s", child.name, child.status, child.pause)
         return True
 
     def _seconds_to_restart(self) -> float:

@@ -266,12 +266,19 @@ def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(laun
     service.stop()
 
 
-def test_the_service_ends_with_its_api_server(launch: Launch) -> None:
+def test_a_killed_api_server_is_started_again(launch: Launch) -> None:
+    """What it leaves behind neither keeps the port nor answers beside the new one."""
     service = launch()
     service.start()
-    os.kill(min(service.pids("gunicorn")), signal.SIGKILL)
-    assert service.process.wait(PATIENCE) != 0
-    wait_until(lambda: not service.pids(), "nothing is left")
+    before = service.pids("gunicorn")
+    os.kill(min(before), signal.SIGKILL)
+    wait_until(lambda: not set(before) & set(service.pids("gunicorn")), "the old ones are gone")
+    wait_until(service.is_ready, "it is ready again")
+    wait_until(lambda: len(service.pids("gunicorn")) == len(before), "it has all its processes")
+    assert service.process.poll() is None
+    service.send(addresses(1))
+    wait_until(lambda: service.mails() == 1, "the mail is there")
+    service.stop()
 
 
 # ---------------------------------------------------------------------------------------------- trouble

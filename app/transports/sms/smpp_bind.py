@@ -20,6 +20,7 @@ from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
 
 from app.transports.sms.incoming import Take, read_deliver_sm
+from app.transports.sms.smpp_answers import Answers
 from app.transports.sms.smpp_client import LOST, SmppClient, tls_context, words
 from app.transports.sms.smpp_url import SmppSettings
 
@@ -51,7 +52,7 @@ class Bind:
         self._trouble = ""
         self._sending = threading.Lock()
         self._window = threading.BoundedSemaphore(settings.window)
-        self._waiting: dict[int, queue.SimpleQueue[Any]] = {}
+        self._answers = Answers()
         self._handed_in: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         self._starting = threading.Lock()
         self._started = False
@@ -75,12 +76,11 @@ class Bind:
         self._start()
         with self._window:
             client = self._bound()
-            answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
             pdu = None
             try:
                 with self._sending:
                     pdu = smpp.make_pdu("submit_sm", client=client, **fields)
-                    self._waiting[pdu.sequence] = answer
+                    answer = self._answers.expect(pdu.sequence)
                     client.send_pdu(pdu)
                 found = answer.get(timeout=self._settings.timeout)
             except LOST as error:
@@ -89,7 +89,7 @@ class Bind:
                 raise NoAnswer(f"no answer within {self._settings.timeout:g} seconds") from None
             finally:
                 if pdu is not None:
-                    self._waiting.pop(pdu.sequence, None)
+                    self._answers.forget(pdu.sequence)
         if found is None:
             raise NoAnswer("the connection was lost")
         return found
@@ -153,8 +153,7 @@ class Bind:
         with self._sending:
             client.state = consts.SMPP_CLIENT_STATE_OPEN  # nothing can be sent now, and the library finds it in order
             client.disconnect()
-            for answer in self._waiting.values():
-                answer.put(None)
+            self._answers.give_up()
         if not self._closing.is_set():
             logger.warning("no bind to %s: %s", self._settings.name, why)
 
@@ -188,8 +187,7 @@ class Bind:
             return True
         match pdu.command:
             case "submit_sm_resp" | "generic_nack":
-                if answer := self._waiting.get(pdu.sequence):
-                    answer.put(pdu)
+                self._answers.give(pdu)
             case "deliver_sm":
                 self._handed_in.put((client, pdu))
             case "enquire_link" | "unbind":

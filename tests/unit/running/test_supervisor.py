@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,18 @@ def in_a_while(action: object, seconds: float = 0.3) -> None:
     threading.Timer(seconds, action).start()  # type: ignore[arg-type]
 
 
+def stop_when(condition: Callable[[], bool], what: str) -> None:
+    """Asks for the end once it is so, while the main thread watches."""
+
+    def stop() -> None:
+        try:
+            wait_until(condition, what)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_watch_well(supervisor: Supervisor, number: signal.Signals) -> None:
     supervisor.start(sleeper())
@@ -78,10 +90,47 @@ def test_a_signal_that_came_before_the_watch_counts(supervisor: Supervisor) -> N
     assert supervisor.watch() == 0
 
 
-def test_an_end_of_the_essential_process_ends_the_watch_badly(supervisor: Supervisor) -> None:
+def test_an_essential_process_that_keeps_ending_ends_the_watch_badly(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
     supervisor.start(sleeper())
-    supervisor.start(shell("api", "sleep 0.1; exit 3", essential=True))
+    supervisor.start(shell("api", f"echo start >> {tmp_path}/starts; exit 3", essential=True))
     assert supervisor.watch() == 1
+    assert (tmp_path / "starts").read_text().split() == ["start"] * supervisors.MOST_DEATHS
+    assert "api keeps ending (3), so the service ends" in caplog.text
+
+
+def test_any_other_process_may_keep_ending(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.001)
+    worker = shell("worker", "exit 3")
+    supervisor.start(worker)
+    stop_when(lambda: worker.deaths > supervisors.MOST_DEATHS, "it has ended often")
+    assert supervisor.watch() == 0
+
+
+def test_what_a_dead_process_had_started_is_gone_before_it_starts_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may hold the port. It is asked to end, so that it can finish what it has in hand, and killed if it stays."""
+    monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr("app.launcher.children.GROUP_GRACE", 0.5)
+    log, orphans = tmp_path / "log", tmp_path / "orphans"
+    gentle = (
+        f"(trap 'sleep 0.1; echo finished >> {log}; exit' TERM; while :; do sleep 0.02; done) & echo $! >> {orphans}"
+    )
+    stubborn = f"(trap '' TERM; exec sleep 60) & echo $! >> {orphans}"
+    api = shell(
+        "api", f"[ -e {orphans} ] || {{ {gentle}; {stubborn}; }}; echo start >> {log}; exec sleep 60", essential=True
+    )
+    supervisor.start(api)
+    wait_until(lambda: log.exists() and log.read_text() == "start\n", "it has started")
+    left = [int(line) for line in orphans.read_text().split()]
+    os.kill(pid(api), signal.SIGKILL)
+    stop_when(lambda: log.read_text().count("start") == 2, "it has started again")
+    assert supervisor.watch() == 0
+    assert log.read_text().split() == ["start", "finished", "start"]
+    assert not any(runs(one) for one in left)
 
 
 def test_a_worker_that_dies_is_started_again(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
