@@ -1,7 +1,7 @@
 """The values that wildcards and conditions see: those of the recipient, and those of the contact."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ class Value(NamedTuple):
     encoded: bool
 
 
-# Keys are in lower case and without '#'. A recipient's values override the contact's: {**contact, **recipient}.
+# Keys are in lower case and without '#'.
 Values: TypeAlias = Mapping[str, Value]
 
 
@@ -34,9 +34,35 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     }
 
 
-def contact_values(fields: Mapping[str, object]) -> dict[str, Value]:
-    """A contact's attributes and list fields, which are plain text (decisions: 7); empty ones are absent."""
-    return {key.lower(): Value(_text(value), encoded=False) for key, value in fields.items() if value is not None}
+class AllValues(Mapping[str, Value]):
+    """The recipient's own values, and what is known besides, which is plain text (decisions: 7). The first source that
+    has something counts; an empty own value is something, None is nothing.
+
+    A value is made when it is asked for: a body asks for a few of the many that there are.
+    """
+
+    __slots__ = ("_known", "_own")
+
+    def __init__(self, own: Values, *known: Mapping[str, object]) -> None:
+        self._own = own
+        self._known = known
+
+    def __getitem__(self, key: str) -> Value:
+        own = self._own.get(key)
+        if own is not None:
+            return own
+        for source in self._known:
+            value = source.get(key)
+            if value is not None:
+                return Value(_text(value), encoded=False)
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys(name for source in (self._own, *self._known) for name in source)
+        return (name for name in names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _text(value: object) -> str:

@@ -17,9 +17,9 @@ from app.clock import zone_of_account
 from app.content.plain_text import plain_text
 from app.content.render import Rendered, Template, TooLong, size_of
 from app.content.templates import template
-from app.content.values import Value, Values, contact_values, recipient_values
+from app.content.values import AllValues, Values, recipient_values
 from app.sends.bounds import MOST_SUBJECT_BYTES, TooLarge
-from app.sends.known import attributes_of
+from app.sends.known import KnownOf
 from app.sends.signing import StoredKey
 from app.sends.sizes import Sizes, Source
 from app.sends.skip import ContactState
@@ -216,18 +216,17 @@ class Letter:
             text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
 
-    def _values(self, addressee: Addressee, ways: WaysBack) -> dict[str, Value]:
+    def _values(self, addressee: Addressee, ways: WaysBack) -> Values:
         """The recipient's own values go before the contact's (specification: Content personalisation, rule 2), and
         both before the link of the service."""
-        service = {"unsubscribe_link": Value(ways.unsubscribe_link, encoded=False)}
         own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)
-        return {**service, **contact_values(self._contact_fields(addressee)), **own}
+        return AllValues(own, self._known_of(addressee), {"unsubscribe_link": ways.unsubscribe_link})
 
-    def _contact_fields(self, addressee: Addressee) -> Mapping[str, object]:
+    def _known_of(self, addressee: Addressee) -> Mapping[str, object]:
         contact = addressee.contact
         if contact is None:
             return {"mobile" if self.send.type == "sms" else "email": addressee.address, "list_id": self.send.list_id}
-        return attributes_of(contact, self._zone, self.send.shadowing)
+        return KnownOf(contact, self._zone, self.send.shadowing)
 
 
 def _bounded(name: str, most: int, render: Render, values: Values, names: Mapping[str, str]) -> str:
