@@ -1,13 +1,19 @@
-"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6).
+"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6 and 12).
 
 A key is claimed in a transaction of its own, so that a second request sees it at once; the answer is stored in the
 transaction of the work itself, so that there is never the one without the other. Only answers that did something are
 remembered: after an error nothing was written, and the key is free again.
+
+A claim names its request, and is worth nothing once that has ended, however it ended. Whether its work was committed
+all the same, when nobody heard the answer to that, the database decides: the work holds its record locked until then,
+and who wants the key waits for it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import math
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,14 +21,17 @@ from datetime import timedelta
 from flask import Response, request
 from sqlalchemy import delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
+from app.db.outage import tell
 from app.errors import ServiceError
 from app.http.context import principal, services
+from app.http.in_hand import RequestsInHand, requests_in_hand
 from app.http.responses import JSON
 
 Work = Callable[[Transaction], Response]
@@ -30,8 +39,12 @@ Work = Callable[[Transaction], Response]
 
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
-ABANDONED_AFTER = timedelta(minutes=5)
-"""A claim this old without an answer belongs to a process that died; gunicorn ends a request long before."""
+LEASE = timedelta(minutes=1)
+"""Longer than a request works on what it has read; one that takes longer all the same does nothing (`_remember`)."""
+SOON = 1
+"""Seconds after which the end of a request of this machine may be looked for again."""
+
+logger = logging.getLogger(__name__)
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:
@@ -56,43 +69,71 @@ def idempotent(prepare: Callable[[], Work]) -> Response:
 
 def _first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
     """Claims the key and runs the work, unless another request is found to have done so."""
-    claim = _claim_or_replay(key, fingerprint, known)
-    if isinstance(claim, Response):
-        return claim
+    with _in_hand().one() as holder:
+        claim = _claim_or_replay(key, fingerprint, known, holder)
+        if isinstance(claim, Response):
+            return claim
 
-    def remembered(transaction: Transaction) -> Response:
-        response = work(transaction)
-        _remember(transaction, claim, response)
-        return response
+        def remembered(transaction: Transaction) -> Response:
+            response = work(transaction)
+            _remember(transaction, claim, response)
+            return response
 
-    try:
-        return services().database.transact(remembered)
-    except BaseException:
-        _forget(claim)
-        raise
+        try:
+            return services().database.transact(remembered)
+        except BaseException:
+            _forget(claim)
+            raise
+
+
+def _in_hand() -> RequestsInHand:
+    return requests_in_hand(services().settings.data_dir / "requests")
 
 
 def _fingerprint() -> str:
-    """What must be the same in a repeated request: method, path with query, and body."""
-    target = request.path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
+    """What must be the same in a repeated request: method, path with query, and body. A trailing slash changes nothing
+    (decisions: 1)."""
+    path = request.path.rstrip("/")
+    target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
     parts = (request.method.encode(), target, request.get_data(cache=True))
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None) -> int | Response:
+def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None, holder: str) -> int | Response:
     """The id of the record by which this request holds the key, or the answer that was given before. `row` is the
     record that the key had a moment ago."""
-    if row is None or (row.status is None and row.creation_time < now() - ABANDONED_AFTER) or _is_old(row):
+    if row is None or _is_free(row):
         with services().database.write() as transaction:
-            claim = _claim(transaction, key, fingerprint, row)
+            claim = _claim(transaction, key, fingerprint, holder, row)
             if claim is not None:
                 return claim
             row = _find(transaction, key)
     if row is not None and row.fingerprint != fingerprint:
-        raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.")
+        raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.", retry_after=_wait(row))
     if row is None or row.status is None:
-        raise ServiceError("conflict", detail=f"The first request with this {HEADER} is still in progress.")
+        detail = f"The first request with this {HEADER} is still in progress."
+        raise ServiceError("conflict", detail=detail, retry_after=_wait(row))
     return _replay(row)
+
+
+def _is_free(row: IdempotencyRecord) -> bool:
+    """Whether the record no longer stands for anything: it is old, or its request has ended without an answer."""
+    if row.status is not None:
+        return _is_old(row)
+    return _left(row) <= timedelta() or _in_hand().has_ended(row.holder or "") is True
+
+
+def _left(row: IdempotencyRecord) -> timedelta:
+    """Of the lease."""
+    return (row.lease_time or row.creation_time + LEASE) - now()
+
+
+def _wait(row: IdempotencyRecord | None) -> int | None:
+    """Seconds after which another try may find the key free; None where it will not."""
+    if row is not None and row.status is not None:
+        return None
+    known_here = row is None or _in_hand().has_ended(row.holder or "") is not None
+    return SOON if known_here or row is None else max(SOON, math.ceil(_left(row).total_seconds()))
 
 
 def _replay(row: IdempotencyRecord) -> Response:
@@ -110,7 +151,9 @@ def _find(session: Session, key: str) -> IdempotencyRecord | None:
     return session.execute(statement).scalar_one_or_none()
 
 
-def _claim(transaction: Transaction, key: str, fingerprint: str, stale: IdempotencyRecord | None) -> int | None:
+def _claim(
+    transaction: Transaction, key: str, fingerprint: str, holder: str, stale: IdempotencyRecord | None
+) -> int | None:
     """The id of a new record, None where somebody else holds the key. An abandoned or expired record gives way, unless
     its request has answered after all since it was looked at."""
     if stale is not None:
@@ -119,10 +162,17 @@ def _claim(transaction: Transaction, key: str, fingerprint: str, stale: Idempote
                 IdempotencyRecord.id == stale.id, IdempotencyRecord.status.is_not_distinct_from(stale.status)
             )
         )
-    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
+    insert, moment = postgresql.insert if is_postgresql(transaction) else sqlite.insert, now()
     statement = (
         insert(IdempotencyRecord)
-        .values(account_id=principal().account_id, key=key, fingerprint=fingerprint, creation_time=now())
+        .values(
+            account_id=principal().account_id,
+            key=key,
+            fingerprint=fingerprint,
+            creation_time=moment,
+            holder=holder,
+            lease_time=moment + LEASE,
+        )
         .on_conflict_do_nothing(index_elements=["account_id", "key"])
         .returning(IdempotencyRecord.id)
     )
@@ -142,7 +192,11 @@ def _remember(transaction: Transaction, claim: int, response: Response) -> None:
 
 
 def _forget(claim: int) -> None:
-    with services().database.write() as transaction:
-        transaction.execute(
-            delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
-        )
+    """Without the database the record stays, and is known to stand for nothing by the end of this request."""
+    try:
+        with services().database.write() as transaction:
+            transaction.execute(
+                delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
+            )
+    except SQLAlchemyError as error:
+        tell(logger, f"cannot give an {HEADER} back", error)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
 from app.db import outage
-from app.db.database import Transaction
+from app.db.database import Database, Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
+from app.db.patient import LEAST
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.support.apps import app_with
@@ -20,7 +21,7 @@ from tests.support.client import check_error
 from tests.support.own_postgres import OwnPostgres
 from tests.support.sends import Desk
 from tests.support.servers import short_folder, wait_until
-from tests.support.tenants import new_tenant
+from tests.support.tenants import new_tenant, unique
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings
 def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """Its requests have little patience."""
     monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.patient.LEAST", {"commit": 0.4, "rollback": 0.2})
+    monkeypatch.setattr("app.db.patient.LEAST", dict.fromkeys(LEAST, 0.4))
     monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.2)
     monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
     outage.outage.forget()
@@ -96,3 +97,53 @@ def test_an_outage_has_one_line_for_each_request_and_one_traceback(
     ]
     assert [record.path for record in told] == ["/v1/messages"] * 5  # type: ignore[attr-defined]
     wait_until(lambda: is_back(own_desk), "it answers again")
+
+
+def test_a_key_is_free_at_once_after_a_503(own_desk: Desk, own_postgres: OwnPostgres) -> None:
+    """Nothing was written, and the database was not there to give the key back to."""
+    headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
+    transact = Database.transact
+
+    def frozen(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
+        with own_postgres.frozen():
+            return transact(database, work)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Database, "transact", frozen)
+        check_away(own_desk.post(body, headers=headers))
+    wait_until(lambda: is_back(own_desk), "it answers again")
+    assert own_desk.rows(Recipient) == []
+    answer = own_desk.post(body, headers=headers)
+    assert answer.status_code == 202
+    assert "Idempotent-Replayed" not in answer.headers
+
+
+def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_desk: Desk, own_postgres: OwnPostgres) -> None:
+    """Its first commit waits for a standby that is not there: neither time-outs nor retries end that, or send twice."""
+    headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
+    transact = Database.transact
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+    def without_standby(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
+        own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
+        wait_until(lambda: "nobody" in own_postgres.run("SHOW synchronous_standby_names"), "it waits for a standby")
+        return transact(database, work)
+
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Database, "transact", without_standby)
+            assert "may have been made" in check_away(own_desk.post(body, headers=headers))
+        assert int(own_postgres.run(waiting).split()[2]) == 1
+        check_away(own_desk.post(body, headers=headers))
+    finally:
+        own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
+    answers: list[TestResponse] = []
+
+    def is_answered() -> bool:
+        answers.append(own_desk.post(body, headers=headers))
+        return answers[-1].status_code != 503
+
+    wait_until(is_answered, "the server has decided")
+    assert answers[-1].status_code == 202
+    assert answers[-1].headers["Idempotent-Replayed"] == "true"
+    assert len(own_desk.rows(Recipient)) == 1

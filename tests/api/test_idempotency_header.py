@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,8 @@ from werkzeug.test import TestResponse
 from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
+from app.http.idempotency import LEASE
+from app.http.in_hand import requests_in_hand
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.tenants import Tenant, new_email, unique
 
@@ -112,34 +118,99 @@ def test_an_error_leaves_the_key_free(api: Client, path: str) -> None:
     assert not is_replay(answer)
 
 
+def hold(tenant: Tenant, key: str, holder: str | None, seconds: float = 60) -> None:
+    """Makes the key that of a request that has not answered, with a lease of so many seconds."""
+    with tenant.services.database.write() as transaction:
+        lease_time = now() + timedelta(seconds=seconds)
+        held = {"status": None, "body": None, "holder": holder, "lease_time": lease_time}
+        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(**held))
+
+
+def folder_of(tenant: Tenant) -> Path:
+    return tenant.services.settings.data_dir / "requests"
+
+
 def test_while_the_first_request_is_in_progress_the_key_is_a_conflict(tenant: Tenant, path: str) -> None:
     key, body = unique("key"), {"email": new_email()}
     assert post(tenant.api, path, body, key).status_code == 201
-    with tenant.services.database.write() as transaction:
-        transaction.execute(
-            update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(status=None, body=None)
-        )
-    conflict(post(tenant.api, path, body, key))
+    with requests_in_hand(folder_of(tenant)).one() as holder:
+        hold(tenant, key, holder)
+        for other in (body, {"email": new_email()}):
+            refused = post(tenant.api, path, other, key)
+            conflict(refused)
+            assert refused.headers["Retry-After"] == "1"
+    answer = post(tenant.api, path, {"first_name": "Ann"}, key)
+    assert answer.status_code == 201
+    assert not is_replay(answer)
 
 
-def test_a_request_that_died_gives_its_key_back(tenant: Tenant, path: str) -> None:
+def test_an_answered_key_is_a_conflict_without_retry_after(api: Client, path: str) -> None:
+    key = unique("key")
+    assert post(api, path, {"first_name": "Ann"}, key).status_code == 201
+    assert "Retry-After" not in post(api, path, {"first_name": "Bob"}, key).headers
+
+
+@contextmanager
+def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The name of a request that a process of its own has in hand."""
+    program = "import sys, pathlib; from app.http.in_hand import requests_in_hand\n"
+    program += "with requests_in_hand(pathlib.Path(sys.argv[1])).one() as name: print(name, flush=True); input()"
+    command = [sys.executable, "-c", program, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_the_key_of_a_request_of_another_process_is_free_when_that_ends(
+    tenant: Tenant, path: str, killed: bool
+) -> None:
+    """At once, by its lock: also where the process was killed, and where nobody gave the key back."""
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(tenant.api, path, body, key).status_code == 201
-    with tenant.services.database.write() as transaction:
-        transaction.execute(
-            update(IdempotencyRecord)
-            .where(IdempotencyRecord.key == key)
-            .values(status=None, body=None, creation_time=now() - timedelta(minutes=6))
-        )
-    assert not is_replay(post(tenant.api, path, body, key))
+    with request_of_another_process(folder_of(tenant)) as (holder, process):
+        hold(tenant, key, holder)
+        refused = post(tenant.api, path, body, key)
+        conflict(refused)
+        assert refused.headers["Retry-After"] == "1"
+        if killed:
+            process.kill()
+            process.wait()
+        else:
+            process.communicate("\n")
+        assert not is_replay(post(tenant.api, path, body, key))
     assert is_replay(post(tenant.api, path, body, key))
 
 
+def test_a_request_of_another_machine_is_known_by_its_lease(tenant: Tenant, path: str) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    assert post(tenant.api, path, body, key).status_code == 201
+    hold(tenant, key, "elsewhere-1-abcd:1", seconds=40)
+    refused = post(tenant.api, path, body, key)
+    conflict(refused)
+    assert 1 < int(refused.headers["Retry-After"]) <= 40
+    hold(tenant, key, "elsewhere-1-abcd:1", seconds=0)
+    assert not is_replay(post(tenant.api, path, body, key))
+
+
+def test_a_claim_lasts_no_longer_than_a_minute() -> None:
+    assert timedelta() < LEASE <= timedelta(minutes=1)
+
+
+def test_a_trailing_slash_changes_nothing(api: Client, path: str) -> None:
+    key, body = unique("key"), {"first_name": "Ann"}
+    assert post(api, path, body, key).status_code == 201
+    assert is_replay(post(api, f"{path}/", body, key))
+
+
 def abandon(tenant: Tenant, key: str) -> None:
-    """Makes the claim of the request in progress old."""
+    """Ends the lease of the request in progress."""
     with tenant.services.database.write() as transaction:
-        moment = now() - timedelta(minutes=6)
-        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(creation_time=moment))
+        ended = update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(lease_time=now())
+        transaction.execute(ended)
 
 
 def test_a_request_that_was_taken_for_dead_does_nothing(

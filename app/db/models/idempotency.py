@@ -26,5 +26,9 @@ class IdempotencyRecord(Base):
     fingerprint: Mapped[str]
     """SHA-256 of method, path with query, and body."""
     creation_time: Mapped[datetime]
+    holder: Mapped[str | None]
+    """The first request while it is in progress (app/http/in_hand.py)."""
+    lease_time: Mapped[datetime | None]
+    """When it counts as ended for machines that know nothing of it."""
     status: Mapped[int | None]
     body: Mapped[str | None]
