@@ -64,11 +64,13 @@ class Reading(Session):
 
     def close(self) -> None:
         """Gives the connection back."""
-        if self.in_transaction():
-            super().close()
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        try:
+            if self.in_transaction():
+                super().close()
+        finally:
+            if self._kept is not None:
+                kept, self._kept = self._kept, None
+                kept.close()
 
 
 class Transaction(Reading):

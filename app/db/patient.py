@@ -15,8 +15,9 @@ from app.db.standstill import Standstill
 
 CONNECT_SECONDS = 3
 LEAST_CONNECT_SECONDS = 2
-LEAST = {"commit": 2.0, "rollback": 0.5}
-"""Seconds that are left for ending a transaction. A commit that is not waited for has an unknown end."""
+LEAST = {"commit": 2.0, "rollback": 0.5, "reset": 0.5, "connection": 0.5}
+"""Seconds that are left for ending a transaction, or making a connection. A commit that nobody waits for has an unknown
+end."""
 CANCEL_SECONDS = 1.0
 """For asking the server to cancel a statement, and again for its answer."""
 
@@ -30,6 +31,8 @@ class PatientConnection(psycopg.Connection[Any]):
     """
 
     standstill: Standstill
+    is_new = True
+    """Not handed out yet: who makes it does not close it when a statement fails."""
     _ending: str | None = None
     """Which end of a transaction is under way."""
 
@@ -61,6 +64,18 @@ class PatientConnection(psycopg.Connection[Any]):
         with self._ends("rollback"):
             super().rollback()
 
+    def set_autocommit(self, value: bool) -> None:
+        """The pool resets it when a connection is given back, and would lose one that raises."""
+        if not self.closed:
+            with self._ends("reset"):
+                super().set_autocommit(value)
+
+    def set_isolation_level(self, value: psycopg.IsolationLevel | None) -> None:
+        """The same."""
+        if not self.closed:
+            with self._ends("reset"):
+                super().set_isolation_level(value)
+
     @contextmanager
     def _ends(self, how: str) -> Iterator[None]:
         self._ending = how
@@ -85,15 +100,15 @@ class PatientConnection(psycopg.Connection[Any]):
         return found
 
     def _limit(self) -> float | None:
-        """Seconds; a transaction can always be ended."""
-        if self._ending:
-            return patience.current().limit(LEAST[self._ending])
+        """Seconds; what has been begun can always be ended."""
+        if self._ending or self.is_new:
+            return patience.current().limit(LEAST[self._ending or "connection"])
         if patience.current().is_spent:
             raise psycopg.errors.QueryCanceled("the request has waited for the database for too long")
         return patience.current().limit()
 
     def _give_up(self, gen: PQGen[Any], seconds: float) -> NoReturn:
-        if self._ending != "commit" and self._is_cancelled():
+        if self._ending != "commit" and not self.is_new and self._is_cancelled():
             try:
                 super().wait(gen, timeout=CANCEL_SECONDS)
             except psycopg.errors.QueryCanceled:

@@ -132,11 +132,12 @@ def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPo
         connection.close()
 
 
-def _on_checkout(connection: psycopg.Connection[Any], _record: object, _proxy: object) -> None:
+def _on_checkout(connection: PatientConnection, _record: object, _proxy: object) -> None:
     """Replaces a connection that the server has closed: the end that it sent lies unread. Asking the server whether it
     is there would cost every request a round trip."""
     if connection.closed or _is_readable(connection.fileno()):
         raise DisconnectionError("the server has closed the connection")
+    connection.is_new = False
 
 
 def _is_readable(descriptor: int) -> bool:

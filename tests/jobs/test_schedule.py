@@ -98,7 +98,7 @@ def test_it_goes_on_when_the_database_fails(parts: Alone, caplog: pytest.LogCapt
         transaction.execute(text("ALTER TABLE recipients RENAME TO elsewhere"))
     with caplog.at_level(logging.WARNING, logger="jobs.schedule"):
         tick(parts.services, periodic_jobs())
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["the database does not answer"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["cannot look for work"]
     assert parts.waiting(MAINTENANCE) == 1
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from app.db import patience
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
+from app.db.patient import LEAST
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import wait_until
 
@@ -20,7 +21,7 @@ from tests.support.servers import wait_until
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """With little patience, and two connections."""
     monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.patient.LEAST", {"commit": 0.3, "rollback": 0.3})
+    monkeypatch.setattr("app.db.patient.LEAST", dict.fromkeys(LEAST, 0.3))
     monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.3)
     monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
@@ -142,6 +143,16 @@ def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
         sleep_often(database)
     with pytest.raises(OperationalError, match="has not answered in time"):
         ask(database)
+
+
+def test_a_request_without_patience_gives_its_connection_back(database: Database) -> None:
+    """Twice as often as there are connections; the pool sets each back to what it was."""
+    for _ in range(4):
+        patience.begin_request()
+        with pytest.raises(OperationalError, match=r"cancel|too long"):
+            write_in_vain(database, "SELECT pg_sleep(9)")
+    patience.end_request()
+    assert ask(database) == 1
 
 
 def test_a_request_waits_no_longer_for_a_connection_that_others_have(database: Database) -> None:

@@ -1,0 +1,89 @@
+"""Behind a pooler in transaction mode nothing rests on a session of the server's (docs/operations.md, Poolers)."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from app.db.database import Database
+from tests.support.own_postgres import OwnPostgres
+from tests.support.pooler import pooler
+
+FOUND = "a pooler is between this process and PostgreSQL: going on without prepared statements"
+
+
+def prepare_threshold(database: Database) -> int | None:
+    """After how many runs a statement is prepared on the server."""
+    with database.read() as session:
+        driver = session.connection().connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return driver.prepare_threshold
+
+
+def ask_often(database: Database, number: int) -> list[tuple[int, int]]:
+    """Answers of two statements that clients number alike, and differently."""
+    answers = []
+    for count in range(12):
+        with database.write() as transaction:
+            given = {"given": number * 1000 + count}
+            first, second = ("SELECT CAST(:given AS int)", "SELECT CAST(:given AS int) * 2")
+            one = transaction.connection().execute(text(first if number % 2 else second), given).scalar_one()
+            two = transaction.connection().execute(text(second if number % 2 else first), given).scalar_one()
+        answers.append((one, two) if number % 2 else (two, one))
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("size", "told", "refuses_options"),
+    [(2, "made up", False), (2, "made up", True), (2, "first", False), (2, "in turn", False), (3, "in turn", False)],
+)
+def test_a_pooler_is_found_at_the_first_connection_and_every_answer_is_right(
+    own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture, size: int, told: str, refuses_options: bool
+) -> None:
+    """Whatever it says of the server's processes, and also where it refuses settings for the session."""
+    with pooler(own_postgres.url, size, told, refuses_options=refuses_options) as between:
+        databases = [Database(between.url, pool_size=2) for _ in range(4)]
+        assert {prepare_threshold(database) for database in databases} == {None}
+        with ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(ask_often, databases, range(4)))
+        for number, found in enumerate(answers):
+            assert found == [(number * 1000 + count, (number * 1000 + count) * 2) for count in range(12)]
+        for database in databases:
+            database.close()
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [FOUND] * 4
+
+
+def test_a_pooler_with_a_single_connection_is_found_by_its_waiting(
+    own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.poolers.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.1)
+    with pooler(own_postgres.url, 1, "in turn") as between, closing(Database(between.url)) as database:
+        assert prepare_threshold(database) is None
+        assert ask_often(database, 1)[-1] == (1011, 2022)
+
+
+def test_without_a_pooler_statements_are_prepared(own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(Database(own_postgres.url)) as database:
+        assert prepare_threshold(database) == 5
+    assert FOUND not in caplog.messages
+
+
+def test_a_pooler_that_comes_later_is_found_by_the_next_connection(
+    own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an address leads to may change while a process lives."""
+    with pooler(own_postgres.url, 2, "made up") as between, closing(Database(between.url)) as database:
+        with monkeypatch.context() as patched:
+            patched.setattr("app.db.postgresql.is_pooled", lambda *_: False)
+            assert prepare_threshold(database) == 5
+        with database.read() as one, database.read() as other:
+            one.connection()
+            driver = other.connection().connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            assert driver.prepare_threshold is None
