@@ -150,8 +150,7 @@ def cut_first_start(stage: Stage, chance: random.Random) -> None:
         stage.service.process.wait()
 
 
-# It may hold SQLite's lock.
-@fault("sender-stopped", Limits(stops_senders=True, answering=33), slowly=8.0)
+@fault("sender-stopped", Limits(stops_senders=True), slowly=8.0)
 def sender_stopped(stage: Stage, chance: random.Random) -> None:
     """A sender with work in hand does not run for longer than its lease, and goes on then."""
     relay = stage.folder / "relay.mode"
@@ -238,7 +237,7 @@ def postgresql_connections_ended(stage: Stage, chance: random.Random) -> None:
         time.sleep(chance.uniform(0.2, 1.5))
 
 
-@fault("sqlite-locked", Limits(answering=33), only="sqlite", slowly=3.0)
+@fault("sqlite-locked", only="sqlite", slowly=3.0)
 def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
     """Another process holds the write lock for 35 seconds, longer than anybody waits for it."""
     with locked(stage.data / "tms.sqlite3"):

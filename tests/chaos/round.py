@@ -6,10 +6,11 @@ import random
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.chaos.check import Result, check
+from app.db.engine import BUSY_TIMEOUT_MS
+from tests.chaos.check import Limits, Result, check
 from tests.chaos.facts import facts, in_hand, left_behind
 from tests.chaos.faults import Fault
 from tests.chaos.load import Load
@@ -22,6 +23,8 @@ BEFORE = (2.0, 5.0)
 """Seconds of load before the fault: the instant is as random as the state that it meets."""
 AFTER = 7.0
 """Seconds of load after it."""
+LOCK_PATIENCE = BUSY_TIMEOUT_MS / 1000 + 4
+"""Seconds until an answer on SQLite, where a stopped process or a busy machine may hold the lock for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,19 @@ class Plan:
         """Its name."""
         return "postgresql" if self.postgres else "sqlite"
 
+    @property
+    def limits(self) -> Limits:
+        """Of the fault, on this database."""
+        limits = self.fault.limits
+        return limits if self.postgres else replace(limits, answering=LOCK_PATIENCE)
+
 
 def run(plan: Plan) -> Result:
     """The round's row."""
     chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
     with stage(plan.postgres, seed=plan.seed, on_small_disk=plan.fault.small_disk, broken=plan.broken) as on:
         try:
-            result = _run(plan.fault, on, chance)
+            result = _run(plan.fault, plan.limits, on, chance)
         except AssertionError as error:
             result = Result(broken=[str(error)])
         if result.broken and plan.keep:
@@ -54,7 +63,7 @@ def run(plan: Plan) -> Result:
         return result
 
 
-def _run(fault: Fault, on: Stage, chance: random.Random) -> Result:
+def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Result:
     if fault.is_first:
         fault.strike(on, chance)
     on.start()
@@ -67,7 +76,7 @@ def _run(fault: Fault, on: Stage, chance: random.Random) -> Result:
     up = time.time()
     ended = started or up
     time.sleep(AFTER)
-    _wait(lambda: load.is_accepted_since(ended), fault.limits.accepting)
+    _wait(lambda: load.is_accepted_since(ended), limits.accepting)
     troubles = _revive(on)
     load_ended = time.time()
     load.stop()
@@ -77,7 +86,7 @@ def _run(fault: Fault, on: Stage, chance: random.Random) -> Result:
     load.seen.mails = read_mails(on.folder / "relay.log")
     load.seen.deliveries = read_deliveries(on.folder / "receiver.log")
     course = Course(struck, ended, up, load_ended)
-    result = check(load.seen, facts(on.services), course, fault.limits)
+    result = check(load.seen, facts(on.services), course, limits)
     result.broken = troubles + result.broken
     return result
 
