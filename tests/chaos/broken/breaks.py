@@ -182,3 +182,4 @@ def kept_claims(idempotency: Any) -> None:
             raise OperationalError("UPDATE", None, Exception("broken on purpose"))
 
     idempotency._remember, idempotency._forget = failing, lambda *_: None
+    idempotency._is_free = lambda _row: False
