@@ -180,10 +180,12 @@ class Stage:
         return Account(name, token, list_id)
 
     def start_service(self) -> None:
-        """The launcher, until the API answers. Raises `AssertionError` with its last words when it ends."""
+        """The launcher, until the API answers, and not that of an earlier one which is about to end. Raises
+        `AssertionError` with its last words when it ends."""
+        earlier = set(self.pids(""))
         self.service.begin()
         deadline = time.monotonic() + START_WITHIN
-        while not self.answers():
+        while earlier.intersection(self.pids("")) or not self.answers():
             assert self.service.process.poll() is None, self.service.said()[-2000:]
             assert time.monotonic() < deadline, "the service does not start"
             time.sleep(0.05)
