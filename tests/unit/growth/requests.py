@@ -17,6 +17,7 @@ from app.errors import ServiceError
 from app.events.addresses import split_url
 from app.http.bodies import MOST_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
+from app.http.server.chunks import Chunks, MalformedChunks
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
 from app.query.fields import Filter, Kind, Resource
 from app.query.grammar import parse_collection
@@ -65,6 +66,11 @@ def _queried(text: str) -> None:
         parse_collection(query_pairs(), RESOURCE)
 
 
+def _taken_apart(text: str) -> None:
+    with suppress(MalformedChunks):
+        Chunks(len).take(bytearray(text.encode()))
+
+
 def _sent(text: str) -> object:
     return load_send(orjson.loads(text), "email", LIMITS)
 
@@ -97,6 +103,7 @@ IN_REQUESTS = (
     Reader("where a link leads", location, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
     Reader("a query", refusing(_queried), ("&", "=", "a", "%", "+", "STRING:ne=a&", ";", "id:in=", ","), REQUEST_LINE),
     *map(_filter, Kind),
+    Reader("a body in chunks", _taken_apart, ("1\r\na\r\n", "1;a\r\n", "a", "\r\n", "\r", " ", "0\r\n"), 256 * KIB),
     Reader("a value as an answer repeats it", shown, ("a", "\0", "é"), REQUEST_LINE),
     Reader(
         "a body of JSON",
