@@ -40,8 +40,9 @@ def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
         found = [*delivery_reports(message), *complaint_reports(message)]
         if prose and not found and not any(parts_of_type(message, FEEDBACK)):
             found = list(_odd_reports(message))
-    except TROUBLE:
-        logger.warning("a message that cannot be understood is taken for an ordinary one", exc_info=True)
+    except TROUBLE as error:
+        # Without a traceback: strangers write such messages as often as they like.
+        logger.warning("a message that cannot be understood is taken for an ordinary one: %r", error)
         return []
     found.sort(key=lambda one: one.kind is not Kind.FAILED)
     return [replace(one, original_senders=one.original_senders + senders) for one in found]
