@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, fairness, growth, latency, memory, reading, webhooks, writing
+from bench.cases import delivery, fairness, growth, latency, memory, reading, slow_clients, webhooks, writing
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -22,6 +22,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "fairness": fairness.run,
     "growth": growth.run,
     "memory": memory.run,
+    "slow-clients": slow_clients.run,
 }
 
 

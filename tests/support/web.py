@@ -16,6 +16,7 @@ import orjson
 from app.settings import Settings
 from tests.support.servers import PATIENCE, wait_until
 
+GUNICORN = ("-m", "gunicorn", "wsgi:application")
 ROOT = Path(__file__).parents[2]
 
 
@@ -51,8 +52,9 @@ class Web:
 
 
 @contextlib.contextmanager
-def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web]:
-    """One with the database, the Redis and the data folder of these settings; further settings by their variables."""
+def web_server(settings: Settings, folder: Path, limits: str = "", **environ: str) -> Iterator[Web]:
+    """One with the database, the Redis and the data folder of these settings; further settings by their variables.
+    `limits` are options of the shell's `ulimit`."""
     log = folder / "web.log"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -71,7 +73,7 @@ def web_server(settings: Settings, folder: Path, **environ: str) -> Iterator[Web
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "wsgi:application"],
+            ["bash", "-c", f'ulimit {limits or "-c 0"}; exec "$0" "$@"', sys.executable, *GUNICORN],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

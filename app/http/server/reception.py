@@ -30,8 +30,8 @@ READ = 64 * 1024
 TURN = 0.2
 """Seconds between two looks for what is late."""
 EXPRESS = "/healthz"
-"""The page that must answer while all threads wait for a database that hangs: it has a thread of its own, as have the
-requests that only get an error."""
+"""The page that must answer while all threads wait for a database that hangs: it has a thread of its own. So have the
+requests that only get an error, of which hundreds may come at once."""
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -44,6 +44,7 @@ class Reception(ThreadWorker):  # type: ignore[misc]
         super().__init__(*arguments, **options)
         self.limits = Limits.of(from_environment())
         self._express = ThreadPoolExecutor(max_workers=1)
+        self._refusals = ThreadPoolExecutor(max_workers=1)
         # Those that depend on their clients, the longest waiting first.
         self._waiting: dict[Connection, None] = {}
         # Those that depend on a thread.
@@ -61,6 +62,9 @@ class Reception(ThreadWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         """In the new process, before its loop."""
         self.worker_connections = most_connections(self.cfg.worker_connections)
+        if self.worker_connections < self.cfg.worker_connections:
+            text = "this process holds %s connections, not WEB_CONNECTIONS=%s: the system lets it open no more files"
+            logger.warning(text, self.worker_connections, self.cfg.worker_connections)
         super().init_process()
 
     # ------------------------------------------------------------------------------------------ coming in
@@ -143,7 +147,9 @@ class Reception(ThreadWorker):  # type: ignore[misc]
 
     def _dispatch(self, connection: Connection, request: Request) -> None:
         self._waiting.pop(connection, None)
-        if request.fault is not None or str(request.path).rstrip("/") == EXPRESS:
+        if request.fault is not None:
+            future = self._refusals.submit(self.handle, connection, request)
+        elif str(request.path).rstrip("/") == EXPRESS:
             future = self._express.submit(self.handle, connection, request)
         else:
             future = self.tpool.submit(self.handle, connection, request)

@@ -1,0 +1,123 @@
+"""Case K: 1,000 connections that are idle or trickle, and a database and a Redis that hang; does the API answer?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+
+from bench.contacts import fill, open_shop
+from bench.crowd import crowd
+from bench.load import fetch, rate, request
+from bench.options import Options
+from bench.processes import Failed, children
+from bench.stack import Server, Stack, api, stack
+from bench.turns import Goal, Row, in_turns, percentile
+
+MOST = 1.0
+"""Seconds for /healthz."""
+PAUSE = 0.1
+REQUESTS = 100
+"""That wait for the database while it hangs: many more than there are threads."""
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of K."""
+    size, samples, count = options.amount(1000, 200), options.amount(100, 10), options.amount(2000, 200)
+    with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
+        shop = open_shop(parts)
+        fill(parts, shop, 100)
+        server = kept.enter_context(api(parts))
+        one = request("GET", f"/v1/lists/{shop.list_id}/contacts/50", shop.token)
+
+        def requests_a_second() -> float:
+            return rate(server.port, [one] * count, lambda status, _body: status == 200, life=count // 40)
+
+        def beside() -> float:
+            with crowd(server.port, size):
+                return requests_a_second()
+
+        rows = [
+            in_turns(
+                f"K. GET one contact beside {size:,} slow clients",
+                "requests/s",
+                Goal(0.5),
+                options.rounds,
+                ours=beside,
+                floor=requests_a_second,
+            )
+        ]
+        with crowd(server.port, size) as present:
+            rows.append(_row(f"K. /healthz beside {size:,} slow clients", _health(server, samples)))
+            with _hanging(parts), _waiting(server, shop.token):
+                rows.append(_row("K. the same while database and Redis hang", _health(server, samples)))
+            if present.size < size:
+                raise Failed(f"{size - present.size} connections could not be opened")
+        _recovers(server, one)
+        return rows
+
+
+def _health(server: Server, samples: int) -> list[float]:
+    """Seconds of answers to /healthz, each over a connection of its own."""
+    times = []
+    for _ in range(samples):
+        began = time.perf_counter()
+        status, _ = fetch(server.port, HEALTH)
+        times.append(time.perf_counter() - began)
+        if status != 200:
+            raise Failed(f"/healthz answered {status}")
+        time.sleep(PAUSE)
+    return times
+
+
+@contextlib.contextmanager
+def _hanging(parts: Stack) -> Iterator[None]:
+    """Stops the database and Redis in the middle of whatever they do; a SQLite file cannot hang."""
+    stopped = [int(parts.services.redis.info("server")["process_id"])]  # type: ignore[index]
+    if parts.is_postgresql:
+        first = int((parts.folder / "pg" / "postmaster.pid").read_text().split()[0])
+        stopped += [first, *children(first)]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def _waiting(server: Server, token: str) -> Iterator[None]:
+    """Requests that need the database; their answers are not waited for."""
+    one = request("GET", "/v1/lists", token)
+    with contextlib.ExitStack() as kept:
+        for _ in range(REQUESTS):
+            link = kept.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            link.sendall(one)
+        yield
+
+
+def _recovers(server: Server, one: bytes) -> None:
+    """Once database and Redis go on, so does the API."""
+    deadline = time.monotonic() + 60
+    while fetch(server.port, one)[0] != 200:
+        if time.monotonic() > deadline:
+            raise Failed("the API does not answer after database and Redis went on")
+        time.sleep(PAUSE)
+
+
+def _row(case: str, times: list[float]) -> Row:
+    """The longest; the usual ones stand beside it."""
+    usual = ", ".join(f"p{round(part * 100)} {percentile(times, part) * 1000:.1f}" for part in (0.5, 0.95))
+    return Row(
+        case,
+        "ms",
+        f"{max(times) * 1000:.0f} ({usual})",
+        goals=f"at most {MOST * 1000:.0f} ms",
+        reached=max(times) <= MOST,
+    )

@@ -1,0 +1,84 @@
+"""The server where the system gives it little, and at its start and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from app.settings import Settings
+from tests.support.certificates import Authority
+from tests.support.servers import PATIENCE, wait_until
+from tests.support.web import GUNICORN, ROOT, Web, web_server
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def narrow(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server that may open 300 files, none larger than 2 MB."""
+    folder = tmp_path_factory.mktemp("narrow")
+    with web_server(settings, folder, "-n 300 -f 2000", PYTHONPATH=doors_path) as server:
+        yield server
+
+
+def test_more_clients_than_the_system_allows_files_keep_nobody_out(narrow: Web) -> None:
+    with contextlib.ExitStack() as kept:
+        idle = [kept.enter_context(narrow.connect()) for _ in range(200)]
+        with narrow.connect() as line:
+            assert line.ask(HEALTH).status == 200
+        assert idle[0].is_ended()
+    said = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
+    assert [line["message"] for line in narrow.lines("app.http.server.reception")] == [said]
+
+
+def test_a_body_that_finds_no_room_on_the_disk_is_put_off_and_the_next_one_is_taken(narrow: Web) -> None:
+    url = f"{narrow.base}/doors/what-came"
+    refused = requests.post(url, data=b"x" * 5_000_000, timeout=PATIENCE)
+    assert (refused.status_code, refused.json()["type"]) == (503, "service_unavailable")
+    assert int(refused.headers["Retry-After"]) > 0
+    assert requests.post(url, data=b"x" * 1_000_000, timeout=PATIENCE).json()["length"] == 1_000_000
+
+
+def test_at_the_end_a_request_in_hand_is_answered_and_slow_clients_hold_nothing_up(
+    settings: Settings, doors_path: str, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with web_server(settings, tmp_path, PYTHONPATH=doors_path) as web, contextlib.ExitStack() as kept:
+        for beginning in (b"", b"GET /v1", b"POST /v1/lists HTTP/1.1\r\nContent-Length: 5\r\n\r\n"):
+            kept.enter_context(web.connect()).send(beginning)
+        line = kept.enter_context(web.connect())
+        line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
+        with fifo.open("wb") as gate:  # opens once the request waits for it
+            os.kill(web.pid, signal.SIGTERM)
+            wait_until(lambda: "Handling signal: term" in web.said(), "the server is to end")
+            gate.write(b"late")
+        answer = line.answer()
+        assert (answer.status, answer.body) == (200, b"late")
+        wait_until(lambda: "Shutting down: Master" in web.said(), "the server has ended")
+    assert "SIGKILL" not in web.said()
+
+
+def test_tls_is_refused_in_one_line(settings: Settings, tmp_path: Path) -> None:
+    certificate = Authority(tmp_path).write(tmp_path / "ca.pem")
+    environment = {**os.environ, "DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url}
+    done = subprocess.run(
+        [sys.executable, *GUNICORN, "--certfile", str(certificate)],
+        cwd=ROOT,
+        env={**environment, "REDIS_URL": settings.redis_url, "SECRET_KEY": settings.secret_key},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "leave TLS (certfile, keyfile) to the proxy in front" in done.stderr
+    assert "Traceback" not in done.stderr
