@@ -78,7 +78,7 @@ def _health(server: Server, samples: int) -> list[float]:
 @contextlib.contextmanager
 def _hanging(parts: Stack) -> Iterator[None]:
     """Stops the database and Redis in the middle of whatever they do; a SQLite file cannot hang."""
-    stopped = [int(parts.services.redis.info("server")["process_id"])]  # type: ignore[index]
+    stopped = [int(parts.services.redis.info("server")["process_id"])]
     if parts.is_postgresql:
         first = int((parts.folder / "pg" / "postmaster.pid").read_text().split()[0])
         stopped += [first, *children(first)]

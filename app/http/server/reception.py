@@ -235,15 +235,15 @@ class Reception(ThreadWorker):  # type: ignore[misc]
 
     def _end(self, connection: Connection, *, force: bool) -> None:
         what = {Stage.HEAD: "header", Stage.BODY: "body"}.get(connection.stage)
-        if what is None or force:
+        if what is None or force or not self.alive:
             self._drop(connection)
         else:
             self._refuse(connection, invalid(f"The {what} of the request did not come in time."))
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """gunicorn's loop calls it once, when the process is to end."""
+        """gunicorn's loop calls it once, when the process is to end: a body that is on its way may still come."""
         for connection in self._waiting:
-            if connection.stage is Stage.IDLE:
+            if connection.stage in (Stage.IDLE, Stage.HEAD, Stage.PARTING):
                 connection.deadline = min(connection.deadline, deadline)
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
