@@ -137,7 +137,7 @@ def new_estate(tenant: Tenant) -> Estate:
 CONTACTS = "/v1/lists/<list_id>/contacts"
 CONTACT = f"{CONTACTS}/<contact_id>"
 SUCCESS = {
-    ("GET", "/v1/"): 200,
+    ("GET", "/v1"): 200,
     ("GET", "/v1/lists"): 200,
     ("GET", "/v1/lists/<list_id>"): 200,
     ("GET", CONTACTS): 200,

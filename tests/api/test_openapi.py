@@ -185,8 +185,8 @@ def estate(app: Flask) -> Estate:
 
 
 READS = [
-    ("/v1/", ""),
-    ("/v1/", "fields=access_token_scope"),
+    ("/v1", ""),
+    ("/v1", "fields=access_token_scope"),
     ("/v1/lists", ""),
     ("/v1/lists", "expand=contacts"),
     ("/v1/lists", "limit=0"),
