@@ -36,7 +36,7 @@ def test_more_clients_than_the_system_allows_files_keep_nobody_out(narrow: Web) 
             assert line.ask(HEALTH).status == 200
         assert idle[0].is_ended()
     said = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
-    assert [line["message"] for line in narrow.lines("app.http.server.reception")] == [said]
+    assert [line["message"] for line in narrow.lines("app.http.server.limits")] == [said]
 
 
 def test_a_body_that_finds_no_room_on_the_disk_is_put_off_and_the_next_one_is_taken(narrow: Web) -> None:

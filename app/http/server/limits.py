@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 from dataclasses import dataclass
 
 from app.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 LONGEST_LINE = 256 * 1024
 """Bytes of a request line. A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum."""
@@ -53,4 +56,8 @@ def most_connections(wanted: int) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     files = needed if soft == resource.RLIM_INFINITY else soft
-    return max(1, min(wanted, (files - OTHER_FILES) // 2))
+    most = max(1, min(wanted, (files - OTHER_FILES) // 2))
+    if most < wanted:
+        text = "this process holds %s connections, not WEB_CONNECTIONS=%s: the system lets it open no more files"
+        logger.warning(text, most, wanted)
+    return most

@@ -62,9 +62,6 @@ class Reception(ThreadWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         """In the new process, before its loop."""
         self.worker_connections = most_connections(self.cfg.worker_connections)
-        if self.worker_connections < self.cfg.worker_connections:
-            text = "this process holds %s connections, not WEB_CONNECTIONS=%s: the system lets it open no more files"
-            logger.warning(text, self.worker_connections, self.cfg.worker_connections)
         super().init_process()
 
     # ------------------------------------------------------------------------------------------ coming in
