@@ -6,7 +6,7 @@ error and exit code 2 (contract: Command line).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -24,18 +24,27 @@ from app.db.outage import reason
 from app.db.patience import COMMAND, waiting_for
 from app.errors import ServiceError
 from app.http.context import EXTENSION
+from app.printable import printable
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 
 
-class WrongValue(click.ClickException):
+class Failure(click.ClickException):
+    """Lines on standard error, which may repeat what others wrote."""
+
+    def format_message(self) -> str:
+        """As a terminal may have it."""
+        return printable(self.message, lines=True)
+
+
+class WrongValue(Failure):
     """A value that cannot be used, told without the usage text."""
 
     exit_code = 2
 
 
-class OutOfOrder(click.ClickException):
+class OutOfOrder(Failure):
     """Something that the command needs does not work."""
 
     exit_code = 1
@@ -69,7 +78,7 @@ class Command(click.Command):
         and who started it can end it."""
         with one_line(), waiting_for(COMMAND):
             for line in doubts(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
-                click.echo(line, err=True)
+                say(line, err=True)
             return super().invoke(ctx)
 
 
@@ -105,30 +114,35 @@ def given(**attributes: Any) -> dict[str, Any]:
     return {name: None if value == "" else value for name, value in attributes.items() if value is not None}
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """A line, or several, for people. Nothing that commands print goes another way: what others wrote is only shown."""
+    click.echo(printable(text, lines=True), err=err)
+
+
 def print_rows(rows: Sequence[Row], as_json: bool) -> None:
     """Rows with the same keys: JSON, or an aligned table with the keys as its head."""
     if as_json:
         print_json(list(rows))
     elif not rows:
-        click.echo("none")
+        say("none")
     else:
         cells = [[str(key).replace("_", " ").upper() for key in rows[0]]]
         cells += [[_plain(value) for value in row.values()] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
-            click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+            say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def print_row(row: Row, as_json: bool) -> None:
-    """One row: JSON, or a line for each key. Texts of several lines stand below their key."""
+def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
+    """One row: JSON, or a line for each key. The keys in `texts` may have several lines, which stand below the key."""
     if as_json:
         print_json(row)
         return
     width = max(map(len, row)) + 2
     for key, value in row.items():
-        shown = _plain(value)
+        shown = _plain(value, lines=key in texts)
         gap = "\n" if "\n" in shown else ""
-        click.echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
+        say(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
 
 
 def print_done(said: str, facts: Row, as_json: bool) -> None:
@@ -136,7 +150,7 @@ def print_done(said: str, facts: Row, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        click.echo(said)
+        say(said)
 
 
 def print_json(value: Any) -> None:
@@ -151,7 +165,7 @@ def _json(value: Any) -> Any:
     raise TypeError(type(value))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, *, lines: bool = False) -> str:
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):
@@ -159,5 +173,5 @@ def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+        return ", ".join(printable(str(one)) for one in value)
+    return printable(str(value), lines=lines)

@@ -25,6 +25,9 @@ READ_ONLY = (
 
 NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 
+FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
+"""How a text begins by which a spreadsheet is told to calculate; some know the wide forms of the signs, too."""
+
 Cells = Mapping[str, str]
 
 
@@ -86,7 +89,16 @@ def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cell(value: Any) -> str:
-    """A value in a CSV file."""
+    """A value in a CSV file. A text that a spreadsheet would run as a formula gets a `'` before it, and so does one
+    that looks as if it had got one already: `from_cell` takes exactly that off again. Numbers stay numbers."""
     if value is None:
         return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def from_cell(text: str) -> str:
+    """What stands in a cell, without the `'` of an export."""
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text

@@ -16,8 +16,8 @@ from flask.cli import with_appcontext
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.cli.base import Command, WrongValue, account_option, json_option, list_option, print_json
-from app.cli.cells import cell, column_key, columns_of, draft_of, flat
+from app.cli.base import Command, WrongValue, account_option, json_option, list_option, print_json, say
+from app.cli.cells import cell, column_key, columns_of, draft_of, flat, from_cell
 from app.cli.people import find_list
 from app.contacts.bring import bring_contacts
 from app.contacts.read import contact_shape
@@ -70,7 +70,7 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         print_json({"created": brought.created, "updated": brought.updated})
     else:
         unchanged = len(drafts) - brought.created - brought.updated
-        click.echo(f"{brought.created} created, {brought.updated} updated, {unchanged} unchanged")
+        say(f"{brought.created} created, {brought.updated} updated, {unchanged} unchanged")
 
 
 def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
@@ -87,7 +87,8 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
                     continue
                 if len(row) != len(head):
                     raise WrongValue(f"line {reader.line_num}: has {len(row)} cells, the head has {len(head)}")
-                draft, errors = draft_of(lst, dict(zip(head, row, strict=True)), clear=False)
+                cells = dict(zip(head, map(from_cell, row), strict=True))
+                draft, errors = draft_of(lst, cells, clear=False)
                 lines.append(reader.line_num)
                 drafts.append(draft)
                 faults += [(reader.line_num, error) for error in errors]
@@ -137,7 +138,8 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         head = columns_of(lst)
         progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
-            writer = csv.writer(target, lineterminator="\n")
+            # Quoted, so that a semicolon in a text begins no cell where lists are separated by semicolons.
+            writer = csv.writer(target, lineterminator="\n", quoting=csv.QUOTE_ALL)
             writer.writerow(head)
             written = 0
             for page in _pages(session, lst):
@@ -147,7 +149,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"exported": written})
     else:
-        click.echo(f"{written} exported to {file}")
+        say(f"{written} exported to {file}")
 
 
 def _pages(session: Session, lst: ListSpec) -> Iterator[list[dict[str, Any]]]:

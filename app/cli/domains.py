@@ -22,6 +22,7 @@ from app.cli.base import (
     print_row,
     print_rows,
     rows_of_accounts,
+    say,
 )
 from app.db.models import Domain
 from app.http.context import services
@@ -74,12 +75,12 @@ def _print(row: Row, as_json: bool) -> None:
         print_row(row, as_json)
         return
     print_row({name: row[name] for name in SHOWN}, as_json)
-    click.echo("records to publish:")
+    say("records to publish:")
     for one in row["records"]:
         state = f"  ; {one['state']}" if one["state"] else ""
-        click.echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
+        say(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
         for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
-            click.echo(f"    found: {text}")
+            say(f"    found: {text}")
 
 
 @group.command("list")
@@ -119,7 +120,7 @@ def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
         (row,) = _rows(transaction, [find_domain(transaction, account_id, name)])
     _print(row, as_json)
     if not row["verified"]:
-        click.echo(UNVERIFIED, err=True)
+        say(UNVERIFIED, err=True)
 
 
 @group.command("verify")
@@ -141,7 +142,7 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
         (row,) = _rows(transaction, [domain])
     _print(row, as_json)
     if not row["verified"]:
-        click.echo(UNVERIFIED, err=True)
+        say(UNVERIFIED, err=True)
 
 
 @group.command("delete")

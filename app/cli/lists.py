@@ -21,6 +21,7 @@ from app.cli.base import (
     print_row,
     print_rows,
     rows_of_accounts,
+    say,
 )
 from app.cli.people import find_list
 from app.contacts.delete import delete_list
@@ -73,7 +74,7 @@ def _print_full(row: Row, as_json: bool) -> None:
         print_row(row, as_json)
         return
     print_row({key: value for key, value in row.items() if key != "fields"}, as_json)
-    click.echo("fields:")
+    say("fields:")
     print_rows(row["fields"], as_json)
 
 

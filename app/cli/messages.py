@@ -98,7 +98,7 @@ def show(message: str, account: str | None, as_json: bool) -> None:
     with services().database.read() as session:
         found = find_named(session, Message, find_account(session, account).id, message, "message")
         row = _row(found, *SHOWN, *TIMES, *BODIES)
-    print_row(row, as_json)
+    print_row(row, as_json, texts=("body_html", "body_text"))
 
 
 @group.command("create")
@@ -113,7 +113,7 @@ def create(name: str, type_: str, account: str | None, as_json: bool, **options:
     with services().database.write() as transaction:
         made = create_message(transaction, find_account(transaction, account).id, attributes)
         row = _row(made, *SHOWN, *TIMES)
-    print_row(row, as_json)
+    print_row(row, as_json, texts=("body_html", "body_text"))
 
 
 @group.command("update")
@@ -129,7 +129,7 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
         found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
         update_message(transaction, found, attributes)
         row = _row(found, *SHOWN, *TIMES)
-    print_row(row, as_json)
+    print_row(row, as_json, texts=("body_html", "body_text"))
 
 
 @group.command("delete")

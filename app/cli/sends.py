@@ -15,6 +15,7 @@ from app.cli.base import (
     print_row,
     print_rows,
     rows_of_accounts,
+    say,
 )
 from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
@@ -75,7 +76,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
         print_row({**row, "timeline": steps}, as_json)
         return
     print_row(row, as_json)
-    click.echo("timeline:")
+    say("timeline:")
     print_rows(steps, as_json)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 
 import click
 from sqlalchemy import ColumnElement, select
@@ -27,6 +28,9 @@ from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.db.named import find_named
 from app.http.context import services
+
+MOST_SHOWN = 20
+"""Entries that stay, each with its command."""
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
@@ -144,9 +148,29 @@ def resubscribe_command(address: str, list_: str | None, account: str | None, as
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
         changed = resubscribe(transaction, account_id, kind, address, list_id)
-    said = f"{address} is subscribed{_where(list_)}; contacts changed: {changed}"
-    facts = {"address": address, "list_id": list_id, "unsubscribed": False, "contacts_changed": changed}
-    print_done(said, facts, as_json)
+        left = [
+            *_unsubscribed(transaction, account_id, None, address),
+            *_blocked(transaction, account_id, None, address),
+        ]
+    state = "no longer unsubscribed account-wide" if list_ is None and left else f"subscribed{_where(list_)}"
+    said = [f"{address} is {state}; contacts changed: {changed}", *_ways_off(address, account, left)]
+    facts = {"address": address, "list_id": list_id, "unsubscribed": False, "contacts_changed": changed, "left": left}
+    print_done("\n".join(said), facts, as_json)
+
+
+def _ways_off(address: str, account: str | None, left: Sequence[Row]) -> Iterator[str]:
+    """What still keeps messages from the address, and the command that takes each of it off."""
+    named = [] if account is None else ["--account", account]
+    for entry in left[:MOST_SHOWN]:
+        if entry["state"] == "blocked":
+            command, what = ["unblock", address], f"blocked ({entry['reason']})"
+        else:
+            command = ["resubscribe", address, "--list", str(entry["list"])]
+            what = f"unsubscribed in {entry['list']}"
+        yield f"still {what}: flask --app wsgi suppressions {shlex.join([*command, *named])}"
+    if len(left) > MOST_SHOWN:
+        show = shlex.join(["show", address, *named])
+        yield f"and {len(left) - MOST_SHOWN} more: flask --app wsgi suppressions {show}"
 
 
 def _where(list_: str | None) -> str:

@@ -68,7 +68,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, *lines: str) -> None:
         for line in lines:
-            print(line, flush=True)
+            # What somebody wrote in a name or a reply must not reach the terminal as a command.
+            print("".join(one if one.isprintable() else ascii(one)[1:-1] for one in line), flush=True)
         self.send_response(status)
         self.send_header("Content-Length", "0")
         if status == 400:

@@ -57,10 +57,28 @@ def _check_domains(inquiry: Inquiry, sender: Sender | None) -> None:
     # One that the request does not name, of the account's default sender, has not been looked at yet.
     configured = inquiry.standing.configured
     configured = {**configured, **_configured(inquiry, set(domains.values()) - configured.keys())}
+    lacking = {domain for domain in domains.values() if not configured[domain]}
+    added = _added(inquiry, lacking)
     for field, domain in domains.items():
-        if not configured[domain]:
-            detail = f"{field}: the domain {domain} is not configured in the account."
-            inquiry.errors.add(f"invalid_{field}_domain", field=field, detail=detail)
+        if domain in lacking:
+            inquiry.errors.add(f"invalid_{field}_domain", field=field, detail=_lack(field, domain, domain in added))
+
+
+def _lack(field: str, domain: str, is_added: bool) -> str:
+    if is_added:
+        return (
+            f"{field}: the domain {domain} is added to the account, but not verified yet: its DNS records have to be "
+            "published and looked up (`flask domains verify`)."
+        )
+    return f"{field}: the domain {domain} is not configured in the account."
+
+
+def _added(inquiry: Inquiry, names: set[str]) -> set[str]:
+    """Those that the account has, verified or not."""
+    if not names:
+        return set()
+    statement = select(Domain.name).where(Domain.account_id == inquiry.account_id, Domain.name.in_(sorted(names)))
+    return set(inquiry.rows(statement).scalars())
 
 
 def _configured(inquiry: Inquiry, names: set[str]) -> dict[str, bool]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from app.clock import this_second
 from app.db.models import Domain, Send
 from app.settings import Settings
 from tests.support.apps import app_with
@@ -505,3 +506,18 @@ def test_any_attribute_may_hold_any_json(desk: Desk, make: Callable[[Desk], dict
             recipient = {**destination, name: value}
             assert desk.post({**make(desk), "recipients": [recipient]}).status_code in (202, 422), (name, value)
     assert desk.rows(Send)
+
+
+def test_a_domain_that_is_added_and_not_verified_is_told_so(tenant: Tenant) -> None:
+    """Whoever sends from it need not look for what is missing; a domain of nobody's is told apart."""
+    moment = this_second()
+    for name in ("waiting.example", "later.example"):
+        tenant.add(Domain, name=name, creation_time=moment, verified_time=None)
+    desk = Desk(tenant)
+    answer = desk.post(desk.email(from_address="a@waiting.example", bcc_address="b@later.example"))
+    first, second = answer.get_json()["_embedded"]["errors"]
+    for error, field, name in ((first, "from_address", "waiting.example"), (second, "bcc_address", "later.example")):
+        assert (error["code"], error["field"]) == (f"invalid_{field}_domain", field)
+        assert f"{field}: the domain {name} is added to the account, but not verified yet" in error["developer_message"]
+    answer = desk.post(desk.email(from_address="a@strange.example"))
+    assert "the domain strange.example is not configured" in answer.get_json()["developer_message"]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from sqlalchemy import select
 
 from app.db.models import Event
 from tests.cli.conftest import Cli
 from tests.support.tenants import Tenant
+
+COMMAND = "flask --app wsgi suppressions"
+
+
+def account(tenant: Tenant) -> str:
+    """How a command that is told names the account."""
+    return shlex.join(["--account", tenant.name])
 
 
 def flags(tenant: Tenant, list_id: int, name: str) -> list[dict[str, bool]]:
@@ -29,7 +38,10 @@ def test_unsubscribing_and_resubscribing_changes_contacts(cli: Cli, tenant: Tena
     cli.text("suppressions", "unsubscribe", "ann@example.com")
     assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [off])
     said = cli.text("suppressions", "resubscribe", "ann@example.com")
-    assert said == "ann@example.com is subscribed account-wide; contacts changed: 1\n"
+    assert said.splitlines() == [
+        "ann@example.com is no longer unsubscribed account-wide; contacts changed: 1",
+        f"still unsubscribed in Customers: {COMMAND} resubscribe ann@example.com --list Customers {account(tenant)}",
+    ]
     assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [on])
     cli.text("suppressions", "resubscribe", "ann@example.com", "--list", "Customers")
     assert flags(tenant, customers, "subscribed") == [on]
@@ -86,7 +98,9 @@ def test_what_was_done_can_be_read_by_programs(cli: Cli, tenant: Tenant, custome
         "unsubscribed": True,
         "contacts_changed": 1,
     }
-    assert cli.json("suppressions", "resubscribe", "ann@example.com") == {
+    facts = cli.json("suppressions", "resubscribe", "ann@example.com")
+    assert [one["list_id"] for one in facts.pop("left")] == [customers]
+    assert facts == {
         "address": "ann@example.com",
         "list_id": None,
         "unsubscribed": False,
@@ -103,3 +117,21 @@ def test_what_was_done_can_be_read_by_programs(cli: Cli, tenant: Tenant, custome
 def test_wrong_addresses_are_told(cli: Cli, command: str, address: str) -> None:
     said = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
     assert cli.refused("suppressions", command, address) == said
+
+
+def test_resubscribing_tells_what_is_left_and_how_to_take_it_off(cli: Cli, tenant: Tenant) -> None:
+    tenant.add_list("Two words")
+    cli.text("suppressions", "unsubscribe", "b@example.com", "--list", "Two words")
+    cli.text("suppressions", "unsubscribe", "b@example.com")
+    cli.text("suppressions", "block", "b@example.com", "--reason", "asked")
+    assert cli.text("suppressions", "resubscribe", "B@example.com").splitlines() == [
+        "B@example.com is no longer unsubscribed account-wide; contacts changed: 0",
+        f"still unsubscribed in Two words: {COMMAND} resubscribe B@example.com --list 'Two words' {account(tenant)}",
+        f"still blocked (asked): {COMMAND} unblock B@example.com {account(tenant)}",
+    ]
+    left = cli.json("suppressions", "resubscribe", "b@example.com")["left"]
+    assert [(one["state"], one["list"]) for one in left] == [("unsubscribed", "Two words"), ("blocked", None)]
+    cli.text("suppressions", "unblock", "b@example.com")
+    said = cli.text("suppressions", "resubscribe", "b@example.com", "--list", "Two words")
+    assert said == "b@example.com is subscribed in Two words; contacts changed: 0\n"
+    assert cli.json("suppressions", "resubscribe", "b@example.com")["left"] == []

@@ -1,0 +1,87 @@
+"""What others wrote, on the operator's screen and in the operator's spreadsheet."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli.cells import cell, from_cell
+from tests.cli.conftest import Cli
+from tests.support.rows import Rows
+from tests.support.sources import sources
+from tests.support.tenants import Tenant
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202e"
+CONTROLS = {"\x1b", "\x07", "\x9b", "\u202e"}
+IN_LIST = ("--list", "Customers")
+FORMULAS = ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''-x", "\uff1d1", "-", "a;=1"]
+PLAIN = ["Ann", "'t Hooft", "-5", "-1.5E-2", "a=b", "1-2", "'", "5"]
+
+
+def test_a_contacts_name_cannot_move_the_cursor(cli: Cli, tenant: Tenant, customers: int) -> None:
+    """Nor look like another line; JSON is exact."""
+    tenant.new_contact(customers, email="ann@example.com", first_name=f"A{EVIL}\nid: 7")
+    command = ("contacts", "show", "ann@example.com", *IN_LIST)
+    said = cli.text(*command)
+    assert not CONTROLS & set(said)
+    assert "A\\x1b]0;owned\\x07\\x9b2J\\u202e\\nid: 7" in said
+    assert cli.json(*command)["first_name"] == f"A{EVIL}\nid: 7"
+
+
+def test_nor_can_what_another_side_said(cli: Cli, bare: Cli, tenant: Tenant) -> None:
+    rows = Rows(tenant.services, tenant.id)
+    (ann,) = rows.add_send(["ann@example.com"])
+    rows.change([ann], state="failed", reason=f"no {EVIL}")
+    for said in (cli.text("sends", "list"), bare.text("sends", "show", rows.recipient(ann).uuid)):
+        assert not CONTROLS & set(said)
+        assert "no \\x1b]0;owned" in said
+
+
+def test_nor_can_a_refusal_that_repeats_a_value(cli: Cli, customers: int, tmp_path: Path) -> None:
+    file = tmp_path / "contacts.csv"
+    file.write_text(f"email,plan{EVIL}\nann@example.com,gold\n")
+    assert not CONTROLS & set(cli.refused("contacts", "import", str(file), *IN_LIST))
+    assert not CONTROLS & set(cli.refused("contacts", "show", EVIL, *IN_LIST))
+
+
+def test_commands_print_by_one_function() -> None:
+    """Which writes out what a terminal would carry out; JSON does so by itself."""
+    calls = {
+        (one.name, ast.unparse(node.func))
+        for one in sources()
+        if one.name.startswith("app.cli")
+        for node in ast.walk(one.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
+    }
+    assert calls == {("app.cli.base", "click.echo")}
+
+
+@pytest.mark.parametrize("text", FORMULAS[:-1])
+def test_a_formula_is_a_text_in_a_file(text: str) -> None:
+    assert cell(text) == f"'{text}"
+    assert from_cell(cell(text)) == text
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_other_texts_and_numbers_stay_as_they_are(text: str) -> None:
+    assert cell(text) == from_cell(text) == text
+
+
+def test_export_and_import_are_each_others_opposites(cli: Cli, tenant: Tenant, customers: int, tmp_path: Path) -> None:
+    for number, text in enumerate([*FORMULAS, *PLAIN]):
+        tenant.new_contact(customers, email=f"p{number}@example.com", first_name=text, score=-number)
+    before = cli.json("contacts", "list", *IN_LIST)
+    file = tmp_path / "contacts.csv"
+    cli.text("contacts", "export", str(file), *IN_LIST)
+    with file.open(newline="") as source:
+        rows = list(csv.DictReader(source))
+    assert [row["first_name"] for row in rows] == [*(f"'{text}" for text in FORMULAS[:-1]), FORMULAS[-1], *PLAIN]
+    assert rows[3]["score"] == "-3"
+    assert '"a;=1"' in file.read_text(), "a cell of its own where lists are separated by semicolons"
+    said = cli.text("contacts", "import", str(file), *IN_LIST)
+    assert said == f"0 created, 0 updated, {len(rows)} unchanged\n"
+    assert json.dumps(cli.json("contacts", "list", *IN_LIST)) == json.dumps(before)

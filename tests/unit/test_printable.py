@@ -1,0 +1,27 @@
+"""What others wrote is only shown by a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.printable import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Ann", "Ann"),
+        ("Zoë 김 👩‍💻 %_\\", "Zoë 김 👩‍💻 %_\\"),
+        ("\x1b[2J\x1b]0;title\x07", "\\x1b[2J\\x1b]0;title\\x07"),
+        ("a\x9b31mb\x7f\x00", "a\\x9b31mb\\x7f\\x00"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("a\u2066b\u2028c\ufeff\udc80", "a\\u2066b\\u2028c\\ufeff\\udc80"),
+        ("one\r\ntwo\tthree", "one\\r\\ntwo\\tthree"),
+    ],
+)
+def test_what_a_terminal_would_carry_out_is_written_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_texts_of_several_lines_keep_their_lines() -> None:
+    assert printable("a\r\nb\x1b\n\rc", lines=True) == "a\nb\\x1b\n\\rc"
