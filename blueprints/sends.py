@@ -8,6 +8,7 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.db.database import Transaction
+from app.discretion import Discretion
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.http.api import Blueprint
@@ -23,7 +24,7 @@ from app.sends.accept import Accepted, accept
 from app.sends.content import SavedMessage, find_saved
 from app.sends.draft import MessageType
 from app.sends.number_texts import with_number_texts
-from app.sends.read import RECIPIENT, get_recipient, require_recipient
+from app.sends.read import RECIPIENT, Reader, get_recipient, require_recipient
 from app.sends.rules import Limits
 from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
 
@@ -75,10 +76,11 @@ class Recipient(MethodView):
     @blp.describe(returns=TimelineSchema, query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"))
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
+        reader = Reader("contact.view" in principal().scopes, Discretion.of(services().settings))
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
             query = parse_paged_instance(query_pairs(), RECIPIENT.resource)
-            recipient = get_recipient(session, principal().account_id, recipient_id, query)
+            recipient = get_recipient(session, principal().account_id, recipient_id, query, reader)
         return json_response(recipient)
 
 

@@ -154,7 +154,10 @@ class SendAnswerSchema(Schema):
 
 
 class StepSchema(Schema):
-    """What happened to a recipient, and when; `detail` holds the other side's own words."""
+    """What happened to a recipient, and when.
+
+    `detail` holds the other side's own words, for keys with `contact.view`.
+    """
 
     time = fields.String(required=True)
     step = fields.String(required=True)

@@ -69,7 +69,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
     with services().database.read() as session:
         recipient = find_recipient(session, uuid)
         latest = timeline(session, recipient, limit)
-        steps = [{"time": one.time, "step": one.step, "detail": one.detail} for one in latest]
+        steps = [{"time": one.time, "step": one.step, "detail": one.detail, "note": one.note} for one in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
         row = {**_row(recipient), **{name: getattr(recipient, name) for name in own}}
     if as_json:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, case, null, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, RecipientStep
+from app.discretion import Discretion
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.query.conditions import Query
@@ -51,6 +53,10 @@ def _links(row: Row[Any]) -> dict[str, Any]:
     return {name: {"href": path} for name, path in links.items()}
 
 
+def _links_without_contact(row: Row[Any]) -> dict[str, Any]:
+    return {name: link for name, link in _links(row).items() if name != "contact"}
+
+
 RECIPIENT = Shape(
     resource=Resource(
         name="recipient of a transactional send", collection="", filters={}, fields=(*PROPERTIES, TIMELINE)
@@ -68,6 +74,35 @@ RECIPIENT = Shape(
     order_by=(),
 )
 
+# Why a recipient bounced is told in the other side's words; why it failed, by a code of ours.
+ANONYMOUS = replace(
+    RECIPIENT,
+    properties={
+        **PROPERTIES,
+        **{name: Property(null()) for name in ("contact_id", "email", "mobile")},
+        "reason": Property(case((Recipient.state == "failed", Recipient.reason))),
+    },
+    links=_links_without_contact,
+)
+"""For keys that may not see contacts (decisions: 12, Reports)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who looks: what a key may see of people and of the other side's words, and what no key may see."""
+
+    sees_contacts: bool
+    discretion: Discretion
+
+    @property
+    def shape(self) -> Shape:
+        """What it sees of a recipient."""
+        return RECIPIENT if self.sees_contacts else ANONYMOUS
+
+    def words(self, words: str | None) -> str | None:
+        """The other side's words, as far as it sees them."""
+        return self.discretion.words(words) if self.sees_contacts and words is not None else None
+
 
 def require_recipient(session: Session, account_id: int, uuid: str) -> int:
     """The id of the account's recipient with that uuid, in whatever case (decisions: 12). Raises `not_found`."""
@@ -80,19 +115,23 @@ def require_recipient(session: Session, account_id: int, uuid: str) -> int:
     return found
 
 
-def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query) -> dict[str, Any]:
+def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query, reader: Reader) -> dict[str, Any]:
     """The recipient, with a page of its steps in the order in which they happened. Raises `not_found`."""
-    found = read_one(session, RECIPIENT, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
+    found = read_one(session, reader.shape, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
     if found is None:
         raise ServiceError("not_found")
     links = found.pop("_links")
+    if found.get("reason") is not None and reader.sees_contacts:
+        found["reason"] = reader.words(found["reason"])
     if query.fields is None or TIMELINE in query.fields:
-        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query)
+        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query, reader)
         links = {**links, **page_links(links["self"]["href"], query, has_next=has_next)}
     return {**found, "_links": links}
 
 
-def _timeline(session: Session, account_id: int, recipient_id: int, query: Query) -> tuple[list[dict[str, Any]], bool]:
+def _timeline(
+    session: Session, account_id: int, recipient_id: int, query: Query, reader: Reader
+) -> tuple[list[dict[str, Any]], bool]:
     """A page of the steps, and whether there are more behind it."""
     statement = (
         select(RecipientStep.time, RecipientStep.step, RecipientStep.detail)
@@ -103,7 +142,7 @@ def _timeline(session: Session, account_id: int, recipient_id: int, query: Query
     )
     rows = session.execute(statement).all()
     steps = [
-        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": row.detail}
+        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": reader.words(row.detail)}
         for row in rows[: query.limit]
     ]
     return steps, len(rows) > query.limit

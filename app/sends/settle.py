@@ -191,4 +191,5 @@ def _step(one: Consequence) -> dict[str, Any]:
         "time": one.verdict.moment,
         "step": one.step,
         "detail": one.detail,
+        "note": one.verdict.result.note if one.verdict.result else None,
     }

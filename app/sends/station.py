@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app import logs
 from app.clock import now
+from app.discretion import Discretion
 from app.inbound.smpp import taker
 from app.presence import own_name
 from app.sends.journal import Journal, journal_folder
@@ -24,7 +25,7 @@ from app.sends.load import Parcel
 from app.sends.making import Maker, Outgoing, deferred
 from app.sends.pace import Pace
 from app.sends.unsendable import Unsendable
-from app.sends.verdicts import Verdict, cleaned
+from app.sends.verdicts import Verdict, cleaned, discreet
 from app.services import Services
 from app.settings import Settings
 from app.transports.base import OutboundSms, Outcome, Transport
@@ -41,6 +42,7 @@ class Station:
     def __init__(self, settings: Settings, texts: Transport[OutboundSms]) -> None:
         emails = email_transport(settings.email_transport_url)
         self.maker = Maker(settings)
+        self._discretion = Discretion.of(settings)
         self.texts = texts
         self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
         for _ in range(settings.send_connections):
@@ -64,7 +66,7 @@ class Station:
             return _refused(parcel, outgoing.message)
         began = time.monotonic()
         try:
-            result = cleaned(send_over(lane, outgoing, following))
+            result = discreet(cleaned(send_over(lane, outgoing, following)), self._discretion)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
             result = deferred(parcel, fault)

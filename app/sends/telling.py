@@ -27,5 +27,6 @@ def tell_operator(made: Sequence[Consequence]) -> None:
                     "uuid": one.held.uuid,
                     "attempt": one.held.attempts,
                     "detail": one.detail,
+                    **({"note": note} if (note := one.verdict.result and one.verdict.result.note) else {}),
                 },
             )

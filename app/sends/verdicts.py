@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from app.discretion import Discretion
 from app.storable import storable_id, storable_words
 from app.transports.base import DeliveryResult, Outcome
 
@@ -49,6 +50,7 @@ class Verdict(NamedTuple):
             "status": self.result.status,
             "gateway_id": self.result.gateway_id,
             "segments": self.result.segments,
+            "note": self.result.note,
             "rendered": self.rendered,
         }
         return orjson.dumps(fields) + b"\n"
@@ -69,6 +71,7 @@ def parse_line(line: bytes) -> Verdict:
                 fields["status"],
                 fields.get("gateway_id"),  # a journal of an older version has neither
                 fields.get("segments"),
+                fields.get("note"),
             ),
             rendered=fields.get("rendered"),
         )
@@ -84,7 +87,7 @@ def cleaned(result: object) -> DeliveryResult:
     """
     if not isinstance(result, DeliveryResult) or tuple.__len__(result) != len(DeliveryResult._fields):
         return _unreadable(result)
-    outcome, reply, status, gateway_id, segments = list[Any](tuple.__iter__(result))
+    outcome, reply, status, gateway_id, segments, note = list[Any](tuple.__iter__(result))
     if type(outcome) is not Outcome:
         return _unreadable(outcome)
     is_code = type(status) is str and _CODE.fullmatch(status)
@@ -95,7 +98,17 @@ def cleaned(result: object) -> DeliveryResult:
         status if is_code else None,
         None if gateway_id is None else storable_id(gateway_id),
         segments if is_count else None,
+        None if note is None else storable_words(note),
     )
+
+
+def discreet(result: DeliveryResult, discretion: Discretion) -> DeliveryResult:
+    """The result with words that tenants may read; what they are not to read goes into the note."""
+    reply = discretion.words(result.reply)
+    if reply == result.reply:
+        return result
+    notes = [result.reply, *([result.note] if result.note else [])]
+    return result._replace(reply=reply, note="; ".join(notes))
 
 
 def fault_of(fault: BaseException) -> DeliveryResult:

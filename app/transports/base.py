@@ -30,7 +30,8 @@ class DeliveryResult(NamedTuple):
     """The answer to one try. A tuple, like all that is made once per message: a frozen dataclass of as many fields
     takes four times as long to make.
 
-    `reply` holds the other side's own words where it spoke (`550 5.1.1 no such user here`), else ours.
+    `reply` holds the other side's own words where it spoke (`550 5.1.1 no such user here`), else ours. Tenants read
+    it: hosts, ports and paths stand in `note`, which is for the operator alone.
     `status` is an RFC 3463 code whose class agrees with the outcome (2, 4 or 5); None where the carrier has no such
     codes. Of a text message that was accepted, `gateway_id` is the gateway's own id, by which its receipts name it,
     and `segments` the number of parts; None where nobody tells.
@@ -41,18 +42,25 @@ class DeliveryResult(NamedTuple):
     status: str | None = None
     gateway_id: str | None = None
     segments: int | None = None
+    note: str | None = None
 
     @classmethod
     def accepted(
-        cls, reply: str = "", status: str | None = None, *, gateway_id: str | None = None, segments: int | None = None
+        cls,
+        reply: str = "",
+        status: str | None = None,
+        *,
+        gateway_id: str | None = None,
+        segments: int | None = None,
+        note: str | None = None,
     ) -> DeliveryResult:
         """The next system has taken the message over."""
-        return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments)
+        return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments, note)
 
     @classmethod
-    def deferred(cls, reply: str, status: str | None = None) -> DeliveryResult:
+    def deferred(cls, reply: str, status: str | None = None, *, note: str | None = None) -> DeliveryResult:
         """To be tried again later."""
-        return cls(Outcome.DEFERRED, reply, status)
+        return cls(Outcome.DEFERRED, reply, status, note=note)
 
     @classmethod
     def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:

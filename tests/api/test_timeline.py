@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from app.clock import now
 from app.db.models import RecipientStep
 from app.sends.read import PROPERTIES
 from tests.support.client import SENDS, Client, bad_query, not_found
+from tests.support.rows import Rows
 from tests.support.sends import Desk
 from tests.support.tenants import Tenant, new_email, new_mobile
 
@@ -18,8 +20,8 @@ FIELDS = [*PROPERTIES, "timeline"]
 
 
 def get(tenant: Tenant, name: str, params: Any = None) -> dict[str, Any]:
-    """The recipient as a key of the lowest level sees it."""
-    response = tenant.client("report").get(f"{SENDS}/{name}", params)
+    """The recipient as a key sees it that may see contacts."""
+    response = tenant.api.get(f"{SENDS}/{name}", params)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.get_json()
     return found
@@ -108,6 +110,42 @@ def test_a_long_timeline_comes_in_pages(desk: Desk) -> None:
     middle = get(desk.tenant, row.uuid, {"limit": "2", "offset": "3"})
     assert [step["detail"] for step in middle["timeline"]] == ["3", "4"]
     assert get(desk.tenant, row.uuid, {"limit": "0"})["timeline"] == []
+
+
+def test_a_key_that_may_not_see_contacts_sees_states_and_times(desk: Desk) -> None:
+    """Decisions, 12, Reports: neither addresses nor contacts nor the other side's words."""
+    row = desk.send(desk.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
+    words = "550 5.1.1 ann.secret is unknown"
+    add_step(desk.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)
+    rows = Rows(desk.tenant.services, desk.tenant.id)
+    rows.change([row.id], state="bounced", reason=words)
+    path = f"{SENDS}/{row.uuid}"
+    whole = get(desk.tenant, row.uuid)
+    assert (whole["email"], whole["contact_id"], whole["reason"]) == (row.email, row.contact_id, words)
+    for level in ("report", "limited"):
+        response = desk.tenant.client(level).get(path)
+        assert "secret" not in response.text
+        assert response.get_json() == {
+            **whole,
+            **dict.fromkeys(("contact_id", "email", "reason")),
+            "timeline": [{"time": "2026-01-31T10:00:00Z", "step": "bounced", "detail": None}],
+            "_links": {name: link for name, link in whole["_links"].items() if name != "contact"},
+        }
+        assert desk.tenant.client(level).get(path, {"fields": "email"}).get_json()["email"] is None
+    rows.change([row.id], state="failed", reason="too_large")
+    assert desk.tenant.client("report").get(path, {"fields": "reason"}).get_json()["reason"] == "too_large"
+
+
+def test_no_key_sees_the_installation(desk: Desk) -> None:
+    """Not even in what was written before that was kept apart."""
+    row = desk.send(desk.email()).recipient
+    folder = desk.tenant.services.settings.data_dir
+    add_step(desk.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")
+    deferred = {"step": "deferred", "detail": "no connection", "note": "relay.internal:2525"}
+    desk.tenant.add(RecipientStep, recipient_id=row.id, time=now(), **deferred)
+    found = get(desk.tenant, row.uuid)
+    assert [step["detail"] for step in found["timeline"]] == ["written to [hidden]", "no connection"]
+    assert set(found["timeline"][1]) == {"time", "step", "detail"}
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -169,7 +169,10 @@ class Attachment(Base):
 
 
 class RecipientStep(Base):
-    """One step of a recipient's way: what happened, when, and the other side's own words."""
+    """One step of a recipient's way: what happened, when, and the other side's own words.
+
+    `note` is for the operator alone: it may name hosts, ports and paths of the installation.
+    """
 
     __tablename__ = "recipient_steps"
     __table_args__ = (Index("ix_recipient_steps_recipient", "recipient_id", "id"), {"sqlite_autoincrement": True})
@@ -180,3 +183,4 @@ class RecipientStep(Base):
     time: Mapped[datetime]
     step: Mapped[str]
     detail: Mapped[str | None]
+    note: Mapped[str | None]

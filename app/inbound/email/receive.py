@@ -6,10 +6,11 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import Message
 
 from app.db.database import Transaction
+from app.discretion import Discretion
 from app.inbound.email.fields import field, parse, parse_head
 from app.inbound.email.identify import Named, envelope_of, is_addressed_to_us, named_by, named_by_originals
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
@@ -46,6 +47,8 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
         # Mail programs and providers write it by themselves, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [BY_MAIL]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
+    discretion = Discretion.of(services.settings)
+    reports = [replace(report, words=discretion.words(report.words)) for report in reports]
     effect = _record(services, named, reports, _fingerprint(head, raw), patience) if named else Effect.IGNORED
     if effect is Effect.IGNORED:
         logger.info("an email was ignored", extra={"kind": kind, "from": field(head, "From")})

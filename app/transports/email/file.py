@@ -24,8 +24,9 @@ class MailFolder:
         try:
             self.folder.write(f"{message.uuid}.eml", message.content)
         except OSError as error:
-            return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}", "4.3.0")
-        return DeliveryResult.accepted(f"written to {self.folder.path}", "2.0.0")
+            note = f"cannot write to {self.folder.path}: {error.strerror}"
+            return DeliveryResult.deferred("the mail cannot be stored", "4.3.0", note=note)
+        return DeliveryResult.accepted("stored", "2.0.0", note=f"written to {self.folder.path}")
 
     def close(self) -> None:
         """Nothing is held."""

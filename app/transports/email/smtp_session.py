@@ -106,15 +106,19 @@ def _trouble(settings: SmtpSettings, error: OSError | ValueError) -> DeliveryRes
     server = f"{settings.host}:{settings.port}"
     match error:
         case ssl.SSLError():
-            return DeliveryResult.deferred(f"TLS with {server} failed: {error}", "4.7.5")
+            return DeliveryResult.deferred(
+                "no encryption with the relay", "4.7.5", note=f"TLS with {server} failed: {error}"
+            )
         case smtplib.SMTPResponseException():
             return Reply.from_wire(error.smtp_code, _as_bytes(error.smtp_error)).deferral()
         case smtplib.SMTPServerDisconnected():
-            return DeliveryResult.deferred(f"{server} closed the connection: {error}", "4.4.2")
+            note = f"{server} closed the connection: {error}"
+            return DeliveryResult.deferred("the relay closed the connection", "4.4.2", note=note)
         case smtplib.SMTPException():
-            return DeliveryResult.deferred(f"{server}: {error}", "4.7.0")
+            return DeliveryResult.deferred("no session with the relay", "4.7.0", note=f"{server}: {error}")
         case _:
-            return DeliveryResult.deferred(f"no connection to {server}: {error}", "4.4.1")
+            note = f"no connection to {server}: {error}"
+            return DeliveryResult.deferred("no connection to the relay", "4.4.1", note=note)
 
 
 def _as_bytes(text: bytes | str) -> bytes:

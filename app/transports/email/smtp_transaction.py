@@ -196,7 +196,7 @@ def _is_yes(reply: Reply) -> bool:
 
 
 def _lost(error: Exception) -> DeliveryResult:
-    return DeliveryResult.deferred(f"the connection was lost: {error}", "4.4.2")
+    return DeliveryResult.deferred("the connection to the relay was lost", "4.4.2", note=str(error))
 
 
 def _stuffed(content: bytes) -> bytes:

@@ -27,8 +27,9 @@ class SmsFolder:
         try:
             self.folder.write(f"{message.uuid}.json", _content(message, segments))
         except OSError as error:
-            return DeliveryResult.deferred(f"cannot write to {self.folder.path}: {error.strerror}")
-        return DeliveryResult.accepted(f"written to {self.folder.path}", segments=segments)
+            note = f"cannot write to {self.folder.path}: {error.strerror}"
+            return DeliveryResult.deferred("the text cannot be stored", note=note)
+        return DeliveryResult.accepted("stored", segments=segments, note=f"written to {self.folder.path}")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -56,7 +56,9 @@ class KannelTransport:
         try:
             response = self._pool.request("GET", target, redirect=False)
         except HTTPError as error:
-            return DeliveryResult.deferred(f"no answer from the gateway: {type(error).__name__}")
+            return DeliveryResult.deferred(
+                "no answer from the gateway", note=f"{self._settings.url}: {type(error).__name__}"
+            )
         return _result(response.status, response.data.decode("utf-8", "replace"), message.text)
 
     def _parameters(self, message: OutboundSms) -> dict[str, str]:

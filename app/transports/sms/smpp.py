@@ -63,9 +63,9 @@ class SmppTransport:
             try:
                 answer = self._bind.submit(**fields)
             except NoBind as error:
-                return DeliveryResult.deferred(str(error))
+                return DeliveryResult.deferred("no connection to the gateway", note=str(error))
             except NoAnswer as error:
-                return DeliveryResult.deferred(f"{error}; the message may have been taken")
+                return DeliveryResult.deferred("no answer; the message may have been taken", note=str(error))
             if answer.status != consts.SMPP_ESME_ROK:
                 return self._refusal(answer.status)
         gateway_id = _text(answer.message_id)

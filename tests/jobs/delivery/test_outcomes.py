@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from app.clock import now
-from app.db.models import AddressTrouble, BlockedAddress
+from app.db.models import AddressTrouble, BlockedAddress, RecipientStep
 from app.sends.deliver import drain
 from app.services import Services
 from app.transports.email import mime
@@ -261,3 +261,43 @@ def test_events_come_in_the_order_of_the_request(rows: Rows, make_worker: Change
     ids = rows.add_send([f"{number}@example.com" for number in range(30)])
     drain(make_worker(send_connections=1))
     assert [event["id"] for event in events(rows)] == ids
+
+
+def notes(rows: Rows, recipient_id: int) -> list[tuple[str | None, str | None]]:
+    """What tenants and what the operator read of each step."""
+    steps = select(RecipientStep).where(RecipientStep.recipient_id == recipient_id).order_by(RecipientStep.id)
+    with rows.services.database.read() as session:
+        return [(step.detail, step.note) for step in session.scalars(steps)]
+
+
+def test_what_names_the_installation_is_for_the_operator(
+    rows: Rows, make_worker: Changed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the timeline nor the event of the bounce says which relay could not be reached; the log does."""
+    rows.add_webhook()
+    port = free_port()
+    (waiting,) = rows.add_send(["a@example.com"])
+    (given_up,) = rows.add_send(["b@example.com"], accepted=now() - LONG_AGO)
+    with caplog.at_level("INFO"):
+        drain(make_worker(email_transport_url=f"smtp://127.0.0.1:{port}"))
+    ((detail, note),) = notes(rows, waiting)
+    assert detail == "no connection to the relay"
+    assert f"127.0.0.1:{port}" in (note or "")
+    shown = "no connection to the relay (4.4.1)"
+    assert notes(rows, given_up) == [(shown, note)]
+    assert rows.recipient(given_up).reason == shown
+    assert [event["bounce_string"] for event in events(rows)] == [shown]
+    assert {record.__dict__.get("note") for record in caplog.records if record.getMessage() == "deferred"} == {note}
+
+
+def test_a_relay_that_names_itself_is_not_named_to_tenants(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    rows.add_webhook()
+    said = f"550 5.7.1 relay.internal says no, ask 127.0.0.1:{mail_server.port} why ann@example.com is unknown"
+    mail_server.reply(".", said)
+    (refused,) = rows.add_send(["ann@example.com"])
+    drain(worker)
+    shown = "550 5.7.1 [hidden] says no, ask [hidden] why ann@example.com is unknown"
+    assert notes(rows, refused) == [(shown, said)]
+    assert [event["bounce_string"] for event in events(rows)] == [shown]

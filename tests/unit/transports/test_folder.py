@@ -31,7 +31,7 @@ def test_a_mail_tried_again_replaces_its_first_try(tmp_path: Path, mail: MakeMai
 
 def test_a_text_is_a_json_file_with_exactly_these_keys(tmp_path: Path) -> None:
     result = sms_transport(f"file://{tmp_path}").connect().send(OutboundSms(NAME, "ACME", "61411111111", "Grüße 🐝"))
-    assert result == DeliveryResult.accepted(f"written to {tmp_path}", segments=1)
+    assert result == DeliveryResult.accepted("stored", segments=1, note=f"written to {tmp_path}")
     (path,) = tmp_path.iterdir()
     assert path.name == f"{NAME}.json"
     assert json.loads(path.read_text("utf-8")) == {
@@ -54,7 +54,9 @@ def test_a_text_that_cannot_be_written_is_a_deferral(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     url = f"file://{tmp_path}/file/outbox"
     result = sms_transport(url).connect().send(OutboundSms(NAME, "ACME", "61411111111", "Hi"))
-    assert result == DeliveryResult(Outcome.DEFERRED, f"cannot write to {tmp_path}/file/outbox: Not a directory")
+    assert result == DeliveryResult.deferred(
+        "the text cannot be stored", note=f"cannot write to {tmp_path}/file/outbox: Not a directory"
+    )
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_it_judges_its_own_urls(install: Callable[[str], None]) -> None:
 def test_it_cannot_take_the_place_of_a_built_in_one(install: Callable[[str], None], tmp_path: Path) -> None:
     install("file = tms_pigeon:from_url")
     connection = sms_transport(f"file://{tmp_path}/loft").connect()
-    assert connection.send(OutboundSms("1", "ACME", "61411111111", "Hi")).reply == f"written to {tmp_path}/loft"
+    assert connection.send(OutboundSms("1", "ACME", "61411111111", "Hi")).note == f"written to {tmp_path}/loft"
 
 
 @pytest.mark.parametrize("target", ["tms_pigeon:missing", "tms_no_such_module:from_url"])

@@ -145,12 +145,13 @@ def test_threads_share_one_bind(smsc: Smsc, open_: Open) -> None:
 def test_no_gateway_is_a_deferral(open_: Open) -> None:
     result = open_(f"smpp://u:p@127.0.0.1:{free_port()}").send(sms())
     assert result.outcome is Outcome.DEFERRED
-    assert result.reply.startswith("no bind to the gateway: ")
+    assert result.reply == "no connection to the gateway"
+    assert (result.note or "").startswith("no bind to the gateway: ")
 
 
 def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) -> None:
     result = open_(smsc.url(password="wrong")).send(sms())
-    assert (result.outcome, result.reply) == (
+    assert (result.outcome, result.note) == (
         Outcome.DEFERRED,
         "no bind to the gateway: (14) bind_transceiver_resp: Invalid Password",
     )
@@ -159,7 +160,9 @@ def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) ->
 def test_silence_is_a_deferral(smsc: Smsc, open_: Open) -> None:
     smsc.silent = True
     result = open_(smsc.url("?timeout=1")).send(sms())
-    assert result == DeliveryResult.deferred("no answer within 1 seconds; the message may have been taken")
+    assert result == DeliveryResult.deferred(
+        "no answer; the message may have been taken", note="no answer within 1 seconds"
+    )
 
 
 def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:

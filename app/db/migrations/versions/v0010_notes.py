@@ -1,0 +1,23 @@
+"""What a step tells the operator alone stands apart from what tenants read."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """To this revision."""
+    with op.batch_alter_table("recipient_steps", recreate="never") as batch_op:
+        batch_op.add_column(sa.Column("note", sa.String(), nullable=True))
+
+
+def downgrade() -> None:
+    """Back to the one before."""
+    with op.batch_alter_table("recipient_steps", recreate="never") as batch_op:
+        batch_op.drop_column("note")

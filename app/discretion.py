@@ -1,0 +1,78 @@
+"""What a tenant must not read: the hosts, ports and paths of this installation (decisions: 12, Reports).
+
+Our own words keep them apart from the start (`note` of a result). But a relay and a gateway belong to the
+installation, too, and name themselves in their replies; so do machines of the operator's in what comes back. Such names
+are replaced in whatever a tenant sees of the words of others: names that the settings hold, private addresses, and
+names that no public name server knows.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from app.settings import Settings
+
+HIDDEN = "[hidden]"
+_INTERNAL = r"internal|intranet|local|localdomain|lan|corp|home\.arpa"
+_PORT = r"(?::\d{1,5}\b)?"
+_BEFORE = r"(?<![\w@.-])"
+"""Domains of addresses stay: they are the tenant's."""
+_IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[0-9a-fA-F]*:[0-9a-fA-F:.]+)"
+_ADDRESS = re.compile(rf"(?:\[{_IP}\]|(?<![\w.:]){_IP}){_PORT}")
+_NAMES = re.compile(rf"{_BEFORE}(?:(?:[\w-]+\.)+(?:{_INTERNAL})|localhost(?:\.\w+)?)(?![\w-]){_PORT}", re.IGNORECASE)
+
+
+class Discretion:
+    """Knows the names of one installation."""
+
+    def __init__(self, hosts: frozenset[str], paths: frozenset[str]) -> None:
+        self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Discretion:
+        """That of an installation with these settings."""
+        urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
+        return _discretion(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
+
+    def words(self, words: str) -> str:
+        """The words without names of the installation."""
+        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, words)))
+
+
+@lru_cache(maxsize=16)
+def _discretion(*urls: str) -> Discretion:
+    parts = [urlsplit(url.strip()) for url in urls]
+    hosts = {one.hostname for one in parts if one.hostname}
+    paths = {unquote(one.path) for one in parts if not one.hostname and len(Path(unquote(one.path)).parts) > 1}
+    return Discretion(frozenset(hosts), frozenset(paths))
+
+
+def _paths(paths: frozenset[str]) -> Iterator[str]:
+    """A folder, with what lies in it."""
+    for path in sorted(paths, key=len, reverse=True):
+        yield rf"{re.escape(path)}(?:/[^\s'\"<>:;,]*)?(?![\w-])"
+
+
+def _hosts(hosts: frozenset[str]) -> Iterator[str]:
+    """A host, with names below it and a port. A plain word, such as `relay`, is a host only with its port."""
+    for host in sorted(hosts, key=len, reverse=True):
+        is_word = host.isalpha()
+        yield rf"{_BEFORE}(?:[\w-]+\.)*{re.escape(host)}(?![\w-]|\.\w){':' if is_word else ''}" + (
+            r"\d{1,5}\b" if is_word else _PORT
+        )
+
+
+def _hidden_unless_public(found: re.Match[str]) -> str:
+    written = found[0]
+    for text in (written, written.rpartition(":")[0]):
+        try:
+            address = ipaddress.ip_address(text.strip("[]"))
+        except ValueError:
+            continue
+        return written if address.is_global else HIDDEN
+    return written
