@@ -12,6 +12,7 @@ from app.content.operators import OPERATORS
 from app.content.plain_text import _text, _words
 from app.content.render import Template
 from app.content.values import Value, recipient_values
+from app.discretion import Discretion
 from app.sends.verdicts import cleaned
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
 from app.tracking.marks import Marker
@@ -25,6 +26,7 @@ from app.transports.email.smtp_transaction import _stuffed
 from app.transports.sms import gsm, segments
 from tests.unit.growth.reader import KIB, MIB, Reader
 
+DISCRETION = Discretion(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
 BODY = 256 * KIB
 """Less than the longest: beyond it the machine's own stores show in what is nearly as quick as copying."""
 NO_BOUND = 2**40
@@ -186,6 +188,12 @@ IN_SENDS = (
         "a server's reply",
         lambda text: Reply.from_wire(550, text.encode()).result(),
         ("a", "5.1.1 ", "\n", "\0", " ", "."),
+        64 * KIB,
+    ),
+    Reader(
+        "words without names of the installation",
+        DISCRETION.words,
+        ("a", ".", "relay.", "relay.example", "localhost", "1.", "10.0.0.1", ":", "[", "/srv/mail/", "@", "-"),
         64 * KIB,
     ),
     Reader("a transport's words", lambda text: cleaned(DeliveryResult.refused(text)), ("a", "\0", "é", "\n"), 64 * KIB),
