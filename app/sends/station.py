@@ -72,7 +72,8 @@ class Station:
             result = deferred(parcel, fault)
             lane.close()  # who knows in the middle of what it was left
         if outgoing.copy and result.outcome is Outcome.ACCEPTED:
-            result = cleaned(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
+            told = cleaned(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
+            result = discreet(told, self._discretion)
         lane.seconds = time.monotonic() - began
         recipient = parcel.recipient
         verdict = Verdict(
