@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
+from app.private_folder import UMASK, make_private
+
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")
 EMBEDDED_REDIS = ("path", "wheel", "python")
@@ -451,8 +453,11 @@ class Settings:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process. Creates `DATA_DIR` and the generated secret. Raises `SettingsError`."""
-    environ = os.environ if environ is None else environ
+    """The settings of this process, which from now on makes all its files for its own user alone. Creates `DATA_DIR`
+    and the generated secret. Raises `SettingsError`."""
+    if environ is None:
+        os.umask(UMASK)
+        environ = os.environ
     given = _given(environ)
     plain = Settings(**given)
     return _completed(plain, given)
@@ -502,7 +507,7 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         raise SettingsError(f"DATA_DIR={folder}: cannot be created: {error.strerror}") from None
 
