@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := help
 
 VENV := .venv
+# Another interpreter for an environment of its own: make test INTERPRETER=python3.13 VENV=.venv-3.13
+INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
 CODE := app bench blueprints schemas jobs tests wsgi.py gunicorn.conf.py
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
@@ -20,10 +22,10 @@ endef
 
 # A name on the PATH may be a wrapper that finds nothing behind it, so each is asked.
 define find-python
-	python=; for name in python3.11 python3.12 python3; do \
+	python=; for name in $(INTERPRETER); do \
 		if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
 	done; \
-	if [ -z "$$python" ]; then echo "Python 3.11 or newer is needed: install it as python3.11, python3.12 or python3" >&2; exit 1; fi; \
+	if [ -z "$$python" ]; then echo "Python 3.11 or newer is needed, as one of: $(INTERPRETER)" >&2; exit 1; fi; \
 	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then echo "$$python cannot make virtual environments: install its venv package (such as python3-venv)" >&2; exit 1; fi
 endef
 
