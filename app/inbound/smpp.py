@@ -6,7 +6,10 @@ import logging
 import time
 from collections.abc import Callable
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from app.db.database import Transaction
+from app.db.outage import tell
 from app.errors import ServiceError
 from app.inbound.parts import record_part
 from app.inbound.receipts import (
@@ -28,16 +31,24 @@ PATIENCE = 3.0
 
 
 def taker(services: Services) -> Take:
-    """Takes in what comes, each in a transaction of its own. A failing database is an exception."""
+    """Takes in what comes, each in a transaction of its own. What the database does not take the gateway keeps."""
 
     def take(incoming: Incoming) -> bool:
-        if isinstance(incoming, GatewayReply):
-            return _told(services, lambda transaction: _record(transaction, incoming))
-        if isinstance(incoming, GatewayPart):
-            return _told(services, lambda transaction: record_part(transaction, incoming))
-        return _take_receipt(services, incoming)
+        try:
+            return _take(services, incoming)
+        except SQLAlchemyError as error:
+            tell(logger, "the gateway keeps what it hands in", error)
+            return False
 
     return take
+
+
+def _take(services: Services, incoming: Incoming) -> bool:
+    if isinstance(incoming, GatewayReply):
+        return _told(services, lambda transaction: _record(transaction, incoming))
+    if isinstance(incoming, GatewayPart):
+        return _told(services, lambda transaction: record_part(transaction, incoming))
+    return _take_receipt(services, incoming)
 
 
 def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
