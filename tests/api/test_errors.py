@@ -182,13 +182,10 @@ def test_at_most_100_errors_are_listed(api: Client, customers: int, wrong: int, 
 @pytest.mark.parametrize("name", ["_schema", "", "0", "a.b", "__proto__", "\x00", "é" * 500])
 def test_an_attribute_of_any_name_is_reported_under_its_name(api: Client, customers: int, name: str) -> None:
     answer = api.post(f"/v1/lists/{customers}/contacts", {name: 1})
-    if name == "":
-        invalid(answer, "unexpected_field")
-    else:
-        invalid(answer, "unexpected_field", field=name)
+    invalid(answer, "unexpected_field", field=name)
 
 
-@pytest.mark.parametrize("value", ["", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
+@pytest.mark.parametrize("value", [" ", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
 def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
     list_id = tenant.add_list("Sites", (*PLAIN_FIELDS, ("Site", "Website Address / URL")))
     invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")

@@ -31,7 +31,7 @@ def test_what_is_queued(desk: Desk) -> None:
     accepted = desk.send(body)
     row, send = accepted.recipient, accepted.send
     assert (row.type, row.open_type, row.state, row.email, row.mobile) == ("sms", "sms", "queued", None, mobile)
-    assert row.values == {"code": 1234}
+    assert row.values == {"code": "1234"}
     assert (send.type, send.from_address, send.body_text) == ("sms", desk.number, body["body_text"])
     assert (send.unsubscribe_type, send.include_unsubscribed) == ("word", True)
     assert (send.subject, send.from_name, send.reply_to, send.bcc_address, send.body_html) == (None,) * 5
