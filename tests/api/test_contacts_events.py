@@ -10,13 +10,11 @@ from app.db.models import Event
 from tests.support.client import Client
 from tests.support.contacts import (
     add_webhook,
-    block,
     contacts_path,
     events,
     find,
     firings,
     resubscribe,
-    unblock,
     unsubscribe,
 )
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -116,15 +114,6 @@ def test_unsubscribing_by_link_is_an_update_without_trigger(tenant: Tenant, path
         ("updated", customers, one),
     ]
     assert len(firings(tenant)) == 2
-
-
-def test_blocking_is_no_event(tenant: Tenant, path: str, customers: int) -> None:
-    email = new_email()
-    one = tenant.new_contact(customers, email=email)
-    block(tenant, email)
-    assert find(tenant, customers)[0]["last_modified_time"] == one["last_modified_time"]
-    unblock(tenant, email)
-    assert len(events(tenant)) == 1
 
 
 def test_events_of_an_account_are_its_own(tenant: Tenant, other: Tenant, path: str, customers: int) -> None:

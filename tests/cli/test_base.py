@@ -117,7 +117,7 @@ def test_every_noun_has_list_and_show() -> None:
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     print_rows([{"id": 7, "last_name": "Lee", "ok": True}, {"id": 1234, "last_name": None, "ok": False}], False)
-    print_row({"at": moment, "words": ["a", "b"], "none": [], "body": "one\ntwo"}, False)
+    print_row({"at": moment, "words": ["a", "b"], "none": [], "body": "one\ntwo"}, False, texts=["body"])
     print_rows([], False)
     assert capsys.readouterr().out == (
         "ID    LAST NAME  OK\n7     Lee        yes\n1234  -          no\n"

@@ -110,6 +110,7 @@ def test_the_process_ends_when_asked(number: signal.Signals) -> None:
         command = [sys.executable, "-m", "jobs.schedule"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
+            assert "using the database" in process.stderr.readline()
             assert "scheduler started" in process.stderr.readline()
             process.send_signal(number)
             assert process.wait(PATIENCE) == 0

@@ -83,7 +83,7 @@ def test_a_report_that_it_failed_settles_it(rows: Rows, worker: Services, mail_s
     ripen(rows, ann)
     drain(worker)
     assert (rows.states([ann]), counters(rows, ann)) == (["bounced"], (0, 1, 0))
-    assert [event["event"] for event in events(rows)] == ["bounced"]
+    assert [event["event"] for event in events(rows)] == ["bounced", "updated"]
     assert mail_server.mails == []
 
 
