@@ -62,6 +62,7 @@ class Pooler:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._clients += 1
                 threading.Thread(target=self._serve, args=(client, self._clients), daemon=True).start()
 
