@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,16 +38,16 @@ def limited_app(settings: Settings, redis: RedisProcess) -> Iterator[Flask]:
 def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Judged by what was asked of Redis meanwhile, which it carries out once it goes on."""
+    """Judged by what Redis was asked to count meanwhile, which it does once it goes on."""
     monkeypatch.setattr(silence, "SECONDS", 10 * PATIENCE)
     desk = Desk(new_tenant(limited_app))
     assert "RateLimit-Limit" in desk.post(desk.email()).headers
-    before = redis.calls()
+    before = redis.counted()
     with redis.frozen():
         first = desk.post(desk.email())
         assert (first.status_code, "RateLimit-Limit" in first.headers) == (202, False)
         assert [desk.post(desk.email()).status_code for _ in range(3)] == [202, 202, 202]
-    wait_until(lambda: redis.calls() - before == Counter(incrby=1), "the one question is answered")
+    wait_until(lambda: redis.counted() == before + 1, "the one question is answered")
     with redis.frozen():
         answer = desk.tenant.api.get("/readyz")
         assert (answer.status_code, answer.get_json()["redis"]) == (200, "does not answer")

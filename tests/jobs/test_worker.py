@@ -47,6 +47,15 @@ class Bench:
     def wait_for_notes(self, *expected: str) -> None:
         wait_until(lambda: self.notes() == list(expected), f"the notes are {expected}")
 
+    def wake_until_worked(self) -> None:
+        """As sweeps do: the Redis in Python may still give a wake-up to a worker that has ended while it waited."""
+
+        def worked() -> bool:
+            self.wake()
+            return self.notes()[-1:] == ["ended"]
+
+        wait_until(worked, "a wake-up is worked")
+
     def fail_once(self) -> None:
         """Wakes the worker for a job that raises."""
         (self.folder / "fail").touch()
@@ -174,9 +183,11 @@ def test_a_worker_without_redis_ends_at_once(bench: Bench) -> None:
     """In the middle of the pause before its next try."""
     bench.end(signal.SIGTERM)
     bench.start_worker(LONG_PAUSES)
-    bench.wait_for_notes("began", "ended")
+    bench.wake_until_worked()
     bench.redis.kill()
-    wait_until(lambda: f"retrying in {HOUR:.0f} seconds" in (bench.folder / "log").read_text(), "it waits for Redis")
+    # RQ pauses where it was waiting for a job, and our own loop where it was doing anything else.
+    pauses = (f"retrying in {HOUR:.0f} seconds", "Redis does not answer")
+    wait_until(lambda: any(one in (bench.folder / "log").read_text() for one in pauses), "it waits for Redis")
     bench.end(signal.SIGTERM)
     bench.redis.start()
 
@@ -194,6 +205,5 @@ def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: Bench) -> No
         client.rpush(queue.intermediate_queue_key, "taken-by-one-that-died")
         bench.start_worker()
         wait_until(lambda: not client.exists(queue.intermediate_queue_key), "the worker has tidied up")
-        bench.wake()
-        wait_until(lambda: bench.notes()[-1:] == ["ended"], "the worker goes on")
+        bench.wake_until_worked()
         assert not client.exists(MARK)

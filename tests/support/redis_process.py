@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,6 @@ from app import embedded_redis
 from app.services import connect_redis
 from app.settings import own_redis_socket
 from tests.support.servers import PATIENCE
-
-OF_CONNECTIONS = {"hello", "client", "client|setinfo", "client|setname", "info", "ping", "command"}
 
 
 class RedisProcess:
@@ -44,12 +41,10 @@ class RedisProcess:
         self._process.terminate()
         self._process.wait(PATIENCE)
 
-    def calls(self) -> Counter[str]:
-        """How often each command was carried out, but for what connections say by themselves."""
+    def counted(self) -> int:
+        """How many requests the counters of the rate limit have counted."""
         with connect_redis(self.url) as client:
-            found: dict[str, dict[str, int]] = client.info("commandstats")
-        calls = {name.removeprefix("cmdstat_"): one["calls"] for name, one in found.items()}
-        return Counter({name: count for name, count in calls.items() if name not in OF_CONNECTIONS})
+            return sum(int(client.get(key) or 0) for key in client.scan_iter("tms:rate:*"))
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
