@@ -51,6 +51,7 @@ class RedisProcess:
         """Connections are accepted inside the block, and nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until all of its threads have stopped
         try:
             yield
         finally:
