@@ -64,9 +64,15 @@ def forget_drafts(folder: Path) -> None:
 def lock_abandoned(path: Path, locks: contextlib.ExitStack) -> bool:
     """Whether the process of the file is gone; the file is then ours until `locks` is closed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        return lock_if_free(path, os.O_RDONLY, locks)
     except FileNotFoundError:
         return False
+
+
+def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
+    """Whether nobody holds the lock of the file, opened with `flags`; it is then ours until `locks` is closed. Raises
+    OSError for a file that cannot be opened."""
+    descriptor = os.open(path, flags, 0o600)
     locks.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

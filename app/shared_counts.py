@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.presence import DRAFT, SUFFIX, forget_drafts, lock_abandoned, make_locked, own_name
+from app.presence import DRAFT, SUFFIX, forget_drafts, lock_abandoned, lock_if_free, make_locked, own_name
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ class SharedCounts:
     def _fold_dead(self) -> None:
         """Adds the counts of processes that have ended to the total, and deletes their files."""
         with contextlib.ExitStack() as locks:
-            if not _is_ours(self._folder / "fold.lock", locks):
+            if not lock_if_free(self._folder / "fold.lock", os.O_RDWR | os.O_CREAT, locks):
                 return
             present = sorted(self._folder.glob(f"*{SUFFIX}"))
             gone = [path.name.removesuffix(SUFFIX) for path in present if lock_abandoned(path, locks)]
@@ -129,17 +128,6 @@ class SharedCounts:
                 for key, value in _counts_of(_read(self._folder / f"{name}{COUNTS}")).items():
                     summed[key] = summed.get(key, 0.0) + value
         _replace(self._folder / TOTAL, {**_listed(summed), "folded": [*names, *folded][:MOST_FOLDED]})
-
-
-def _is_ours(path: Path, locks: contextlib.ExitStack) -> bool:
-    """Whether nobody else holds the lock, which is ours then."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    locks.callback(os.close, descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
