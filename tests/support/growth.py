@@ -1,26 +1,33 @@
 """How the time that a function takes grows with its input: the cost per character at n and at 8n.
 
 What is measured is the processor time of the thread, which other programs of the machine touch little. A first measure
-of each is enough where they are alike. What looks as if it grew is measured again, the best of five each time.
+of each is enough where they are alike. What looks as if it grew is measured again, both in turn, the best of five each
+time.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TypeVar
 
 FACTOR = 8
 MOST_GROWTH = 1.5
-ROUNDS = 4
+ROUNDS = 8
 """Measures in which a function may show that it does not grow."""
 LONG_ENOUGH = 0.0003
 """Seconds that the smaller input should take, so that the cost of one call counts for nothing."""
 LEAST = 256
 NOTHING = 20e-9
 """Seconds for a character of the longest text, which are those of copying it: too few for a square to be in them."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Names of glibc's settings, as <malloc.h> numbers them."""
+KEPT = 32 * 1024 * 1024
+"""Bytes; the most that glibc takes."""
 
 Input = TypeVar("Input")
 
@@ -29,6 +36,7 @@ def growth(
     read: Callable[[Input], object], make: Callable[[int], Input], largest: int, *, long_enough: float = LONG_ENOUGH
 ) -> float:
     """By what factor the cost per character grows from n to 8n; `largest` bounds the 8n."""
+    _keep_memory()
     with _without_collector():
         size = _size(read, make, largest, long_enough)
         small, large = make(size), make(FACTOR * size)
@@ -39,9 +47,8 @@ def growth(
         for rounds in range(ROUNDS):
             if found <= MOST_GROWTH or (found > 2 * MOST_GROWTH and rounds):
                 break
-            best_large = min(seconds(read, large, times) for _ in range(5))
-            best_small = min(seconds(read, small, times) for _ in range(5))
-            found = best_large / best_small / FACTOR
+            pairs = [(seconds(read, small, times), seconds(read, large, times)) for _ in range(5)]
+            found = min(of_large for _, of_large in pairs) / min(of_small for of_small, _ in pairs) / FACTOR
     return found
 
 
@@ -60,6 +67,16 @@ def seconds(read: Callable[[Input], object], given: Input, times: int) -> float:
     for _ in range(times):
         read(given)
     return time.thread_time() - began
+
+
+@cache
+def _keep_memory() -> None:
+    """Has the allocator keep what is freed. Else pieces above a size are cleared anew by the system at each call, which
+    makes one step in the cost, at a size that depends on what the process has done before."""
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, KEPT)
+        mallopt(M_TRIM_THRESHOLD, 32 * KEPT)
 
 
 @contextmanager

@@ -101,25 +101,27 @@ class Pooler:
                 if message[:1] == b"X":
                     raise ConnectionError
                 server.socket.sendall(message)
-                if message[:1] in ENDS_OF_REQUEST and _answer(server, client) == b"I":
-                    return
+                if message[:1] in ENDS_OF_REQUEST:
+                    end = _answer(server, client)
+                    if end[-1:] == b"I":
+                        break
+                    client.sendall(end)
                 message = read_message(client)
         except (OSError, ConnectionError):
             server.socket.sendall(b"Q" + struct.pack("!i", 13) + b"ROLLBACK\0")
             _answer(server, None)
-            raise
-        finally:
             self._free.put(server)
+            raise
+        self._free.put(server)  # before the client knows, so that whoever comes after it finds the connection free
+        client.sendall(end)
 
 
 def _answer(server: Server, client: socket.socket | None) -> bytes:
-    """Passes the answer on; the state of the transaction after it."""
-    while True:
-        message = read_message(server.socket)
+    """Passes the answer on but for its end, which is returned: its last byte tells the state of the transaction."""
+    while (message := read_message(server.socket))[:1] != b"Z":
         if client is not None:
             client.sendall(message)
-        if message[:1] == b"Z":
-            return message[5:6]
+    return message
 
 
 def read_message(source: socket.socket) -> bytes:

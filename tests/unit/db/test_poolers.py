@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
@@ -46,15 +46,13 @@ def test_a_pooler_is_found_at_the_first_connection_and_every_answer_is_right(
     own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture, size: int, told: str, refuses_options: bool
 ) -> None:
     """Whatever it says of the server's processes, and also where it refuses settings for the session."""
-    with pooler(own_postgres.url, size, told, refuses_options=refuses_options) as between:
-        databases = [Database(between.url, pool_size=2) for _ in range(4)]
+    with pooler(own_postgres.url, size, told, refuses_options=refuses_options) as between, ExitStack() as stack:
+        databases = [stack.enter_context(closing(Database(between.url, pool_size=2))) for _ in range(4)]
         assert {prepare_threshold(database) for database in databases} == {None}
         with ThreadPoolExecutor(4) as threads:
             answers = list(threads.map(ask_often, databases, range(4)))
         for number, found in enumerate(answers):
             assert found == [(number * 1000 + count, (number * 1000 + count) * 2) for count in range(12)]
-        for database in databases:
-            database.close()
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [FOUND] * 4
 
 
