@@ -82,16 +82,17 @@ class RelayConnection:
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Hand the message to the first relay that can be reached.
 
-        Only a relay with which no session comes about, or which takes no message now, is passed over. Once one has
+        Only a relay with which no session comes about, or which takes no message now, is passed over. One that puts off
+        this sender alone is passed over, too, and not set aside: others' messages are no worse off there. Once one has
         listened to whom the message is for, its answer counts: a second opinion could deliver what the first has taken.
         """
         result = DeliveryResult.deferred("no relay")
         for relay, connection in self._in_turn():
-            connection.reached = False
+            connection.reached = connection.refuses_sender = False
             try:
                 result = connection.send(message, following)
             finally:
-                relay.note(reached=connection.reached)
+                relay.note(reached=connection.reached or connection.refuses_sender)
             if connection.reached:
                 self._leave_others(connection)
                 break

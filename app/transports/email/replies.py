@@ -44,6 +44,13 @@ class Reply(NamedTuple):
         """A deferral with these words, whatever the code: for what happens before there is a recipient."""
         return DeliveryResult.deferred(str(self), self._status(4))
 
+    @property
+    def concerns_sender(self) -> bool:
+        """Whether a refusal of MAIL is about who sends rather than about the server, its disk or our credentials: the
+        subjects 1 and 7 of RFC 3463 are addresses and policy."""
+        status = _STATUS.match(self.text)
+        return self.code not in OUR_OWN_FAULT and (status[2] in ("1", "7") if status else self.code in (450, 451))
+
     def _status(self, severity: int) -> str:
         """The code in the text, else `X.0.0`; the class is that of the outcome, as RFC 2034 asks of the server."""
         found = _STATUS.match(self.text)

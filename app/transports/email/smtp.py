@@ -40,7 +40,9 @@ class SmtpConnection:
         self._transport = transport
         self._session: _Session | None = None
         self.reached = False
-        """Whether the last message found a session with a relay that takes messages."""
+        """Whether the last message found a session with a relay that takes it or refuses it for good."""
+        self.refuses_sender = False
+        """Whether the relay puts off the last message's sender alone."""
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Hand one message to the relay (decisions: 8)."""
@@ -54,6 +56,7 @@ class SmtpConnection:
             if kept and closed.repeatable:
                 return self.send(message, following)
             self.reached = self.reached and closed.willing
+            self.refuses_sender = closed.refuses_sender
             return closed.result
 
     def close(self) -> None:
@@ -68,7 +71,7 @@ class SmtpConnection:
             self._drop()
 
     def _transact(self, message: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
-        self.reached = self._session is not None
+        self.reached, self.refuses_sender = self._session is not None, False
         if self._session is None:
             self._session = _Session(open_session(self._transport.settings, self._transport.context))
             self.reached = True

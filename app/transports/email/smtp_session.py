@@ -23,15 +23,18 @@ class ChannelClosed(Exception):
     """The connection is of no more use.
 
     `result` is the answer for the message at hand. `repeatable` is true when the server cannot have taken that
-    message, so that a fresh connection may carry it at once. `willing` is false when the server wants no message at
-    all now, so that another server may carry it.
+    message, so that a fresh connection may carry it at once. `willing` is false when the server does not want it now,
+    so that another server may carry it; `refuses_sender` when it said so of this sender and may want others' messages.
     """
 
-    def __init__(self, result: DeliveryResult, *, repeatable: bool = False, willing: bool = True) -> None:
+    def __init__(
+        self, result: DeliveryResult, *, repeatable: bool = False, willing: bool = True, refuses_sender: bool = False
+    ) -> None:
         super().__init__(result.reply)
         self.result = result
         self.repeatable = repeatable
         self.willing = willing
+        self.refuses_sender = refuses_sender
 
 
 def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:

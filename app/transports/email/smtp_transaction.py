@@ -168,10 +168,10 @@ def _replies(dialogue: Dialogue, count: int) -> list[Reply]:
 
 
 def _check_willing(reply: Reply) -> None:
-    """A server that puts the sender off, before it knows for whom the message is, takes none now."""
+    """A server that puts the sender off, before it knows for whom the message is, takes no message of theirs now."""
     result = reply.result()
     if result.outcome is Outcome.DEFERRED:
-        raise ChannelClosed(result, willing=False)
+        raise ChannelClosed(result, willing=False, refuses_sender=reply.concerns_sender)
 
 
 def _abandon(dialogue: Dialogue, reply: Reply) -> DeliveryResult:

@@ -90,6 +90,20 @@ def test_a_relay_that_takes_no_message_now_is_passed_over(
     assert (len(server.mails), server.sessions, second.sessions) == (0, 1, 1)
 
 
+@pytest.mark.parametrize(
+    "reply", ["451 4.7.1 you again", "450 4.1.8 no such domain", "451 later", "550 5.7.1 not you", "421 4.7.0 bye"]
+)
+def test_a_relay_that_puts_off_one_sender_is_there_for_the_others(
+    server: MailServer, second: MailServer, mail: MakeMail, reply: str
+) -> None:
+    """Else one account's reputation would decide which way the others' mail goes."""
+    server.reply("MAIL", reply)
+    results = send(f"{server.url()},{second.url()}", mail(), mail())
+    passed_over, is_set_aside = reply.startswith("4"), reply.startswith("421")
+    assert [result.outcome is Outcome.ACCEPTED for result in results] == [passed_over, True]
+    assert (len(server.mails), len(second.mails)) == (0 if is_set_aside else 1, passed_over + is_set_aside)
+
+
 def test_one_message_finds_out_whether_a_relay_is_back(server: MailServer, mail: MakeMail) -> None:
     """The others do not wait with it, however long the relay keeps silent."""
     clock = Clock()
