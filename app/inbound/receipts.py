@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlalchemy import select, update
@@ -23,6 +23,7 @@ from app.contacts.announce import payloads_of
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient
+from app.discretion import Discretion
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.sends.blocking import Address, note_bounce, note_delivery
@@ -67,6 +68,7 @@ def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Ef
     seconds at most.
     """
     end = time.monotonic() + patience
+    receipt = replace(receipt, detail=Discretion.of(services.settings).words(receipt.detail))
     while True:
         effect = services.database.transact(lambda transaction: record_receipt(transaction, receipt))
         if effect is not Effect.EARLY or time.monotonic() > end or services.stopping.is_set():

@@ -86,6 +86,16 @@ def test_a_receipt_acknowledges(bare: Cli, rows: Rows, number: str) -> None:
     }
 
 
+def test_the_words_of_a_receipt_name_no_host_of_the_installation(bare: Cli, rows: Rows, number: str) -> None:
+    recipient_id = sent(rows, number, new_mobile())
+    uuid = rows.recipient(recipient_id).uuid
+    told = "no route at smsc1.internal:2775 (10.0.0.7)"
+    bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", told)
+    (event,) = events(rows)
+    assert event["bounce_string"] == "no route at [hidden] ([hidden])"
+    assert rows.steps(recipient_id) == [("bounced", "no route at [hidden] ([hidden])")]
+
+
 def test_an_undelivered_text_has_bounced(bare: Cli, rows: Rows, number: str) -> None:
     """Decisions 11, Outcomes: it is `bounced` and counts so in its group; a permanent bounce blocks (decisions: 5)."""
     mobile = new_mobile()
