@@ -40,7 +40,14 @@ def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, o
         own = bare.json(noun, "list", "--account", one.name)
         assert own
         assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
-    assert tenant.name in bare.text(noun, "list")
+
+
+def test_a_table_of_all_accounts_names_them(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+    for one in (tenant, other):
+        one.add_sender(new_mobile())
+    table = bare.text("senders", "list")
+    assert tenant.name in table
+    assert other.name in table
 
 
 def row_of_each_noun(tenant: Tenant) -> None:
