@@ -100,6 +100,13 @@ class Worker(SimpleWorker):
             log_job_description=False,
         )
 
+    def _set_ip_address(self, connection: Redis) -> None:
+        """RQ shows it in its own listings. redis-py cannot read it where the path of the server's socket has spaces."""
+        try:
+            super()._set_ip_address(connection)
+        except ValueError:
+            self.ip_address = "unknown"
+
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
