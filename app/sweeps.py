@@ -26,7 +26,8 @@ from app.db.models import (
 )
 from app.events import batches
 from app.inbound import parts
-from app.sends import claim, uncertain
+from app.sends.delivery import claim
+from app.sends.outcomes import uncertain
 from app.services import Services
 
 logger = logging.getLogger(__name__)

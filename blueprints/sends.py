@@ -20,12 +20,12 @@ from app.http.idempotency import Work, idempotent
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
-from app.sends.accept import Accepted, accept
-from app.sends.content import SavedMessage, find_saved
-from app.sends.draft import MessageType
-from app.sends.number_texts import with_number_texts
+from app.sends.accept.accept import Accepted, accept
+from app.sends.accept.content import SavedMessage, find_saved
+from app.sends.accept.draft import MessageType
+from app.sends.accept.number_texts import with_number_texts
+from app.sends.accept.rules import Limits
 from app.sends.read import RECIPIENT, Reader, get_recipient, require_recipient
-from app.sends.rules import Limits
 from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
 
 PATH = "/v1/transactional-sends"

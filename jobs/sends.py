@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.sends import deliver
+from app.sends.delivery.drain import drain as drain_due
 from jobs.runtime import services
 
 
 def drain() -> None:
     """Sends what is due, for one time slice."""
-    deliver.drain(services())
+    drain_due(services())

@@ -37,7 +37,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import tell
 from app.queueing import JOBS, SENDS
-from app.sends.station import close_station, station_of
+from app.sends.delivery.sender_worker import close_station, station_of
 from app.services import Services, connect_redis
 from app.transports.base import TransportUrlError
 from jobs.runtime import services

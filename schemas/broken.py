@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow.exceptions import SCHEMA
 
-from app.sends.rules import Broken
+from app.sends.accept.rules import Broken
 from schemas.base import Problem
 
 Messages = dict[str | int, Any]

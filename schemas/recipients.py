@@ -14,8 +14,8 @@ from typing import Any
 from marshmallow import INCLUDE, ValidationError
 
 from app.errors import MAX_LISTED_ERRORS
-from app.sends.draft import RecipientDraft
-from app.sends.rules import MOST_RECIPIENTS, RecipientRules
+from app.sends.accept.draft import RecipientDraft
+from app.sends.accept.rules import MOST_RECIPIENTS, RecipientRules
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem
 from schemas.broken import Messages, note

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
-from app.sends.draft import MessageType, SendDraft
-from app.sends.rules import Broken, Limits, attachment_errors, send_errors
+from app.sends.accept.draft import MessageType, SendDraft
+from app.sends.accept.rules import Broken, Limits, attachment_errors, send_errors
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.broken import Messages, note

@@ -14,7 +14,7 @@ from app.http.context import services
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Effect, Receipt, Status, take_receipt
 from app.inbound.replies import plain_number, record_reply
-from app.sends.requeue import find_recipient
+from app.sends.outcomes.requeue import find_recipient
 
 group = Group("inbound", help="What carriers hand back: reports, receipts and replies.")
 group.add_command(inbound_email.command)

@@ -26,8 +26,8 @@ from app.db.models import Recipient
 from app.discretion import Discretion
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
-from app.sends.blocking import Address, note_bounce, note_delivery
-from app.sends.claim import SENDING
+from app.sends.delivery.claim import SENDING
+from app.sends.outcomes.bounce_blocking import Address, note_bounce, note_delivery
 from app.services import Services
 from app.storable import storable_id, storable_words
 

@@ -24,7 +24,7 @@ from app.errors import ServiceError
 from app.events.outbox import record
 from app.events.payloads import reply_event
 from app.inbound.texts import Text, first_text, texts
-from app.sends.stop_words import has_stop_word
+from app.sends.accept.stop_words import has_stop_word
 from app.tracking.unsubscribe import Wish, fulfil
 
 LONGEST_REPLY = 10_000

@@ -14,7 +14,7 @@ import orjson
 
 from app.clock import now
 from app.queueing import WEBHOOKS
-from app.sends.claim import claim
+from app.sends.delivery.claim import claim
 from bench.cases.webhooks import load_events
 from bench.contacts import Shop, draft, open_shop
 from bench.large import fill_both

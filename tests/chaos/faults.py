@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.sends.claim import LEASE
+from app.sends.delivery.claim import LEASE
 from tests.chaos.check import Limits
 from tests.chaos.disk import fill
 from tests.chaos.record import say_mode

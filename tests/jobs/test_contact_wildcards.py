@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from app.contacts.suppress import block
 from app.db.models import Account, Contact
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from tests.support.client import SENDS
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, new_tenant
 

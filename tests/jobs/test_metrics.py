@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from tests.support.client import SENDS, Client
 from tests.support.tenants import Tenant, new_email
 

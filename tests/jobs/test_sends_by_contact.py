@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from tests.support.client import SENDS
 from tests.support.tenants import Tenant, new_email
 

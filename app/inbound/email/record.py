@@ -27,8 +27,8 @@ from app.db.models import InboundRecord, Recipient, RecipientStep
 from app.events.outbox import record
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Kind, Report
-from app.sends.blocking import Address, note_bounce
-from app.sends.outcome import bounce_reason, bounce_string
+from app.sends.outcomes.bounce_blocking import Address, note_bounce
+from app.sends.outcomes.transitions import bounce_reason, bounce_string
 from app.tracking.unsubscribe import fulfil
 from app.transports.base import DeliveryResult
 

@@ -40,13 +40,13 @@ def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callab
     return add
 
 
-@breaks("no-journal", "app.sends.journal", fault="kill-sender", shows="doubled that were not in flight")
+@breaks("no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="doubled that were not in flight")
 def no_journal(journal: Any) -> None:
     """Answers of the relay are not written down."""
     journal.Journal.note = lambda _self, _verdict: None
 
 
-@breaks("kept-journals", "app.sends.journal", fault="kill-sender", shows="left behind")
+@breaks("kept-journals", "app.sends.outcomes.journal", fault="kill-sender", shows="left behind")
 def kept_journals(journal: Any) -> None:
     """Those of dead workers stay."""
     unlink = pathlib.Path.unlink
@@ -58,7 +58,7 @@ def kept_journals(journal: Any) -> None:
     pathlib.Path.unlink = unlink_others  # type: ignore[assignment,method-assign]
 
 
-@breaks("lost-messages", "app.sends.station", shows="accepted messages lost")
+@breaks("lost-messages", "app.sends.delivery.sender_worker", shows="accepted messages lost")
 def lost_messages(station: Any) -> None:
     """One in 25 counts as delivered, and is not sent."""
     transmit, numbers = station.Station.transmit, itertools.count()
@@ -76,7 +76,7 @@ def lost_messages(station: Any) -> None:
     station.Station.transmit = forgetful
 
 
-@breaks("doubled-messages", "app.sends.station", shows="doubled that were not in flight")
+@breaks("doubled-messages", "app.sends.delivery.sender_worker", shows="doubled that were not in flight")
 def doubled_messages(station: Any) -> None:
     """One in 25 goes out twice."""
     transmit, numbers = station.Station.transmit, itertools.count()
@@ -89,7 +89,7 @@ def doubled_messages(station: Any) -> None:
     station.Station.transmit = zealous
 
 
-@breaks("miscounted-groups", "app.sends.settle", shows="groups that miscount")
+@breaks("miscounted-groups", "app.sends.outcomes.write", shows="groups that miscount")
 def miscounted_groups(settle: Any) -> None:
     """Of outcomes that are written together, the last one is not counted."""
     count = settle._count

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import delete
 
 from app.db.models import DestinationPause, Recipient
-from app.sends.deliver import drain
-from app.sends.station import close_station
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_station
 from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.rows import Rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app import logs
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import make_services
 from app.settings import from_environment
 

@@ -13,7 +13,7 @@ from app.clock import this_second
 from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
 from app.contacts.suppress import block, unblock
 from app.db.models import Contact
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import events
 from tests.support.rows import Rows

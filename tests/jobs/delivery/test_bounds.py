@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.sends import pace
-from app.sends.apportion import apportion
-from app.sends.bounds import MOST_SUBJECT_BYTES, Bounds
-from app.sends.claim import claim
-from app.sends.deliver import drain
-from app.sends.flight import Flight
-from app.sends.load import load
-from app.sends.station import station_of
+from app.sends.delivery import batch_size
+from app.sends.delivery.bounds import MOST_SUBJECT_BYTES, Bounds
+from app.sends.delivery.claim import claim
+from app.sends.delivery.dispatcher import Flight
+from app.sends.delivery.drain import drain
+from app.sends.delivery.load import load
+from app.sends.delivery.render_quota import apportion
+from app.sends.delivery.sender_worker import station_of
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, body, events, parsed
 from tests.support.rows import Rows
@@ -110,8 +110,8 @@ def test_the_bound_of_a_send_holds_across_chunks_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They see each other's rows, and none spends what another one may need."""
-    monkeypatch.setattr(pace, "FIRST_CHUNK", 3)
-    monkeypatch.setattr(pace, "LARGEST_CHUNK", 3)
+    monkeypatch.setattr(batch_size, "FIRST_CHUNK", 3)
+    monkeypatch.setattr(batch_size, "LARGEST_CHUNK", 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(30)], body_text="%%v%%")
     workers = [make_worker(max_send_bytes=10_000) for _ in range(2)]
     threads = [start_drain(worker) for worker in workers]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.clock import now
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.return_path import return_path
 from tests.jobs.delivery.conftest import Changed, body, cid_of, events, parsed, texts

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.sends.deliver import drain
-from app.sends.journal import found_journals, journal_folder
+from app.sends.delivery.drain import drain
+from app.sends.outcomes.journal import found_journals, journal_folder
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, body, parsed
 from tests.support.client import Client

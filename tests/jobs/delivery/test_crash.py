@@ -16,14 +16,16 @@ from sqlalchemy.exc import OperationalError
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.sends import deliver, flight, unwritten
-from app.sends.deliver import drain
-from app.sends.journal import Journal, found_journals, journal_folder
-from app.sends.load import load
-from app.sends.retry import recover_expired_leases
-from app.sends.settle import settle
-from app.sends.station import station_of
-from app.sends.verdicts import Verdict
+from app.sends.delivery import dispatcher
+from app.sends.delivery import drain as drain_module
+from app.sends.delivery.drain import drain
+from app.sends.delivery.load import load
+from app.sends.delivery.sender_worker import station_of
+from app.sends.outcomes import pending
+from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.journal import Journal, found_journals, journal_folder
+from app.sends.outcomes.recovery import recover_expired_leases
+from app.sends.outcomes.write import settle
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed, StartDrain, events
@@ -194,14 +196,14 @@ def test_what_waited_while_the_process_did_not_run_is_not_begun(
 ) -> None:
     """Its lease may have run out, and others may have sent it: neither the next message nor the one that was announced
     leaves, and all of them go back."""
-    monkeypatch.setattr(flight, "FRESH", 0.2)
+    monkeypatch.setattr(dispatcher, "FRESH", 0.2)
     mail_server.hold = 0.1
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
     station = station_of(worker)
     with worker.database.read() as session:
         parcels = load(session, take(worker, 6, worker=station.worker))
-    flying = flight.Flight(station)
+    flying = dispatcher.Flight(station)
     flying.hand_over(parcels)
     wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
     mail_server.hold = 0.3
@@ -280,8 +282,8 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
             raise OperationalError("settle", {}, Exception("the server went away"))
         return settle(*arguments)
 
-    monkeypatch.setattr(unwritten, "settle", failing)
-    monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)
+    monkeypatch.setattr(pending, "settle", failing)
+    monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 10
@@ -300,7 +302,7 @@ def test_a_claim_whose_commit_goes_unanswered_is_made_again(
         monkeypatch.setattr(Transaction, "commit", commit)
         raise OperationalError("COMMIT", {}, Exception("the connection is lost"))
 
-    monkeypatch.setattr(deliver, "TROUBLE_PAUSE", 0.05)
+    monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
     ids = rows.add_send(addresses(10))
     monkeypatch.setattr(Transaction, "commit", unanswered)
     drain(worker)
@@ -319,7 +321,7 @@ def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
 
     ids = rows.add_send(addresses(3))
     with monkeypatch.context() as patch:
-        patch.setattr(unwritten, "settle", failing)
+        patch.setattr(pending, "settle", failing)
         with pytest.raises(RuntimeError):
             drain(worker)
     assert rows.states(ids) == ["sending"] * 3
@@ -332,7 +334,7 @@ def test_leases_are_renewed_while_a_message_is_on_its_way(
     rows: Rows, worker: Services, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However slow the relay is, nobody else takes the row."""
-    monkeypatch.setattr(deliver, "LEASE", 0.2)
+    monkeypatch.setattr(drain_module, "LEASE", 0.2)
     mail_server.hold = 2.0
     (ann,) = rows.add_send(["ann@example.com"])
     draining = start_drain(worker)

@@ -21,7 +21,7 @@ from app.db.models import BlockedAddress, DestinationPause, Recipient, Recipient
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.link_tokens import WrittenLink, link_token
 from app.tracking.links import LinkType

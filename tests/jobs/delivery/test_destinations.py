@@ -9,9 +9,9 @@ from sqlalchemy import select, update
 
 from app.clock import now
 from app.db.models import DestinationPause
-from app.sends.claim import claim
-from app.sends.deliver import drain
-from app.sends.destinations import PROBE, TOLERATED, concerns_domain, hold_back
+from app.sends.delivery.claim import claim
+from app.sends.delivery.domain_backoff import PROBE, TOLERATED, concerns_domain, hold_back
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed

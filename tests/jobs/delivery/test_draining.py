@@ -11,8 +11,9 @@ from sqlalchemy import select
 
 from app.db.models import Send
 from app.queueing import SENDS
-from app.sends import deliver, telling
-from app.sends.deliver import drain
+from app.sends.delivery import drain as drain_module
+from app.sends.delivery.drain import drain
+from app.sends.outcomes import operator_log
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
@@ -47,7 +48,7 @@ def test_a_drain_whose_time_is_up_wakes_the_next(
     rows: Rows, make_worker: Changed, sends_queue: Queue, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives back what it has not begun."""
-    monkeypatch.setattr(deliver, "SLICE", 0.1)
+    monkeypatch.setattr(drain_module, "SLICE", 0.1)
     mail_server.hold = 0.15
     ids = rows.add_send(addresses(10))
     drain(make_worker(send_connections=1))
@@ -59,7 +60,7 @@ def test_a_slow_message_does_not_hold_up_others_at_the_end_of_the_slice(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is on its way the drain goes on, rather than to wait for it idly."""
-    monkeypatch.setattr(deliver, "SLICE", 0.4)
+    monkeypatch.setattr(drain_module, "SLICE", 0.4)
     mail_server.hold = 3.0
     (slow,) = rows.add_send(["slow@example.com"])
     draining = start_drain(make_worker(send_connections=2))
@@ -109,7 +110,7 @@ def test_a_log_line_carries_the_request_id(
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
         drain(worker)
-    lines = [vars(record) for record in caplog.records if record.name == telling.__name__]
+    lines = [vars(record) for record in caplog.records if record.name == operator_log.__name__]
     found = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
     with worker.database.read() as session:
         expected = {

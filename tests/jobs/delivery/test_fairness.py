@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import event, text
 
 from app.clock import now
-from app.sends.budget import within_budget
-from app.sends.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
-from app.sends.deliver import drain
-from app.sends.load import load
-from app.sends.outcome import RetryRules
-from app.sends.pace import FIRST_CHUNK, Pace
-from app.sends.settle import settle
-from app.sends.station import station_of
-from app.sends.verdicts import Verdict
+from app.sends.delivery.batch_size import FIRST_CHUNK, Pace
+from app.sends.delivery.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
+from app.sends.delivery.drain import drain
+from app.sends.delivery.load import load
+from app.sends.delivery.memory_budget import within_budget
+from app.sends.delivery.sender_worker import station_of
+from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.write import settle
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.conftest import new_account
@@ -309,7 +309,7 @@ def test_a_chunk_is_cut_where_memory_would_not_do(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bodies and attachments of a chunk are held in memory: what exceeds the budget goes back; one alone may."""
-    monkeypatch.setattr("app.sends.budget.BUDGET", 1000)
+    monkeypatch.setattr("app.sends.delivery.memory_budget.BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
     own = rows.add_send(

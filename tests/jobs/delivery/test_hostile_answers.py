@@ -11,10 +11,10 @@ from sqlalchemy import text
 
 from app.clock import now
 from app.db.models import Recipient
-from app.sends.deliver import drain
-from app.sends.journal import Journal, found_journals, journal_folder
-from app.sends.retry import recover_expired_leases
-from app.sends.verdicts import Verdict, cleaned, parse_line
+from app.sends.delivery.drain import drain
+from app.sends.outcomes.attempt_result import Verdict, cleaned, parse_line
+from app.sends.outcomes.journal import Journal, found_journals, journal_folder
+from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome
 from tests.jobs.delivery.conftest import Changed, events

@@ -13,7 +13,7 @@ from app import sweeps
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
 from app.inbound.parts import PATIENCE
-from app.sends.station import station_of
+from app.sends.delivery.sender_worker import station_of
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows
 from tests.support.smsc import OK, Smsc

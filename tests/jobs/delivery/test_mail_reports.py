@@ -11,7 +11,7 @@ from app.addresses import email_key
 from app.db.models import BlockedAddress, Contact, Unsubscriber
 from app.inbound.email.receive import Received, receive_email
 from app.inbound.email.record import Effect
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed, events, parsed

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from app.clock import now
 from app.db.models import AddressTrouble, BlockedAddress, RecipientStep
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.email import mime
 from tests.jobs.delivery.conftest import Changed, events, texts

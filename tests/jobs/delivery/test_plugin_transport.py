@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from tests.jobs.delivery.conftest import Changed
 from tests.support.plugins import install
 from tests.support.rows import Rows

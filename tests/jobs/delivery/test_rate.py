@@ -10,9 +10,9 @@ import pytest
 
 from app.clock import now, this_second
 from app.db.models import SmsSender
-from app.sends.deliver import drain
-from app.sends.station import close_station
-from app.sends.throttle import Taken, _count, take
+from app.sends.delivery.drain import drain
+from app.sends.delivery.rate_limit import Taken, _count, take
+from app.sends.delivery.sender_worker import close_station
 from app.services import Services, connect_redis
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows

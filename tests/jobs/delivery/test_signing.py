@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from app.accounts.domains import add_domain
 from app.db.models import DkimKey
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.email.dkim import record_name, record_value
 from tests.jobs.delivery.conftest import Changed

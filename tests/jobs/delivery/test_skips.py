@@ -10,7 +10,7 @@ from sqlalchemy import delete
 
 from app.clock import this_second
 from app.db.models import BlockedAddress, Contact, Unsubscriber
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import events
 from tests.support.rows import Rows

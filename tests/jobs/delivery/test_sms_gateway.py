@@ -11,9 +11,9 @@ from sqlalchemy.event import listen, remove
 
 from app.clock import this_second
 from app.db.models import SmsSender
-from app.sends import unwritten
-from app.sends.deliver import drain
-from app.sends.station import station_of
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import station_of
+from app.sends.outcomes import pending
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows
@@ -126,7 +126,7 @@ def test_a_drain_that_crashes_leaves_the_bind_alone(
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
     (ann,) = rows.add_send([new_mobile()], type="sms")
     with monkeypatch.context() as patch:
-        patch.setattr(unwritten, "settle", failing)
+        patch.setattr(pending, "settle", failing)
         with pytest.raises(RuntimeError):
             drain(sender)
     assert smsc.deliver(mobile, number, b"Still there?") == OK
@@ -146,7 +146,7 @@ def test_a_drain_that_crashes_while_the_process_stops_unbinds(
         raise RuntimeError("a fault")
 
     rows.add_send([new_mobile()], type="sms")
-    monkeypatch.setattr(unwritten, "settle", failing)
+    monkeypatch.setattr(pending, "settle", failing)
     with pytest.raises(RuntimeError):
         drain(sender)
     smsc.wait(lambda: not smsc.bound)

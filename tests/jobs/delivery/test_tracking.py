@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 from app.db.models import SendLink
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import body, parsed
 from tests.support.client import Client, invalid

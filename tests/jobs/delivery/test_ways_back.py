@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.sends.deliver import drain
+from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from app.tracking.unsubscribe import unsubscribe_link

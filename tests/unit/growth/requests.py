@@ -22,8 +22,8 @@ from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
 from app.query.fields import Filter, Kind, Resource
 from app.query.grammar import parse_collection
 from app.query.parameters import shown
-from app.sends.rules import Limits
-from app.sends.stop_words import has_stop_word
+from app.sends.accept.rules import Limits
+from app.sends.accept.stop_words import has_stop_word
 from app.tracking.devices import client_of
 from app.tracking.link_tokens import link_of
 from app.tracking.targets import location

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.errors import ErrorCollector
-from app.sends.content import Content, SavedMessage, check_content, merged
-from app.sends.draft import SendDraft
+from app.sends.accept.content import Content, SavedMessage, check_content, merged
+from app.sends.accept.draft import SendDraft
 
 SAVED = SavedMessage(1, "email", "Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved")
 BLANK = SavedMessage(2, "email", None, None, None, None, None, None)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.presence import make_locked
-from app.sends.journal import Journal, found_journals
-from app.sends.verdicts import Verdict
+from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.journal import Journal, found_journals
 from app.transports.base import DeliveryResult
 
 
@@ -30,7 +30,7 @@ def recipients(folder: Path) -> list[int]:
 # A limit of a file's size makes the system write less than it was given, as a full disk does.
 SHORT_WRITE = """
 import pathlib, resource, sys
-from app.sends.journal import Journal
+from app.sends.outcomes.journal import Journal
 from tests.unit.sends.test_journal import verdict
 
 def limit(bytes):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sends.outcome import Held, RetryRules, bounce_reason, bounce_string
-from app.sends.verdicts import Verdict, cleaned, parse_line
+from app.sends.outcomes.attempt_result import Verdict, cleaned, parse_line
+from app.sends.outcomes.transitions import Held, RetryRules, bounce_reason, bounce_string
 from app.transports.base import DeliveryResult, Outcome
 
 MOMENT = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import CATALOGUE, ServiceError
-from app.sends.draft import AttachmentDraft, MessageType, SendDraft
-from app.sends.rules import DESTINATIONS, NAME, Limits, RecipientRules, attachment_errors, send_errors
+from app.sends.accept.draft import AttachmentDraft, MessageType, SendDraft
+from app.sends.accept.rules import DESTINATIONS, NAME, Limits, RecipientRules, attachment_errors, send_errors
 from schemas.sends import load_send
 
 LIMITS = Limits(attachments=3, attachment_bytes=10)

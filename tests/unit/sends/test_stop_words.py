@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.conditionals import unconditional_text
-from app.sends.stop_words import has_stop_word
+from app.sends.accept.stop_words import has_stop_word
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""The transactional group that collects the results of a send (specification: Transactional send, rule 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import bindparam, func, insert, select, update
+
+from app.db.database import Transaction
+from app.db.models import Account, Group, table_of
+from app.db.prepared import Prepared
+from app.errors import ServiceError
+from app.ids import named
+from app.sends.accept.check import Inquiry
+from app.sends.accept.draft import MessageType, SendDraft
+from app.sends.accept.references import FoundGroup
+
+COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+
+
+COUNT = Prepared(
+    update(table_of(Group))
+    .where(Group.id == bindparam("group"))
+    .values(
+        sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
+        last_sent_time=bindparam("moment", type_=Group.last_sent_time.type),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfSend:
+    """A group; its id is None while it is to be created."""
+
+    id: int | None
+    name: str
+
+
+def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
+    """The group that the send names, or the plan of a new one; None where errors were collected.
+
+    `most` is how many groups the account may have. Names are compared exactly (decisions: 6). Raises `conflict` for a
+    group of the other type.
+    """
+    draft = inquiry.draft
+    if draft.group_id is None and draft.group_name is None:
+        inquiry.errors.add("group_missing", field="group_name")
+        return None
+    row = inquiry.standing.group
+    if row is None and draft.group_id is None:
+        # Whoever creates a group waits here for others who do: so the limit holds, and a name is created once.
+        _hold_account(inquiry)
+        row = _find(inquiry)
+        if row is None:
+            return _planned(inquiry, most)
+    if row is None or draft.group_name not in (None, row.name.strip()):
+        inquiry.errors.add("invalid_id", field="group_id", detail=_mismatch(draft, row))
+        return None
+    if row.type != draft.type:
+        raise _of_the_other_type(draft, row)
+    return GroupOfSend(row.id, row.name)
+
+
+def _find(inquiry: Inquiry) -> FoundGroup | None:
+    """The group of that name, as it is now."""
+    statement = select(Group.id, Group.type, Group.name).where(
+        Group.account_id == inquiry.account_id, Group.name == inquiry.draft.group_name
+    )
+    row = inquiry.rows(statement).one_or_none()
+    return FoundGroup(*row) if row else None
+
+
+def _hold_account(inquiry: Inquiry) -> None:
+    """Until the end of the transaction. Foreign keys to the account do not wait for this lock."""
+    inquiry.rows(select(Account.id).where(Account.id == inquiry.account_id).with_for_update(key_share=True))
+
+
+def _planned(inquiry: Inquiry, most: int) -> GroupOfSend | None:
+    count = inquiry.rows(select(func.count()).where(Group.account_id == inquiry.account_id)).scalar_one()
+    if count >= most:
+        inquiry.errors.add("group_count_exceeded", field="group_name")
+        return None
+    return GroupOfSend(None, inquiry.draft.group_name or "")
+
+
+def _mismatch(draft: SendDraft, row: FoundGroup | None) -> str:
+    if row is None:
+        return f"group_id: there is no {named('group', draft.group_id or 0)}."
+    return f"group_id: the group {row.id} is not called {draft.group_name}."
+
+
+def _of_the_other_type(draft: SendDraft, row: FoundGroup) -> ServiceError:
+    field = "group_id" if draft.group_id is not None else "group_name"
+    detail = f"{field}: the group {row.id} is for {row.type}, and this is a send of {draft.type}."
+    return ServiceError("conflict", field=field, detail=detail, taken={field: {"group_id": row.id}})
+
+
+def create_group(
+    transaction: Transaction, account_id: int, type_: MessageType, name: str, *, recipients: int, moment: datetime
+) -> int:
+    """Creates the group that `find_group` planned, with the recipients of its first send; returns its id."""
+    statement = insert(table_of(Group)).values(
+        account_id=account_id,
+        type=type_,
+        name=name,
+        creation_time=moment,
+        last_sent_time=moment,
+        sent=recipients,
+        **dict.fromkeys(COUNTERS_OF_RESULTS, 0),
+    )
+    created: int = transaction.connection().execute(statement.returning(Group.id)).scalar_one()
+    return created
+
+
+def count_send(transaction: Transaction, group_id: int, *, recipients: int, moment: datetime) -> None:
+    """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
+    COUNT.run(transaction, group=group_id, recipients=recipients, moment=moment)

@@ -1,0 +1,32 @@
+"""How the reader of a text message can get out of it (specification: Transactional send, rule 8; decisions: 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.content.conditionals import unconditional_text
+from app.sends.accept.check import Inquiry
+from app.sends.accept.senders import Sender
+from app.sends.accept.stop_words import ALWAYS, has_stop_word
+
+
+def check_opt_out(inquiry: Inquiry, sender: Sender | None, stop_words: Sequence[str]) -> None:
+    """Collects what is wrong with `unsubscribe_type` and with the stop words of the text. `sender` may be unknown."""
+    if sender is not None:
+        _check_type(inquiry, sender)
+    text, asked = inquiry.content.body_text, inquiry.draft.unsubscribe_type in (None, "word")
+    # Who does not get the conditional must learn how to get out, too (decisions: 12).
+    if text and text.strip() and asked and not has_stop_word(unconditional_text(text), stop_words):
+        known = ", ".join(dict.fromkeys((ALWAYS, *stop_words)))
+        detail = f"body_text must contain one of these as a whole word, outside of conditionals: {known}."
+        inquiry.errors.add("missing_stop_words", field="body_text", detail=detail)
+
+
+def _check_type(inquiry: Inquiry, sender: Sender) -> None:
+    """A reply, or a link in its place, goes with a number that this service reads; `none` goes with any sender."""
+    given = inquiry.draft.unsubscribe_type
+    if given is None and sender.virtual and inquiry.draft.message_id is None:
+        detail = "unsubscribe_type is required where the sender is a virtual number: none, word or link."
+        inquiry.errors.add("required", field="unsubscribe_type", detail=detail)
+    if given in ("word", "link") and not sender.virtual:
+        inquiry.errors.add("unsubscribe_type_sender_mismatch", field="unsubscribe_type")

@@ -1,0 +1,93 @@
+"""What an account has that a send refers to: how it sends, the group, the domains. One look finds it all.
+
+Each statement of its own costs 0.1 ms of the process and a round trip, and together they were a third of accepting a
+send to one person. The statements are made once, because making one costs twice as much as executing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, String, and_, bindparam, exists, select
+
+from app.addresses import domain_of
+from app.db.database import Transaction
+from app.db.models import Account, Domain, Group
+from app.db.prepared import Prepared
+from app.sends.accept.content import Content
+from app.sends.accept.draft import SendDraft
+
+
+@dataclass(frozen=True, slots=True)
+class SendingAccount:
+    """What an account says of its sending."""
+
+    owner_confirmed: bool
+    default_from_name: str | None
+    default_from_address: str | None
+    track_opens: bool
+    track_clicks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroup:
+    """A group that exists."""
+
+    id: int
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`configured` tells of the domains that the request names whether they are the account's."""
+
+    account: SendingAccount
+    group: FoundGroup | None
+    configured: Mapping[str, bool]
+
+
+def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> Standing:
+    """The standing of the account for this send."""
+    domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
+    given = {
+        "account_id": account_id,
+        "group": draft.group_id if draft.group_id is not None else draft.group_name,
+        "from_domain": domains[0],
+        "bcc_domain": domains[1],
+    }
+    statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
+    *account, group_id, group_type, group_name, from_configured, bcc_configured = statement.row(transaction, **given)
+    found = dict(zip(domains, (from_configured, bcc_configured), strict=True))
+    return Standing(
+        SendingAccount(*account),
+        None if group_id is None else FoundGroup(group_id, group_type, group_name),
+        {domain: bool(configured) for domain, configured in found.items() if domain is not None},
+    )
+
+
+def _domain(draft: SendDraft, address: str | None) -> str | None:
+    return domain_of(address) if address and draft.type == "email" else None
+
+
+def _is_configured(parameter: str) -> ColumnElement[bool]:
+    """The domain itself must be, not just a parent (specification: Other behaviours, 2)."""
+    name = bindparam(parameter, type_=String)
+    return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
+
+
+def _statement(which: ColumnElement[bool]) -> Prepared:
+    return Prepared(
+        select(
+            *(getattr(Account, name) for name in SendingAccount.__slots__),
+            *(Group.id, Group.type, Group.name),
+            *(_is_configured("from_domain"), _is_configured("bcc_domain")),
+        )
+        .outerjoin(Group, and_(Group.account_id == Account.id, which))
+        .where(Account.id == bindparam("account_id"))
+    )
+
+
+BY_GROUP_ID = _statement(Group.id == bindparam("group"))
+BY_GROUP_NAME = _statement(Group.name == bindparam("group"))

@@ -1,0 +1,84 @@
+"""Making the message of a parcel, within the bounds: what a thread does before it sends."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from app import logs
+from app.inbound.kannel import receipt_url
+from app.sends.delivery.bounds import Bounds
+from app.sends.delivery.compose import Filled
+from app.sends.delivery.load import Parcel
+from app.sends.delivery.sign import signed
+from app.sends.delivery.unsendable import Unsendable
+from app.sends.outcomes.attempt_result import fault_of
+from app.settings import Settings
+from app.tracking.ways_back import WaysBack, ways_back
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A parcel with its message, and the bytes that it was rendered to; `message` is why there is none where it could
+    not be composed. `copy` is the blind copy, which leaves once the message is accepted."""
+
+    parcel: Parcel
+    message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
+    rendered: int | None = None
+    copy: OutboundEmail | None = None
+
+
+class Maker:
+    """Makes the messages of one process; threads share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.bounds = Bounds.of(settings)
+
+    def make(self, parcel: Parcel) -> Outgoing:
+        """The message of a parcel. Raises nothing: a fault of our own defers."""
+        logs.request_id.set(parcel.letter.send.request_id)
+        try:
+            return self._composed(parcel)
+        except Unsendable as refusal:
+            return Outgoing(parcel, refusal)
+        except BaseException as fault:
+            return Outgoing(parcel, deferred(parcel, fault))
+
+    def _composed(self, parcel: Parcel) -> Outgoing:
+        """Raises `Unsendable`: at the first bound that would be passed, or for a message that says nothing."""
+        letter, addressee = parcel.letter, parcel.addressee
+        if parcel.allowance:
+            parcel.allowance.check()
+        letter.check_files(addressee, self.bounds.mail)
+        ways = ways_back(self._settings, addressee.id, letter.send.from_address)
+        filled = letter.filled_in(addressee, ways, self.bounds.body)
+        message = self._message(parcel, ways, filled)
+        size, copy = filled.size, None
+        if letter.send.type == "email" and letter.send.bcc_address:
+            filled = letter.filled_in(addressee, ways.of_copy(), self.bounds.body)
+            copy = self._signed(parcel, letter.copy_of(addressee, ways, filled, self.bounds.mail))
+            size += filled.size
+        if parcel.allowance:
+            parcel.allowance.take(size)
+        return Outgoing(parcel, message, size, copy)
+
+    def _message(self, parcel: Parcel, ways: WaysBack, filled: Filled) -> OutboundEmail | OutboundSms:
+        letter, addressee = parcel.letter, parcel.addressee
+        if letter.send.type == "email":
+            return self._signed(parcel, letter.email_to(addressee, ways, filled, self.bounds.mail))
+        text = letter.sms_to(addressee, ways, filled)
+        return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
+
+    def _signed(self, parcel: Parcel, email: OutboundEmail) -> OutboundEmail:
+        letter = parcel.letter
+        return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
+
+
+def deferred(parcel: Parcel, fault: BaseException) -> DeliveryResult:
+    """What a fault of the service itself, or of an installed transport, comes to."""
+    logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
+    return fault_of(fault)

@@ -1,0 +1,66 @@
+"""What wildcards know of a recipient without being told by the request: the attributes of the contact. Pure.
+
+All that the API shows of a contact can be said in a message (decisions: 12). A list field with the key of an attribute
+hides it, also for a contact that has no value in that field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from app.clock import timestamp
+from app.sends.delivery.suppression import ContactState
+
+GIVES_WAY = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
+"""Attributes whose names a list field may have as its key, each with a bit; those of all others are reserved."""
+
+
+def _shown(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
+    return None if moment is None else timestamp(moment, zone)
+
+
+ATTRIBUTES: dict[str, Callable[[ContactState, ZoneInfo | None], object]] = {
+    "id": lambda contact, _: contact.id,
+    "contact_id": lambda contact, _: contact.id,
+    "list_id": lambda contact, _: contact.list_id,
+    "creation_time": lambda contact, zone: _shown(contact.creation_time, zone),
+    "last_modified_time": lambda contact, zone: _shown(contact.last_modified_time, zone),
+    "email": lambda contact, _: contact.email,
+    "mobile": lambda contact, _: contact.mobile,
+    "subscribed_email": lambda contact, _: contact.subscribed_email,
+    "subscribed_mobile": lambda contact, _: contact.subscribed_mobile,
+    "blocked_email": lambda contact, _: contact.blocked_email,
+    "blocked_mobile": lambda contact, _: contact.blocked_mobile,
+    "is_active": lambda contact, _: contact.is_active,
+    "double_opt_in": lambda contact, _: contact.double_opt_in,
+    "double_opt_in_time": lambda contact, zone: _shown(contact.double_opt_in_time, zone),
+}
+
+
+class KnownOf(Mapping[str, object]):
+    """The list fields and the attributes of a contact, each made when it is asked for. Times are in the zone, with `Z`
+    where it is None; `shadowing` has the bits of attributes that list fields hide."""
+
+    __slots__ = ("_contact", "_shadowing", "_zone")
+
+    def __init__(self, contact: ContactState, zone: ZoneInfo | None, shadowing: int | None) -> None:
+        self._contact = contact
+        self._zone = zone
+        self._shadowing = shadowing or 0
+
+    def __getitem__(self, name: str) -> object:
+        values = self._contact.values
+        if name in values:
+            return values[name]
+        if GIVES_WAY.get(name, 0) & self._shadowing:
+            raise KeyError(name)
+        return ATTRIBUTES[name](self._contact, self._zone)
+
+    def __iter__(self) -> Iterator[str]:
+        hidden = {name for name, bit in GIVES_WAY.items() if bit & self._shadowing}
+        return iter({**self._contact.values, **dict.fromkeys(ATTRIBUTES.keys() - hidden)})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,93 @@
+"""The journal of a worker: each transport's answer, written down the moment it is known.
+
+Between the transport's yes and the commit of many outcomes together lies the only time in which a killed worker would
+send a message twice. The journal closes it: one append to a local file, which survives the death of the process as
+soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
+accepted in the last fraction of a second). What is left is the one message in flight per connection.
+
+A living worker holds a lock on its journal (app/presence.py), so what a dead one held is taken over at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.presence import forget_drafts, lock_abandoned, make_locked, write_all
+from app.sends.outcomes.attempt_result import Verdict, parse_line
+from app.settings import Settings
+
+SUFFIX = ".journal"
+
+
+def journal_folder(settings: Settings) -> Path:
+    """Where the workers of this machine keep their journals."""
+    return settings.data_dir / "journals"
+
+
+class Journal:
+    """The journal that this process writes, from several threads."""
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self._descriptor = make_locked(folder / f"{worker}{SUFFIX}")
+        self._lock = threading.Lock()
+        self._cut = False
+        """The last line may have been cut short: on a full disk, for example."""
+
+    def note(self, verdict: Verdict) -> None:
+        """Appends one verdict, on a line of its own. Raises `OSError` when it cannot."""
+        line = verdict.line()
+        with self._lock:
+            line, self._cut = b"\n" + line if self._cut else line, True
+            write_all(self._descriptor, line)
+            self._cut = False
+
+    def clear(self) -> None:
+        """Forgets all of it: every verdict is in the database."""
+        with self._lock:
+            if os.fstat(self._descriptor).st_size:
+                os.ftruncate(self._descriptor, 0)
+            self._cut = False
+
+    def close(self) -> None:
+        """Unlocks it: to the next drain on this machine its worker is gone, and what it left is looked after."""
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJournal:
+    """A journal in the folder; `dead` when its worker is no more."""
+
+    path: Path
+    dead: bool
+
+    @property
+    def worker(self) -> str:
+        """Whose it is."""
+        return self.path.name.removesuffix(SUFFIX)
+
+    def verdicts(self) -> list[Verdict]:
+        """What it holds. A line that was cut short tells of a message that a kill or a full disk found in flight."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in self.path.read_bytes().splitlines():
+                with contextlib.suppress(ValueError):
+                    found.append(parse_line(line))
+        return found
+
+
+@contextlib.contextmanager
+def found_journals(folder: Path) -> Iterator[list[FoundJournal]]:
+    """The journals of this machine. Those of dead workers are locked inside the block and gone after it, unless the
+    block raises: nobody else recovers them meanwhile."""
+    with contextlib.ExitStack() as locks:
+        found = [FoundJournal(path, lock_abandoned(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        yield found
+        for journal in found:
+            if journal.dead:
+                journal.path.unlink(missing_ok=True)
+        forget_drafts(folder)

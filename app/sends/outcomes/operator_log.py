@@ -1,0 +1,32 @@
+"""What an operator is told of outcomes: a line in the log for each recipient, and the counts for Prometheus."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from app import logs
+from app.metrics import OUTCOMES
+from app.sends.outcomes.transitions import Consequence
+
+logger = logging.getLogger(__name__)
+
+
+def tell_operator(made: Sequence[Consequence]) -> None:
+    """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
+    for (type_, step), count in Counter((one.held.type, one.step) for one in made).items():
+        OUTCOMES.labels(type_, step).inc(count)
+    with logs.together():
+        for one in made:
+            logger.info(
+                one.step,
+                extra={
+                    "request_id": one.held.request_id,
+                    "account_id": one.held.account_id,
+                    "uuid": one.held.uuid,
+                    "attempt": one.held.attempts,
+                    "detail": one.detail,
+                    **({"note": note} if (note := one.verdict.result and one.verdict.result.note) else {}),
+                },
+            )
