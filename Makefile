@@ -80,7 +80,7 @@ format: setup-dev ## bring the code into its form
 .PHONY: docs
 docs: setup ## write the pages that are made from the code
 	@for page in settings errors; do \
-		$(PYTHON) -m app.$${page}_page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
+		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 
 .PHONY: migration
 migration: setup-dev ## write a migration for changed models: make migration m="add a column"

@@ -10,13 +10,13 @@ from gunicorn.glogging import Logger
 from gunicorn.http import message
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import logs, metrics
-from app.announce import announce
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http import worker
 from app.http.server.limits import LONGEST_LINE
+from app.infrastructure import logs, metrics
+from app.infrastructure.startup_report import announce
 from app.settings import SettingsError, from_environment
 
 try:

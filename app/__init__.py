@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flask import Flask
 
-from app import cli, logs
+from app import cli
 from app.http import api, errors, guards, openapi, plugins
 from app.http.context import EXTENSION
 from app.http.proxies import behind_proxies
+from app.infrastructure import logs
 from app.services import make_services
 from app.settings import Settings, from_environment
 

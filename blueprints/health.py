@@ -5,12 +5,12 @@ from __future__ import annotations
 from flask import Response, request
 from flask.views import MethodView
 
-from app import metrics
 from app.errors import ServiceError
-from app.health import NEEDED, check_parts, failed_parts
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.http.responses import json_response
+from app.infrastructure import metrics
+from app.maintenance.health import NEEDED, check_parts, failed_parts
 
 blp = Blueprint("health", __name__, description="Health and metrics")
 

@@ -8,7 +8,6 @@ from flask import Response, request
 from flask.views import MethodView
 
 from app.db.database import Transaction
-from app.discretion import Discretion
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.http.api import Blueprint
@@ -20,12 +19,13 @@ from app.http.idempotency import Work, idempotent
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
+from app.recipients.read import RECIPIENT, Reader, get_recipient, require_recipient
+from app.recipients.redaction import Discretion
 from app.sends.accept.accept import Accepted, accept
 from app.sends.accept.content import SavedMessage, find_saved
 from app.sends.accept.draft import MessageType
 from app.sends.accept.number_texts import with_number_texts
 from app.sends.accept.rules import Limits
-from app.sends.read import RECIPIENT, Reader, get_recipient, require_recipient
 from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
 
 PATH = "/v1/transactional-sends"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app import sweeps
+from app.maintenance import sweeps
 from jobs.runtime import services
 
 

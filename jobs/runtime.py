@@ -9,10 +9,10 @@ import time
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import logs, memory, metrics
-from app.announce import announce
 from app.db.outage import tell
 from app.db.schema import SchemaError, check_schema
+from app.infrastructure import logs, memory, metrics
+from app.infrastructure.startup_report import announce
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
 from app.transports.base import TransportUrlError

@@ -1,9 +1,9 @@
 """The scheduler process: `python -m jobs.schedule`.
 
-Twice a second it looks whether there is work that nobody was woken for (app/sweeps.py), and wakes the workers; so a
-lost wake-up, an emptied Redis or a dead worker costs half a second, not a message. Slower jobs stand in a table. It
-does no work itself and keeps no state: two schedulers at once do no harm, and one that restarts does the slow jobs
-once more.
+Twice a second it looks whether there is work that nobody was woken for (app/maintenance/sweeps.py), and wakes the
+workers; so a lost wake-up, an emptied Redis or a dead worker costs half a second, not a message. Slower jobs stand in a
+table. It does no work itself and keeps no state: two schedulers at once do no harm, and one that restarts does the slow
+jobs once more.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import sweeps
 from app.db.outage import tell
-from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from app.maintenance import sweeps
 from app.services import Services
 from jobs.runtime import services
 

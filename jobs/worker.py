@@ -36,7 +36,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db.outage import tell
-from app.queueing import JOBS, SENDS
+from app.infrastructure.queueing import JOBS, SENDS
 from app.sends.delivery.sender_worker import close_station, station_of
 from app.services import Services, connect_redis
 from app.transports.base import TransportUrlError

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import this_second
 from app.db.models import DkimKey, Domain
-from app.secrets import encrypt
+from app.infrastructure.secrets import encrypt
 from app.transports.email.dkim import ALGORITHMS, new_key
 
 

@@ -19,12 +19,12 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
 from app.cli.doubts import doubts
+from app.cli.printable import printable
 from app.clock import timestamp
 from app.db.outage import reason
 from app.db.patience import COMMAND, waiting_for
 from app.errors import ServiceError
 from app.http.context import EXTENSION
-from app.printable import printable
 
 View = TypeVar("View", bound=Callable[..., Any])
 Row = Mapping[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.announce import ignored
 from app.db.schema import schema_of
 from app.db.url import shown
-from app.running import databases
+from app.infrastructure.running import databases
+from app.infrastructure.startup_report import ignored
 from app.services import Services
 
 

@@ -21,7 +21,7 @@ from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
 from app.db.named import find_named
 from app.http.context import services
-from app.queueing import SENDS
+from app.infrastructure.queueing import SENDS
 from app.sends.outcomes.requeue import find_recipient, requeue, timeline
 
 group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")

@@ -7,7 +7,7 @@ from flask.cli import with_appcontext
 
 from app.cli.base import Command, json_option, print_row
 from app.http.context import services
-from app.status import status
+from app.maintenance.status import status
 
 
 @click.command("status", cls=Command)

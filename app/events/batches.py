@@ -27,8 +27,8 @@ from app.events.fixed import drop_expired, fix_batch, oldest_events, take_off
 from app.events.hold import Held, hold, hold_ours
 from app.events.http_client import Answer
 from app.events.leases import LEASE, presence_folder
-from app.metrics import WEBHOOK_TRIES
-from app.presence import present
+from app.infrastructure.liveness import present
+from app.infrastructure.metrics import WEBHOOK_TRIES
 from app.services import Services
 from app.settings import Settings
 from app.storable import storable_words

@@ -23,7 +23,7 @@ from app.events.batches import Batch, has_due
 from app.events.http_client import Answer, WebhookClient
 from app.events.leases import give_back_others, take_over
 from app.events.signing import signature_header
-from app.secrets import SecretUnreadable, decrypt
+from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.services import Services
 
 __all__ = ["Dispatcher", "dispatch_due", "has_due"]

@@ -1,7 +1,7 @@
 """Whose a webhook is while a request is under way, and taking it back from who is gone.
 
-A claim names its process. One of this machine that has died is known at once, by its presence (app/presence.py); one
-of another machine by its lease.
+A claim names its process. One of this machine that has died is known at once, by its presence
+(app/infrastructure/liveness.py); one of another machine by its lease.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import or_, update
 
 from app.db.models import Webhook
-from app.presence import departed, present
+from app.infrastructure.liveness import departed, present
 from app.services import Services
 from app.settings import Settings
 

@@ -18,7 +18,7 @@ from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.errors import ServiceError
 from app.events.addresses import CheckedUrl, check_url
-from app.secrets import SecretUnreadable, decrypt, encrypt
+from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
 KEY_ID = re.compile(r"[!-~]{1,64}")

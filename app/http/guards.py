@@ -10,7 +10,6 @@ import uuid
 
 from flask import Flask, Response, current_app, g, request
 
-from app import logs, metrics
 from app.auth import Principal, bearer_token, find_principal, refuse_published
 from app.db import patience
 from app.errors import ServiceError
@@ -20,6 +19,7 @@ from app.http.pages import protect
 from app.http.paths import API, first_segment, learn_words, loggable_path, path_id
 from app.http.rate import Allowance, take
 from app.http.responses import JSON
+from app.infrastructure import logs, metrics
 from app.lists.admit import find_principal_and_list
 
 access = logging.getLogger("app.access")

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from app.presence import own_name
+from app.infrastructure.liveness import own_name
 
 SUFFIX = ".requests"
 KEPT_SECONDS = 3600

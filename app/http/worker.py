@@ -13,8 +13,8 @@ import time
 from ctypes import c_int, sizeof
 from typing import Any
 
-from app import memory
 from app.http.server.reception import Reception
+from app.infrastructure import memory
 
 SLOTS = 256
 NOBODY = -1

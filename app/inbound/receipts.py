@@ -23,9 +23,9 @@ from app.contacts.announce import payloads_of
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.discretion import Discretion
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
+from app.recipients.redaction import Discretion
 from app.sends.delivery.claim import SENDING
 from app.sends.outcomes.bounce_blocking import Address, note_bounce, note_delivery
 from app.services import Services

@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app import embedded_redis, logs
-from app.announce import announce
-from app.embedded_redis import EmbeddedRedisError
+from app.infrastructure import logs
+from app.infrastructure.startup_report import announce
 from app.launcher import demo as demos
-from app.launcher import prepare
+from app.launcher import embedded_redis, prepare
 from app.launcher.children import Child
 from app.launcher.demo import Demo
+from app.launcher.embedded_redis import EmbeddedRedisError
 from app.launcher.prepare import StartError
 from app.launcher.screen import screen
 from app.launcher.supervisor import Supervisor

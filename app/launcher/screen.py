@@ -7,9 +7,9 @@ import shlex
 
 from sqlalchemy import select
 
-from app.announce import mail_place
 from app.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
+from app.infrastructure.startup_report import mail_place
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.settings import Settings

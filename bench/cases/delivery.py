@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import delete, insert, select, text
 
 from app.db.models import DkimKey
-from app.queueing import SENDS
+from app.infrastructure.queueing import SENDS
 from bench import post_office
 from bench.contacts import Shop, open_shop
 from bench.floors.delivery import CREATE

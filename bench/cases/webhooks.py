@@ -14,7 +14,7 @@ from app.db.bulk import insert_rows
 from app.db.models import Event, Webhook
 from app.events.payloads import recipient_event
 from app.events.webhooks import set_secret
-from app.queueing import WEBHOOKS
+from app.infrastructure.queueing import WEBHOOKS
 from bench.contacts import Shop, open_shop
 from bench.floors.webhooks import WAKE_UP
 from bench.options import Options

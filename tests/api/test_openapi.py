@@ -32,7 +32,7 @@ from app.http.api import PUBLIC, scopes_of
 from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
-from app.sends.read import RECIPIENT
+from app.recipients.read import RECIPIENT
 from tests.support.client import SENDS, Client
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 

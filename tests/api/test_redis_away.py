@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from redis.connection import UnixDomainSocketConnection
 
-from app import silence
+from app.infrastructure import circuit_breaker
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
 from tests.support.client import check_error
@@ -39,7 +39,7 @@ def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by what Redis was asked to count meanwhile, which it does once it goes on."""
-    monkeypatch.setattr(silence, "SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
     desk = Desk(new_tenant(limited_app))
     assert "RateLimit-Limit" in desk.post(desk.email()).headers
     before = redis.counted()
@@ -60,7 +60,7 @@ def test_a_refused_connection_is_told_at_once(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After one more try, and without a pause before it."""
-    monkeypatch.setattr(silence, "SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
     tenant = new_tenant(limited_app)
     redis.stop()
     with monkeypatch.context() as patched:

@@ -13,7 +13,7 @@ from rq import Queue
 
 from app.clock import now, this_second
 from app.db.models import Contact, Domain, Group, Recipient, Send
-from app.queueing import SENDS as SENDS_QUEUE
+from app.infrastructure.queueing import SENDS as SENDS_QUEUE
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
 from tests.support.sends import Accepted, Desk, file

@@ -10,7 +10,7 @@ import pytest
 
 from app.clock import now
 from app.db.models import RecipientStep
-from app.sends.read import PROPERTIES
+from app.recipients.read import PROPERTIES
 from tests.support.client import SENDS, Client, bad_query, not_found
 from tests.support.rows import Rows
 from tests.support.sends import Desk

@@ -11,9 +11,9 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from app.db.models import Account, Contact, Group, IdempotencyRecord, Recipient, RecipientStep, Webhook
-from app.presence import lock_abandoned
+from app.infrastructure.liveness import lock_abandoned
+from app.maintenance.status import status
 from app.services import Services
-from app.status import status
 
 COUNTERS = ("sent", "failed_contacts", "bounced", "delivered")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app import create_app, running
+from app import create_app
 from app.db.migrate import upgrade
 from app.db.url import shown
+from app.infrastructure import running
 from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli
 

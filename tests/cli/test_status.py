@@ -8,8 +8,8 @@ from sqlalchemy import text
 
 from app.clock import now
 from app.db.models import Event
+from app.maintenance.status import figures
 from app.services import Services
-from app.status import figures
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant

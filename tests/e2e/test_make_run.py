@@ -15,12 +15,12 @@ import requests
 import yaml
 from redis import Redis
 
-from app.private_folder import OURS
+from app.infrastructure.private_folder import OURS
 from tests.e2e.sink import mail_sink
 from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 
-REDIS = r"redis-server|app\.python_redis"
+REDIS = r"redis-server|app\.launcher\.python_redis"
 Launch = Callable[..., Launched]
 
 
@@ -171,7 +171,7 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     assert len(said) == 1
     service.send(addresses(2))
     wait_until(lambda: service.mails() == 2, "the mails are there")
-    os.kill(service.only_pid(r"app\.python_redis"), signal.SIGKILL)
+    os.kill(service.only_pid(r"app\.launcher\.python_redis"), signal.SIGKILL)
     service.send(addresses(3))
     wait_until(lambda: service.mails() == 5, "the mails are there")
     wait_until(service.is_ready, "the service is ready again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.errors import CATALOGUE
-from app.errors_page import page
+from app.generated_docs.errors import page
 
 ROOT = Path(__file__).parents[2]
 

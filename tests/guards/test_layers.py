@@ -23,7 +23,7 @@ AT_HOME = {
     "werkzeug": ("app", "app.http", "app.cli"),
     "marshmallow": ("app.http", "schemas"),
     "apispec": ("app.http",),
-    "rq": ("app.queueing", "jobs"),
+    "rq": ("app.infrastructure.queueing", "jobs"),
     "gunicorn": ("app.http.server",),
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""

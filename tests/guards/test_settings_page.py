@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.settings_page import page
+from app.generated_docs.settings import page
 
 ROOT = Path(__file__).parents[2]
 

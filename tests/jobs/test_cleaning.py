@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import func, select, text
 
-from app import sweeps
 from app.clock import now
 from app.db.models import (
     Base,
@@ -19,6 +18,7 @@ from app.db.models import (
     Webhook,
     WebhookAttempt,
 )
+from app.maintenance import sweeps
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone
 from tests.support.tenants import unique

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from app.clock import now
-from app.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
 from tests.jobs.running import Alone, alone

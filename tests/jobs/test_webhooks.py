@@ -24,7 +24,7 @@ from app.events.http_client import Answer, WebhookClient
 from app.events.leases import presence_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
-from app.presence import present
+from app.infrastructure.liveness import present
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
 from tests.support.servers import PATIENCE, wait_until
@@ -480,7 +480,7 @@ def test_what_a_killed_process_was_sending_is_taken_over_at_once(
 @contextmanager
 def another_process_in(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """The name under which another process is present, and a way to kill it."""
-    program = "import sys, pathlib; from app.presence import present; "
+    program = "import sys, pathlib; from app.infrastructure.liveness import present; "
     program += "print(present(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -15,7 +15,7 @@ from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from app.queueing import SENDS, WakeUps
+from app.infrastructure.queueing import SENDS, WakeUps
 from app.services import connect_redis
 from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
 from tests.support.redis_process import RedisProcess

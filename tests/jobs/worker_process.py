@@ -13,7 +13,7 @@ from pathlib import Path
 
 from redis import Redis
 
-from app import logs
+from app.infrastructure import logs
 from app.services import make_services
 from app.settings import from_environment
 from jobs import worker

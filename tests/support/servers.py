@@ -18,7 +18,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import NullPool, create_engine, make_url, text
 
-from app import embedded_redis
+from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 
 PATIENCE = 60.0

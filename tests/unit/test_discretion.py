@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.discretion import Discretion
+from app.recipients.redaction import Discretion
 from app.settings import from_environment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.printable import printable
+from app.cli.printable import printable
 
 
 @pytest.mark.parametrize(

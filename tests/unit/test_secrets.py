@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.secrets import SecretUnreadable, decrypt, encrypt
+from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 
 KEY = "a secret key of at least 32 characters"
 

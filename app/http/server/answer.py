@@ -12,13 +12,13 @@ import orjson
 from gunicorn.config import Config
 from gunicorn.http import wsgi
 
-from app import logs
 from app.errors import ServiceError
 from app.http.context import FAULT
 from app.http.errors import RETRY_AFTER, error_body
 from app.http.responses import JSON
 from app.http.server.connection import Connection
 from app.http.server.request import Request
+from app.infrastructure import logs
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from email.message import Message
 
 from app.db.database import Transaction
-from app.discretion import Discretion
 from app.inbound.email.fields import field, parse, parse_head
 from app.inbound.email.identify import Named, envelope_of, is_addressed_to_us, named_by, named_by_originals
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import Effect, record_report
 from app.inbound.email.report import Kind, Report
+from app.recipients.redaction import Discretion
 from app.services import Services
 from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 

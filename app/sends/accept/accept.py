@@ -20,9 +20,9 @@ from app.db.engine import release_after
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.errors import ServiceError
 from app.ids import named
+from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
 from app.lists.find import find_list
-from app.queueing import SENDS
 from app.sends.accept.check import Inquiry
 from app.sends.accept.content import Content, SavedMessage, check_content, merged
 from app.sends.accept.draft import AttachmentDraft, SendDraft

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from app import logs
 from app.inbound.kannel import receipt_url
+from app.infrastructure import logs
 from app.sends.delivery.bounds import Bounds
 from app.sends.delivery.compose import Filled
 from app.sends.delivery.load import Parcel

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db.outage import is_unavailable, tell
-from app.queueing import SENDS
+from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import LARGEST_CHUNK
 from app.sends.delivery.claim import LEASE, Claimed, claim, give_back_others, has_due
 from app.sends.delivery.dispatcher import Flight

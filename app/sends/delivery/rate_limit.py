@@ -3,7 +3,7 @@
 Up to a second's worth goes at once, then as many as the rate allows. What is too much goes back into the queue, due
 when its turn will be: the turns of one sender are handed out one after the other, so that a backlog of a hundred
 thousand is looked at about once per message and holds up nobody else's. While Redis does not answer no rate is kept.
-No script counts them, because the Redis in Python (app/python_redis.py) runs none.
+No script counts them, because the Redis in Python (app/launcher/python_redis.py) runs none.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from app import logs
 from app.clock import now
-from app.discretion import Discretion
 from app.inbound.smpp import taker
-from app.presence import own_name
+from app.infrastructure import logs
+from app.infrastructure.liveness import own_name
+from app.recipients.redaction import Discretion
 from app.sends.delivery.batch_size import Pace
 from app.sends.delivery.build import Maker, Outgoing, deferred
 from app.sends.delivery.connection_slots import Lane, send_copy, send_over

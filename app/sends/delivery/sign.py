@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
-from app.secrets import decrypt
+from app.infrastructure.secrets import decrypt
 from app.transports.base import OutboundEmail
 from app.transports.email import dkim
 

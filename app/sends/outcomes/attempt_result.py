@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.discretion import Discretion
+from app.recipients.redaction import Discretion
 from app.storable import storable_id, storable_words
 from app.transports.base import DeliveryResult, Outcome
 

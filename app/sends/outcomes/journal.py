@@ -5,7 +5,8 @@ send a message twice. The journal closes it: one append to a local file, which s
 soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
 accepted in the last fraction of a second). What is left is the one message in flight per connection.
 
-A living worker holds a lock on its journal (app/presence.py), so what a dead one held is taken over at once.
+A living worker holds a lock on its journal (app/infrastructure/liveness.py), so what a dead one held is taken over at
+once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.presence import forget_drafts, lock_abandoned, make_locked, write_all
+from app.infrastructure.liveness import forget_drafts, lock_abandoned, make_locked, write_all
 from app.sends.outcomes.attempt_result import Verdict, parse_line
 from app.settings import Settings
 

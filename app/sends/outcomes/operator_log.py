@@ -6,8 +6,8 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
-from app import logs
-from app.metrics import OUTCOMES
+from app.infrastructure import logs
+from app.infrastructure.metrics import OUTCOMES
 from app.sends.outcomes.transitions import Consequence
 
 logger = logging.getLogger(__name__)

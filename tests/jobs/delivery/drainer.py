@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app import logs
+from app.infrastructure import logs
 from app.sends.delivery.drain import drain
 from app.services import make_services
 from app.settings import from_environment

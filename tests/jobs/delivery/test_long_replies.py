@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete, update
 
-from app import sweeps
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
 from app.inbound.parts import PATIENCE
+from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import station_of
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows

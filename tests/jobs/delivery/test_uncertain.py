@@ -10,10 +10,10 @@ from app.clock import now
 from app.db.models import RecipientStep
 from app.inbound.email.receive import receive_email
 from app.inbound.email.record import Effect
+from app.maintenance.sweeps import sends_waiting
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
-from app.sweeps import sends_waiting
 from app.tracking.return_path import return_path
 from app.transports.email.smtp_transaction import UNANSWERED
 from tests.jobs.delivery.conftest import Changed, events, parsed

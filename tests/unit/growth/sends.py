@@ -12,7 +12,7 @@ from app.content.operators import OPERATORS
 from app.content.plain_text import _text, _words
 from app.content.render import Template
 from app.content.values import Value, recipient_values
-from app.discretion import Discretion
+from app.recipients.redaction import Discretion
 from app.sends.outcomes.attempt_result import cleaned
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
 from app.tracking.marks import Marker

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app import running
-from app.announce import announce
 from app.db.url import shown
+from app.infrastructure import running
+from app.infrastructure.startup_report import announce
 from app.settings import from_environment
 from app.transports.urls import place
 
@@ -23,7 +23,7 @@ def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
         "EMAIL_TRANSPORT_URL": "smtp://user:hunter2@one.example:587?tls=require,smtps://user:hunter2@two.example",
         "SMS_TRANSPORT_URL": "smpp://user:hunter2@gateway.example:2775",
     }
-    with caplog.at_level(logging.INFO, logger="app.announce"):
+    with caplog.at_level(logging.INFO, logger="app.infrastructure.startup_report"):
         announce(from_environment({"DATA_DIR": str(tmp_path), **given}))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         (

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from app import embedded_redis
-from app.embedded_redis import EmbeddedRedisError
+from app.launcher import embedded_redis
+from app.launcher.embedded_redis import EmbeddedRedisError
 from app.settings import own_redis_socket
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import PATIENCE, short_folder

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from app import logs
+from app.infrastructure import logs
 from app.settings import Settings
 
 logger = logging.getLogger("tests.logs")

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from app.misspelt import misspelt
+from app.infrastructure.misspelt_settings import misspelt
 from app.settings import Settings
 
 MEANT = {

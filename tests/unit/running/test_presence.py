@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.presence import DRAFT, SUFFIX, departed, forget_drafts, living, make_locked
+from app.infrastructure.liveness import DRAFT, SUFFIX, departed, forget_drafts, living, make_locked
 
 PROGRAM = """
 import pathlib, sys
-from app.presence import make_locked
+from app.infrastructure.liveness import make_locked
 make_locked(pathlib.Path(sys.argv[1]), b"its words")
 print("made", flush=True)
 sys.stdin.read()
@@ -51,7 +51,7 @@ def test_a_file_that_is_being_made_is_no_dead_process(tmp_path: Path, monkeypatc
             seen.append(names)
         flock(descriptor, operation)
 
-    monkeypatch.setattr("app.presence.fcntl.flock", look_first)
+    monkeypatch.setattr("app.infrastructure.liveness.fcntl.flock", look_first)
     os.close(make_locked(tmp_path / f"one{SUFFIX}"))
     assert seen == [[]]
     assert (tmp_path / f"one{SUFFIX}").exists()

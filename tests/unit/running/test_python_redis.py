@@ -14,7 +14,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import ResponseError, WatchError
 
-from app import embedded_redis
+from app.launcher import embedded_redis
 from app.settings import own_redis_socket
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import PATIENCE, short_folder, wait_until
@@ -148,7 +148,7 @@ def test_an_orphan_is_ended_before_a_new_one_starts() -> None:
 
 LAUNCHER = """
 import subprocess, sys
-print(subprocess.Popen([sys.executable, "-m", "app.python_redis", sys.argv[1]]).pid, flush=True)
+print(subprocess.Popen([sys.executable, "-m", "app.launcher.python_redis", sys.argv[1]]).pid, flush=True)
 sys.stdin.read()
 """
 

@@ -13,7 +13,7 @@ from redis.connection import AbstractConnection
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
+from app.infrastructure.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
 from app.services import connect_redis
 from tests.support.redis_process import RedisProcess
 from tests.support.servers import PATIENCE, short_folder
@@ -83,10 +83,10 @@ def test_a_job_names_a_function_and_carries_nothing(redis: Redis) -> None:
 def test_without_redis_it_warns_once_and_returns_at_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.silence.SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr("app.infrastructure.circuit_breaker.SECONDS", 10 * PATIENCE)
     monkeypatch.setattr("time.sleep", pytest.fail)
     wake_ups = WakeUps(connect_redis(f"unix://{tmp_path}/nobody.sock"))
-    with caplog.at_level(logging.WARNING, logger="app.queueing"):
+    with caplog.at_level(logging.WARNING, logger="app.infrastructure.queueing"):
         for _ in range(50):
             wake_ups.wake(SENDS)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
+from app.infrastructure.shared_counts import COUNTS, TOTAL, Counts, SharedCounts
 from tests.support.servers import wait_until
 
 SENT = ("tms_recipient_outcomes_total", (("type", "email"), ("outcome", "sent")))
@@ -224,7 +224,7 @@ def test_the_librarys_own_files_are_never_used(tmp_path: Path, start: Start) -> 
 
 
 SHARED_MAPS = """
-import app.http.worker, app.metrics
+import app.http.worker, app.infrastructure.metrics
 for line in open("/proc/self/maps"):
     if "rw-s" in line:
         print(line.split(maxsplit=5)[5].strip())

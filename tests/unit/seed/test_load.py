@@ -28,7 +28,7 @@ from app.db.models import (
     WebhookSecret,
 )
 from app.events.webhooks import list_secrets
-from app.secrets import decrypt
+from app.infrastructure.secrets import decrypt
 from app.seed import SeedError, load_seed
 from app.services import Services
 from tests.support.seeds import FIELDS, SECRET, customers, load, rows, token_of, write_seed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.presence import make_locked
+from app.infrastructure.liveness import make_locked
 from app.sends.outcomes.attempt_result import Verdict
 from app.sends.outcomes.journal import Journal, found_journals
 from app.transports.base import DeliveryResult
@@ -62,7 +62,7 @@ def test_a_line_that_was_cut_short_costs_no_other_one(tmp_path: Path) -> None:
 
 def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, write = Journal(tmp_path, "worker"), os.write
-    monkeypatch.setattr("app.presence.os.write", lambda descriptor, data: write(descriptor, data[:7]))
+    monkeypatch.setattr("app.infrastructure.liveness.os.write", lambda descriptor, data: write(descriptor, data[:7]))
     for number in range(3):
         journal.note(verdict(number))
     journal.close()
@@ -96,7 +96,7 @@ def test_a_journal_that_is_being_made_is_no_dead_workers(tmp_path: Path, monkeyp
             seen.append([journal.worker for journal in found])
         flock(descriptor, operation)
 
-    monkeypatch.setattr("app.presence.fcntl.flock", look_first)
+    monkeypatch.setattr("app.infrastructure.liveness.fcntl.flock", look_first)
     make_locked(tmp_path / "worker.journal")
     assert seen == [[]]
     assert (tmp_path / "worker.journal").exists()

@@ -1,4 +1,4 @@
-"""Writes docs/errors.md from the catalogue: `python -m app.errors_page`, called by `make docs`."""
+"""Writes docs/errors.md from the catalogue: `python -m app.generated_docs.errors`, called by `make docs`."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ def command(data_dir: Path, wanted: str = "") -> list[str]:
     socket = own_redis_socket(data_dir)
     kind, program = choose(wanted)
     line = (
-        [program, "-m", "app.python_redis", str(socket)] if kind == PYTHON else _real_server(program, data_dir, socket)
+        [program, "-m", "app.launcher.python_redis", str(socket)]
+        if kind == PYTHON
+        else _real_server(program, data_dir, socket)
     )
     _end_orphan(socket)
     return line

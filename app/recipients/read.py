@@ -10,13 +10,13 @@ from sqlalchemy import Row, case, null, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, RecipientStep
-from app.discretion import Discretion
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
+from app.recipients.redaction import Discretion
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"

@@ -17,7 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.presence import DRAFT, SUFFIX, forget_drafts, lock_abandoned, lock_if_free, make_locked, own_name
+from app.infrastructure.liveness import (
+    DRAFT,
+    SUFFIX,
+    forget_drafts,
+    lock_abandoned,
+    lock_if_free,
+    make_locked,
+    own_name,
+)
 
 logger = logging.getLogger(__name__)
 

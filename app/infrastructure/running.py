@@ -8,7 +8,7 @@ import contextlib
 import logging
 
 from app.db.url import shown
-from app.presence import SUFFIX, departed, living, make_locked, own_name
+from app.infrastructure.liveness import SUFFIX, departed, living, make_locked, own_name
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ import logging
 import os
 from collections.abc import Iterable
 
-from app import running
 from app.db import url as database_url
-from app.misspelt import misspelt
+from app.infrastructure import running
+from app.infrastructure.misspelt_settings import misspelt
 from app.settings import Settings
 from app.transports.email import relay_urls
 from app.transports.urls import place

@@ -1,4 +1,4 @@
-"""A Redis in Python, for machines that have no other: `python -m app.python_redis SOCKET`.
+"""A Redis in Python, for machines that have no other: `python -m app.launcher.python_redis SOCKET`.
 
 fakeredis holds the data and knows the commands; this serves it on a Unix socket, which has no port that somebody else
 may want or reach. (Over TCP it would also have to switch Nagle's algorithm off, or each command of a pipeline would

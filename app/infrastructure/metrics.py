@@ -1,7 +1,7 @@
 """Prometheus metrics of all processes of this machine.
 
-Each process counts in its own memory and now and then shares its counts with the others (app/shared_counts.py); a
-scrape adds them up.
+Each process counts in its own memory and now and then shares its counts with the others
+(app/infrastructure/shared_counts.py); a scrape adds them up.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from prometheus_client.metrics_core import Metric  # noqa: E402
 from prometheus_client.registry import Collector  # noqa: E402
 
+from app.infrastructure.shared_counts import Counts, Key, SharedCounts  # noqa: E402
 from app.settings import Settings  # noqa: E402
-from app.shared_counts import Counts, Key, SharedCounts  # noqa: E402
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -1,7 +1,7 @@
 """Wake-ups: the one thing that Redis queues carry.
 
-The recipients and events tables are the queues; a job holds no work, it only says "look". So a job may be lost
-(a sweep looks every half second, app/sweeps.py) or doubled (the second look finds nothing) without harm, and a
+The recipients and events tables are the queues; a job holds no work, it only says "look". So a job may be lost (a sweep
+looks every half second, app/maintenance/sweeps.py) or doubled (the second look finds nothing) without harm, and a
 thousand accepted sends need one job. Inside `app` only this module knows RQ.
 """
 
@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.silence import Silence
+from app.infrastructure.circuit_breaker import Silence
 
 SENDS = "sends"
 WEBHOOKS = "webhooks"
