@@ -12,9 +12,9 @@ from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
-from app.http.onward import Onward
+from app.http.redirect import Onward
 from app.tracking.devices import client_of
-from app.tracking.targets import Target, find_target, location
+from app.tracking.link_targets import Target, find_target, location
 from app.tracking.tokens import OPEN, recipient_of
 from app.tracking.visits import visit_of
 

@@ -17,7 +17,7 @@ from marshmallow.exceptions import SCHEMA
 from marshmallow.types import UnknownOption
 
 from app.errors import MAX_LISTED_ERRORS, FieldError, ServiceError
-from schemas.plain import Quick, quick_object
+from schemas.fast_load import Quick, quick_object
 
 LAST = 1 << 60
 """The place of what is missing from the document: after everything that is in it."""

@@ -13,7 +13,7 @@ from app.errors import MAX_LISTED_ERRORS
 from app.ids import BEYOND, is_storable
 from app.names import CONTROL
 from schemas.base import Problem, problem
-from schemas.plain import IN_DOUBT, Quick, quick_field, quick_object
+from schemas.fast_load import IN_DOUBT, Quick, quick_field, quick_object
 
 
 def _messages(invalid: str) -> dict[str, Any]:

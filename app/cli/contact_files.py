@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 from app.cli.base import Command, WrongValue, account_option, json_option, list_option, print_json, say
 from app.cli.cells import cell, column_key, columns_of, draft_of, flat, from_cell
 from app.cli.people import find_list
-from app.contacts.bring import bring_contacts
 from app.contacts.read import contact_shape
+from app.contacts.upsert import bring_contacts
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.http.context import services

@@ -17,8 +17,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.db.lookup import find_named
 from app.db.models import Group
-from app.db.named import find_named
 from app.http.context import services
 
 group = Commands("groups", help="Transactional groups: what became of the messages sent in their name.")

@@ -25,8 +25,8 @@ from app.cli.base import (
 )
 from app.cli.people import find_list
 from app.contacts.delete import delete_list
+from app.db.lookup import find_named
 from app.db.models import Contact, List
-from app.db.named import find_named
 from app.http.context import services
 from app.lists.define import add_field, create_list, fields_of, update_list
 

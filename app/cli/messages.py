@@ -24,8 +24,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.db.lookup import find_named
 from app.db.models import Message
-from app.db.named import find_named
 from app.http.context import services
 from app.messages.define import TYPES, create_message, update_message
 

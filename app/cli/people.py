@@ -13,8 +13,8 @@ from app.addresses import email_key
 from app.cli.base import Row
 from app.clock import timestamp
 from app.contacts.read import contact_shape, get_contact
+from app.db.lookup import find_named
 from app.db.models import Contact, List
-from app.db.named import find_named
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 from app.lists.find import get_list

@@ -18,8 +18,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.db.lookup import find_named
 from app.db.models import List, SmsSender
-from app.db.named import find_named
 from app.http.context import services
 
 group = Group("senders", help="Senders that the account may send text messages from.")

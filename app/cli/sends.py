@@ -17,9 +17,9 @@ from app.cli.base import (
     rows_of_accounts,
     say,
 )
+from app.db.lookup import find_named
 from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
-from app.db.named import find_named
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
 from app.sends.outcomes.requeue import find_recipient, requeue, timeline

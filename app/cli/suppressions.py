@@ -25,8 +25,8 @@ from app.cli.base import (
 )
 from app.contacts.subscriptions import Kind
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
+from app.db.lookup import find_named
 from app.db.models import BlockedAddress, List, Unsubscriber
-from app.db.named import find_named
 from app.http.context import services
 
 MOST_SHOWN = 20

@@ -20,9 +20,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from app.clock import this_second
 from app.contacts.announce import ContactKey
 from app.contacts.subscriptions import KEYS, Kind
-from app.db.among import among
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
+from app.db.in_json import among
 from app.db.models import BlockedAddress, Contact
 
 Touched = dict[int, list[ContactKey]]

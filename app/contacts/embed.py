@@ -10,8 +10,8 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session, aliased
 
 from app.contacts.read import contact_shape
+from app.db.index_hints import among
 from app.db.models import Contact, List
-from app.db.served import among
 from app.lists.fields import ListSpec
 from app.lists.paths import contacts_path
 from app.query.compile import cut

@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.contacts.rules import place
-from app.db.among import among
 from app.db.database import Transaction
+from app.db.in_json import among
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec

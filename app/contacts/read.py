@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
 from sqlalchemy.orm import Session
 
 from app.contacts.subscriptions import KEYS, KINDS, Kind
+from app.db.index_hints import contains
 from app.db.models import BlockedAddress, Contact
-from app.db.served import contains
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 
 from app.addresses import email_key
 from app.contacts.announce import ContactKey
-from app.db.among import among
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
+from app.db.in_json import among
 from app.db.locks import hold
 from app.db.models import Contact, Unsubscriber
 

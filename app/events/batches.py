@@ -23,10 +23,10 @@ from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import Prepared
-from app.events.fixed import drop_expired, fix_batch, oldest_events, take_off
-from app.events.hold import Held, hold, hold_ours
+from app.events.batch_contents import drop_expired, fix_batch, oldest_events, take_off
 from app.events.http_client import Answer
-from app.events.leases import LEASE, presence_folder
+from app.events.lease_recovery import LEASE, presence_folder
+from app.events.webhook_lease import Held, hold, hold_ours
 from app.infrastructure.liveness import present
 from app.infrastructure.metrics import WEBHOOK_TRIES
 from app.services import Services

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, requote_uri
 from urllib3.util import wait_for_read
 
-from app.events.addresses import ascii_host, check_addresses, resolve, split_url
+from app.events.ssrf_guard import ascii_host, check_addresses, resolve, split_url
 
 
 @dataclass(frozen=True, slots=True)

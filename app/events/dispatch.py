@@ -21,7 +21,7 @@ from app.db.outage import is_unavailable, tell
 from app.events import batches
 from app.events.batches import Batch, has_due
 from app.events.http_client import Answer, WebhookClient
-from app.events.leases import give_back_others, take_over
+from app.events.lease_recovery import give_back_others, take_over
 from app.events.signing import signature_header
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.services import Services

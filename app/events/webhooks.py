@@ -17,7 +17,7 @@ from app.clock import now, this_second
 from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.errors import ServiceError
-from app.events.addresses import CheckedUrl, check_url
+from app.events.ssrf_guard import CheckedUrl, check_url
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Transaction
 from app.db.outage import tell
 from app.errors import ServiceError
-from app.inbound.parts import record_part
+from app.inbound.reassembly import record_part
 from app.inbound.receipts import (
     LOOK_AGAIN,
     Effect,

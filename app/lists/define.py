@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from app.clock import this_second
 from app.db.changes import bring
+from app.db.lookup import first_named
 from app.db.models import Contact, List, ListField
-from app.db.named import first_named
 from app.errors import ServiceError
 from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
 from app.names import check_name

@@ -25,7 +25,7 @@ from app.db.models import (
     table_of,
 )
 from app.events import batches
-from app.inbound import parts
+from app.inbound import reassembly
 from app.sends.delivery import claim
 from app.sends.outcomes import uncertain
 from app.services import Services
@@ -51,14 +51,14 @@ def events_waiting(session: Session) -> bool:
 
 def replies_waiting(session: Session) -> bool:
     """Whether parts of a long reply have waited for the others for long enough."""
-    return parts.has_overdue(session)
+    return reassembly.has_overdue(session)
 
 
 def clean(services: Services) -> None:
     """Tells replies of which a part did not come. Deletes idempotency records, webhook attempts, trigger firings and
     marks of reports that came in, all that are older than their settings say, and pauses of destinations that are long
     over, and brings the planner's statistics up to date."""
-    parts.tell_overdue(services)
+    reassembly.tell_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
     retention = now() - timedelta(days=settings.retention_days)

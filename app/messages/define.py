@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from app.addresses import is_valid_email
 from app.clock import this_second
 from app.db.changes import bring
+from app.db.lookup import first_named
 from app.db.models import Message
-from app.db.named import first_named
 from app.errors import ServiceError
 from app.names import check_name, trimmed_name
 

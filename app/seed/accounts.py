@@ -12,8 +12,8 @@ from app.accounts.senders import create_sender, sender_at, update_sender
 from app.auth import hash_token
 from app.db.changes import bring
 from app.db.database import Transaction
+from app.db.lookup import find_named
 from app.db.models import ApiKey, List
-from app.db.named import find_named
 from app.errors import ServiceError
 from app.seed.report import AccountReport
 from app.seed.shape import located

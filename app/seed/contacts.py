@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from app.contacts.bring import bring_contacts as bring
 from app.contacts.drafts import check_draft
 from app.contacts.subscriptions import KINDS, Address, address_of
+from app.contacts.upsert import bring_contacts as bring
 from app.db.models import List
 from app.errors import ServiceError
 from app.lists.find import get_list

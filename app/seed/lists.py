@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.db.lookup import first_named
 from app.db.models import List
-from app.db.named import first_named
 from app.lists.define import add_field, create_list, fields_of, update_field, update_list
 from app.seed.shape import located
 from app.seed.target import Target

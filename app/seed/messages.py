@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.db.lookup import first_named
 from app.db.models import Message
-from app.db.named import first_named
 from app.messages.define import create_message, update_message
 from app.seed.shape import located
 from app.seed.target import Target

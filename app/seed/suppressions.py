@@ -12,10 +12,10 @@ from app.clock import this_second
 from app.contacts.announce import announce
 from app.contacts.blocked import AccountAddress, block_addresses
 from app.contacts.subscriptions import Address, Kind, put_on
-from app.db.among import among
 from app.db.changes import bring
+from app.db.in_json import among
+from app.db.lookup import find_named
 from app.db.models import BlockedAddress, List, Unsubscriber
-from app.db.named import find_named
 from app.errors import ServiceError
 from app.seed.shape import located
 from app.seed.target import Target

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.db.models import Webhook
 from app.errors import ServiceError
-from app.events.addresses import CheckedUrl
+from app.events.ssrf_guard import CheckedUrl
 from app.events.webhooks import checked_url, create_webhook, new_key_id, new_secret, set_secret, webhook_at
 from app.seed.shape import located
 from app.seed.target import Target

@@ -24,10 +24,10 @@ from typing import Any
 
 from sqlalchemy import Row, Update, bindparam, func, select, update
 
-from app.db.among import among
 from app.db.bulk import insert_rows, is_postgresql
+from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
-from app.db.given import given_values, update_each
+from app.db.in_json import among
 from app.db.models import Contact, Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event

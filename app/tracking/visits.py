@@ -9,7 +9,7 @@ from app.clock import now
 from app.settings import Settings
 from app.tracking.countries import Address, country_of
 from app.tracking.devices import Client
-from app.tracking.targets import Target
+from app.tracking.link_targets import Target
 
 OPENED, CLICKED = "opened", "clicked"
 OPENED_BY_MACHINE, CLICKED_BY_MACHINE = "opened by machine", "clicked by machine"

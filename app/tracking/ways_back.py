@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.settings import Settings
-from app.tracking.marks import Marker
+from app.tracking.instrument import Marker
 from app.tracking.return_path import return_path, unsubscribe_address
 from app.tracking.unsubscribe import unsubscribe_link
 

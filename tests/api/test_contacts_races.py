@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from app.contacts import suppress
 from app.contacts.create import create_contacts
-from app.contacts.ensure import ensure_contacts
+from app.contacts.get_or_create import ensure_contacts
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.models import Contact

@@ -21,7 +21,7 @@ from app.demo.receiver import verify
 from app.events import batches
 from app.events.dispatch import AT_ONCE, Dispatcher, dispatch_due, has_due
 from app.events.http_client import Answer, WebhookClient
-from app.events.leases import presence_folder
+from app.events.lease_recovery import presence_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.infrastructure.liveness import present

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from app.contacts.ensure import ensure_contacts
+from app.contacts.get_or_create import ensure_contacts
 from app.contacts.subscriptions import Kind, address_of
-from app.db.among import among
 from app.db.database import Transaction
+from app.db.in_json import among
 from app.db.models import Contact
 from app.lists.fields import ListSpec
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft

@@ -16,10 +16,10 @@ from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, select,
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
-from app.db.among import among
 from app.db.bulk import is_postgresql
+from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
-from app.db.given import given_values, update_each
+from app.db.in_json import among
 from app.db.models import Recipient, table_of
 from app.db.prepared import Prepared
 from app.db.queue import any_due, is_picked

@@ -24,7 +24,7 @@ from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.sizes import Sizes, Source
 from app.sends.delivery.suppression import ContactState
 from app.sends.delivery.unsendable import NothingToSay
-from app.tracking.marks import NO_LINKS, LinkIds
+from app.tracking.instrument import NO_LINKS, LinkIds
 from app.tracking.secret_links import has_secret, no_link
 from app.tracking.ways_back import WaysBack
 from app.transports.base import OutboundEmail, OutboundSms

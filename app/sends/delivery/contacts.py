@@ -10,7 +10,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.contacts.read import BLOCKED
-from app.db.among import among, json_array
+from app.db.in_json import among, json_array
 from app.db.models import Contact
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed

@@ -22,9 +22,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import domain_of
 from app.clock import now
-from app.db.among import among, json_array
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
+from app.db.in_json import among, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed

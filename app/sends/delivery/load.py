@@ -26,8 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
-from app.db.among import among, json_array
 from app.db.engine import release_after
+from app.db.in_json import among, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import Prepared
 from app.lists.fields import ADDRESS_KEYS

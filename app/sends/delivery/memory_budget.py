@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import String, bindparam, func, select
 from sqlalchemy.orm import Session
 
-from app.db.among import among, json_array
+from app.db.in_json import among, json_array
 from app.db.models import Attachment, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed

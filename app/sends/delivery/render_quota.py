@@ -19,7 +19,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.among import among, json_array
+from app.db.in_json import among, json_array
 from app.db.models import Recipient
 from app.db.prepared import Prepared
 from app.sends.delivery.bounds import Allowance, Bounds

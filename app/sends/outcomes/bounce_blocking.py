@@ -18,9 +18,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from app.addresses import email_key
 from app.contacts.blocked import AccountAddress, Touched, block_addresses
 from app.contacts.subscriptions import Kind
-from app.db.among import among
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
+from app.db.in_json import among
 from app.db.models import AddressTrouble, table_of
 from app.sends.outcomes.transitions import Consequence
 

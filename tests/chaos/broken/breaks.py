@@ -111,14 +111,14 @@ def dropped_events(outbox: Any) -> None:
     outbox.record_many = careless
 
 
-@breaks("reordered-events", "app.events.fixed", shows="changes of contacts out of order")
+@breaks("reordered-events", "app.events.batch_contents", shows="changes of contacts out of order")
 def reordered_events(fixed: Any) -> None:
     """The latest of a batch comes first."""
     fix_batch = fixed.fix_batch
     fixed.fix_batch = lambda transaction, webhook: fix_batch(transaction, webhook)[::-1]
 
 
-@breaks("another-jti", "app.events.fixed", fault="receiver-closes", shows="batches not repeated next")
+@breaks("another-jti", "app.events.batch_contents", fault="receiver-closes", shows="batches not repeated next")
 def another_jti(fixed: Any) -> None:
     """A batch that failed gets a new name when it is tried again."""
     fix_batch = fixed.fix_batch
@@ -130,7 +130,9 @@ def another_jti(fixed: Any) -> None:
     fixed.fix_batch = forgetful
 
 
-@breaks("growing-batches", "app.events.fixed", fault="receiver-closes", shows="batches that changed their events")
+@breaks(
+    "growing-batches", "app.events.batch_contents", fault="receiver-closes", shows="batches that changed their events"
+)
 def growing_batches(fixed: Any) -> None:
     """A batch that failed takes in what has happened since."""
     fix_batch = fixed.fix_batch
@@ -144,7 +146,7 @@ def growing_batches(fixed: Any) -> None:
     fixed.fix_batch = greedy
 
 
-@breaks("kept-webhooks", "app.events.hold", shows="not at rest")
+@breaks("kept-webhooks", "app.events.webhook_lease", shows="not at rest")
 def kept_webhooks(hold: Any) -> None:
     """Who has had a webhook does not let it go."""
     hold.Held.let_go = lambda _self: None

@@ -11,7 +11,7 @@ from sqlalchemy import delete, update
 
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
-from app.inbound.parts import PATIENCE
+from app.inbound.reassembly import PATIENCE
 from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import station_of
 from tests.jobs.delivery.conftest import Changed, events

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select
 from sqlalchemy.exc import StatementError
 
-from app.db.among import among
 from app.db.bulk import draw_ids, insert_new_rows, insert_rows
+from app.db.in_json import among
 from app.db.models import Attachment, Contact, Send, Unsubscriber
 from tests.support.tenants import Tenant
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events.addresses import ForbiddenAddress, check_addresses, check_url, is_public, resolve
+from app.events.ssrf_guard import ForbiddenAddress, check_addresses, check_url, is_public, resolve
 from app.settings import Settings, from_environment
 from tests.support.servers import PATIENCE
 

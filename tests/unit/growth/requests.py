@@ -14,7 +14,7 @@ from app.auth import bearer_token
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
-from app.events.addresses import split_url
+from app.events.ssrf_guard import split_url
 from app.http.bodies import MOST_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
 from app.http.server.chunks import Chunks, MalformedChunks
@@ -25,8 +25,8 @@ from app.query.parameters import shown
 from app.sends.accept.rules import Limits
 from app.sends.accept.stop_words import has_stop_word
 from app.tracking.devices import client_of
+from app.tracking.link_targets import location
 from app.tracking.link_tokens import link_of
-from app.tracking.targets import location
 from app.tracking.tokens import recipient_of
 from schemas.base import load
 from schemas.contacts import contact_schema, contacts_schema

@@ -14,8 +14,8 @@ from app.content.render import Template
 from app.content.values import Value, recipient_values
 from app.recipients.redaction import Discretion
 from app.sends.outcomes.attempt_result import cleaned
+from app.tracking.instrument import Marker
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
-from app.tracking.marks import Marker
 from app.transports.base import DeliveryResult
 from app.transports.email import mime
 from app.transports.email.dkim import relaxed_body, relaxed_field

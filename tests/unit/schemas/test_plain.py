@@ -1,4 +1,5 @@
-"""The quick way to load what is plainly right loads the same as marshmallow, and nothing else (schemas/plain.py)."""
+"""The quick way to load what is plainly right loads the same as marshmallow, and nothing else
+(schemas/fast_load.py)."""
 
 from __future__ import annotations
 

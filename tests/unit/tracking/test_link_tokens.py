@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.tracking.instrument import Marker
+from app.tracking.link_targets import location
 from app.tracking.link_tokens import StoredLink, WrittenLink, link_of, link_token
-from app.tracking.marks import Marker
-from app.tracking.targets import location
 from app.tracking.tokens import LONGEST_TOKEN, OPEN, recipient_token
 
 KEY = "a secret of the tests, long enough to sign"

@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy import Select, String, bindparam, delete, select
 
-from app.db.among import among, json_array
 from app.db.database import Transaction
+from app.db.in_json import among, json_array
 from app.db.models import Event
 from app.db.prepared import Prepared
-from app.events.hold import Held
+from app.events.webhook_lease import Held
 
 MOST_EVENTS = 1000
 """Of one request (specification: Events, Delivery, 1)."""

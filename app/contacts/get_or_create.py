@@ -17,9 +17,9 @@ from app.contacts.announce import announce
 from app.contacts.create import shared_columns
 from app.contacts.state import BLANK, Edit, after
 from app.contacts.subscriptions import KEYS, KINDS, Address, Kind, address_of, entries_of, lock_addresses
-from app.db.among import among, json_array
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
+from app.db.in_json import among, json_array
 from app.db.models import Contact, List
 from app.db.prepared import Prepared
 from app.errors import ServiceError
