@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
 from app.db.database import Database
-from app.infrastructure.circuit_breaker import Silence
+from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.queueing import WakeUps
 from app.settings import Settings
 from app.tracking.recorder import Recorder
@@ -28,7 +28,7 @@ class Services:
     database: Database
     redis: Redis
     wake_ups: WakeUps
-    silence: Silence = field(default_factory=Silence)
+    silence: CircuitBreaker = field(default_factory=CircuitBreaker)
     """Of Redis."""
     stopping: threading.Event = field(default_factory=threading.Event)
     visits: Recorder = field(init=False)
@@ -40,7 +40,7 @@ class Services:
 
 def make_services(settings: Settings) -> Services:
     """Nothing is connected yet: connections open when they are first used, also after a fork."""
-    redis, silence = connect_redis(settings.redis_url, wait=WAIT), Silence()
+    redis, silence = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     return Services(
         settings=settings,
         database=Database(settings.database_url, pool_size=settings.database_pool),

@@ -20,7 +20,7 @@ from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
 from app.recipients.read import RECIPIENT, Reader, get_recipient, require_recipient
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.sends.accept.accept import Accepted, accept
 from app.sends.accept.content import SavedMessage, find_saved
 from app.sends.accept.draft import MessageType
@@ -76,7 +76,7 @@ class Recipient(MethodView):
     @blp.describe(returns=TimelineSchema, query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"))
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
-        reader = Reader("contact.view" in principal().scopes, Discretion.of(services().settings))
+        reader = Reader("contact.view" in principal().scopes, Redaction.of(services().settings))
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
             query = parse_paged_instance(query_pairs(), RECIPIENT.resource)

@@ -11,7 +11,7 @@ from flask.views import MethodView
 from app.db.database import Transaction
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
-from app.tracking.unsubscribe import Wish, find_wish, fulfil
+from app.tracking.unsubscribe import UnsubscribeRequest, find_unsubscribe_request, fulfil
 
 blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
 
@@ -24,7 +24,7 @@ class Unsubscribe(MethodView):
     def get(self, token: str) -> Response:
         """Asks whether the recipient wants no more messages."""
         with services().database.read() as session:
-            wish = find_wish(session, services().settings.secret_key, token)
+            wish = find_unsubscribe_request(session, services().settings.secret_key, token)
         return _page(wish, done=False)
 
     @blp.scope(PUBLIC)
@@ -34,14 +34,14 @@ class Unsubscribe(MethodView):
         return _page(wish, done=True)
 
 
-def _unsubscribe(transaction: Transaction, token: str) -> Wish | None:
-    wish = find_wish(transaction, services().settings.secret_key, token)
+def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | None:
+    wish = find_unsubscribe_request(transaction, services().settings.secret_key, token)
     if wish is not None:
         fulfil(transaction, wish)
     return wish
 
 
-def _page(wish: Wish | None, *, done: bool) -> Response:
+def _page(wish: UnsubscribeRequest | None, *, done: bool) -> Response:
     """404 for a link that leads nowhere, as a page: the reader is a person with a telephone."""
     response = make_response(render_template("unsubscribe.html", wish=wish, done=done), 200 if wish else 404)
     response.headers["Cache-Control"] = "no-store"

@@ -39,7 +39,7 @@ def services() -> Services:
     _await_database(made)
     announce(settings)
     metrics.share(settings)
-    memory.settle()
+    memory.tune()
     return made
 
 

@@ -37,7 +37,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import tell
 from app.infrastructure.queueing import JOBS, SENDS
-from app.sends.delivery.sender_worker import close_station, station_of
+from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services, connect_redis
 from app.transports.base import TransportUrlError
 from jobs.runtime import services
@@ -195,7 +195,7 @@ def _open_station(parts: Services) -> None:
     """Now, not at the first message: an sms gateway may have receipts and replies for us while there is nothing to
     send. A transport that cannot be used is one line and exit status 2, like any wrong setting."""
     try:
-        station_of(parts)
+        sender_worker_of(parts)
     except TransportUrlError as error:
         print(error)
         raise SystemExit(2) from None
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str]) -> None:
         # A first look: no sweep sees what a killed predecessor held before its lease has run out.
         parts.wake_ups.wake(queue)
     run(parts, queues)
-    close_station(parts)
+    close_sender_worker(parts)
     parts.database.close()
     logger.info("worker stopped")
 

@@ -20,7 +20,7 @@ from app.cli.base import Command, WrongValue, account_option, json_option, list_
 from app.cli.cells import cell, column_key, columns_of, draft_of, flat, from_cell
 from app.cli.people import find_list
 from app.contacts.read import contact_shape
-from app.contacts.upsert import bring_contacts
+from app.contacts.upsert import upsert_contacts
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.http.context import services
@@ -63,7 +63,7 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         services().database.write() as transaction,
     ):
         try:
-            brought = bring_contacts(transaction, lst, drafts, allow_system=True, on_progress=bar.update)
+            brought = upsert_contacts(transaction, lst, drafts, allow_system=True, on_progress=bar.update)
         except ServiceError as error:
             raise _refusal([(lines[one.index or 0], one) for one in error.errors]) from None
     if as_json:

@@ -26,7 +26,9 @@ from app.errors import ServiceError
 from app.lists.fields import ListSpec
 
 
-def ensure_contacts(transaction: Transaction, lst: ListSpec, kind: Kind, addresses: Collection[str]) -> dict[str, int]:
+def get_or_create_contacts(
+    transaction: Transaction, lst: ListSpec, kind: Kind, addresses: Collection[str]
+) -> dict[str, int]:
     """Address, in the form in which it is compared -> the id of its contact, for every address given.
 
     Of several contacts with an address the oldest active one is taken. A new one gets its address and nothing else.

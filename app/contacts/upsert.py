@@ -31,28 +31,28 @@ Draft = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Brought:
+class Upserted:
     """How many contacts were created, and how many of the others differ now."""
 
     created: int = 0
     updated: int = 0
 
 
-def bring_contacts(
+def upsert_contacts(
     transaction: Transaction,
     lst: ListSpec,
     drafts: Sequence[Draft],
     *,
     allow_system: bool = False,
     on_progress: Callable[[int], object] = lambda _count: None,
-) -> Brought:
+) -> Upserted:
     """Creates or updates one contact per draft; `on_progress` hears after each round how many were done in it.
 
     In a list that allows duplicates, drafts with the same identifier stand for its contacts from the oldest on.
     Raises `ServiceError` located by collection and index; then nothing may be kept of the transaction.
     """
     kind = _identifier(lst, drafts)
-    brought, given = Brought(), set[int]()
+    brought, given = Upserted(), set[int]()
     for start in range(0, len(drafts), AT_ONCE):
         chunk = drafts[start : start + AT_ONCE]
         found = list(enumerate(_take(transaction, lst.id, kind, chunk, given)))

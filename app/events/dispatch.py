@@ -26,7 +26,7 @@ from app.events.signing import signature_header
 from app.infrastructure.secrets import SecretUnreadable, decrypt
 from app.services import Services
 
-__all__ = ["Dispatcher", "dispatch_due", "has_due"]
+__all__ = ["WebhookDispatcher", "dispatch_due", "has_due"]
 
 USER_AGENT = "transactional-messaging-service"
 AT_ONCE = 8
@@ -50,14 +50,14 @@ def dispatch_due(services: Services) -> None:
 
 
 @cache
-def _dispatcher() -> Dispatcher:
+def _dispatcher() -> WebhookDispatcher:
     """One per process: its connections stay warm, and its limit counts all requests in flight."""
     client = WebhookClient()
     atexit.register(client.close)
-    return Dispatcher(client)
+    return WebhookDispatcher(client)
 
 
-class Dispatcher:
+class WebhookDispatcher:
     """Runs the requests of a process. `run` is called by one thread at a time."""
 
     def __init__(self, client: WebhookClient) -> None:

@@ -39,7 +39,7 @@ def child_exit(_server: object, worker: Any) -> None:
 
 def post_worker_init(_worker: object) -> None:
     """gunicorn's hook: the process is ready."""
-    memory.settle()
+    memory.tune()
 
 
 class Worker(Reception):

@@ -25,7 +25,7 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.sends.delivery.claim import SENDING
 from app.sends.outcomes.bounce_blocking import Address, note_bounce, note_delivery
 from app.services import Services
@@ -68,7 +68,7 @@ def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Ef
     seconds at most.
     """
     end = time.monotonic() + patience
-    receipt = replace(receipt, detail=Discretion.of(services.settings).words(receipt.detail))
+    receipt = replace(receipt, detail=Redaction.of(services.settings).words(receipt.detail))
     while True:
         effect = services.database.transact(lambda transaction: record_receipt(transaction, receipt))
         if effect is not Effect.EARLY or time.monotonic() > end or services.stopping.is_set():

@@ -25,7 +25,7 @@ from app.events.outbox import record
 from app.events.payloads import reply_event
 from app.inbound.texts import Text, first_text, texts
 from app.sends.accept.stop_words import has_stop_word
-from app.tracking.unsubscribe import Wish, fulfil
+from app.tracking.unsubscribe import UnsubscribeRequest, fulfil
 
 LONGEST_REPLY = 10_000
 
@@ -135,5 +135,5 @@ def _stop(transaction: Transaction, account_id: int, mobile: str, list_id: int |
     if text is None:
         unsubscribe(transaction, account_id, "mobile", mobile, list_id)
         return
-    wish = Wish(text.id, account_id, text.group_id, list_id, "mobile", mobile, text.list_name or "")
+    wish = UnsubscribeRequest(text.id, account_id, text.group_id, list_id, "mobile", mobile, text.list_name or "")
     fulfil(transaction, wish)

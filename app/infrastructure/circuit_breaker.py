@@ -7,7 +7,7 @@ import time
 SECONDS = 1.0
 
 
-class Silence:
+class CircuitBreaker:
     """One per process; whoever gets no answer begins it, and while it lasts nobody asks."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ LARGE = 1024 * 1024
 thousand contacts are smaller: to have the system clear their memory anew each time would cost more than to keep it."""
 
 
-def settle() -> None:
+def tune() -> None:
     """Keeps the garbage collector and the allocator from what makes a long-lived process slow and large.
 
     What is loaded by now stays: left to the collector, it would be looked through again and again while thousands of

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.infrastructure.circuit_breaker import Silence
+from app.infrastructure.circuit_breaker import CircuitBreaker
 
 SENDS = "sends"
 WEBHOOKS = "webhooks"
@@ -34,9 +34,9 @@ NO_TIME_LIMIT = -1
 class WakeUps:
     """Wakes the workers of a queue."""
 
-    def __init__(self, redis: Redis, silence: Silence | None = None) -> None:
+    def __init__(self, redis: Redis, silence: CircuitBreaker | None = None) -> None:
         self._queues = {name: Queue(name, connection=redis, serializer=JSONSerializer) for name in JOBS}
-        self._silence = silence or Silence()
+        self._silence = silence or CircuitBreaker()
 
     def wake(self, queue: str) -> None:
         """Makes a worker look at its tables; call it after the commit of what it shall find.

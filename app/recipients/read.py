@@ -16,7 +16,7 @@ from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
@@ -92,7 +92,7 @@ class Reader:
     """Who looks: what a key may see of people and of the other side's words, and what no key may see."""
 
     sees_contacts: bool
-    discretion: Discretion
+    discretion: Redaction
 
     @property
     def shape(self) -> Shape:

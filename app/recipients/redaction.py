@@ -27,14 +27,14 @@ _ADDRESS = re.compile(rf"(?:\[{_IP}\]|(?<![\w.:]){_IP}){_PORT}")
 _NAMES = re.compile(rf"{_BEFORE}(?:(?:[\w-]+\.)+(?:{_INTERNAL})|localhost(?:\.\w+)?)(?![\w-]){_PORT}", re.IGNORECASE)
 
 
-class Discretion:
+class Redaction:
     """Knows the names of one installation."""
 
     def __init__(self, hosts: frozenset[str], paths: frozenset[str]) -> None:
         self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
 
     @classmethod
-    def of(cls, settings: Settings) -> Discretion:
+    def of(cls, settings: Settings) -> Redaction:
         """That of an installation with these settings."""
         urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
         return _discretion(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
@@ -45,11 +45,11 @@ class Discretion:
 
 
 @lru_cache(maxsize=16)
-def _discretion(*urls: str) -> Discretion:
+def _discretion(*urls: str) -> Redaction:
     parts = [urlsplit(url.strip()) for url in urls]
     hosts = {one.hostname for one in parts if one.hostname}
     paths = {unquote(one.path) for one in parts if not one.hostname and len(Path(unquote(one.path)).parts) > 1}
-    return Discretion(frozenset(hosts), frozenset(paths))
+    return Redaction(frozenset(hosts), frozenset(paths))
 
 
 def _paths(paths: frozenset[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.contacts.drafts import check_draft
 from app.contacts.subscriptions import KINDS, Address, address_of
-from app.contacts.upsert import bring_contacts as bring
+from app.contacts.upsert import upsert_contacts as bring
 from app.db.models import List
 from app.errors import ServiceError
 from app.lists.find import get_list
@@ -18,7 +18,7 @@ from app.seed.target import Target
 Described = Mapping[str, Any]
 
 
-def bring_contacts(
+def upsert_contacts(
     target: Target, row: List, described: Sequence[Described], path: str, unsubscribers: Sequence[Described]
 ) -> None:
     """Contacts of a list, found by its unique identifier, also those of a system list.

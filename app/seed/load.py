@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from app.seed.accounts import bring_account, bring_domains, bring_keys, bring_senders
-from app.seed.contacts import bring_contacts
+from app.seed.contacts import upsert_contacts
 from app.seed.lists import bring_lists
 from app.seed.messages import bring_messages
 from app.seed.nouns import FILE
@@ -55,6 +55,6 @@ def _bring_parts(target: Target, account: Mapping[str, Any], urls: Urls) -> None
     bring_unsubscribers(target, account.get("unsubscribers", []))
     bring_blocked(target, account.get("blocked", []))
     for path, row, contacts in lists:
-        bring_contacts(target, row, contacts, path, account.get("unsubscribers", []))
+        upsert_contacts(target, row, contacts, path, account.get("unsubscribers", []))
     bring_messages(target, account.get("messages", []))
     bring_webhooks(target, account.get("webhooks", []), urls)

@@ -20,7 +20,7 @@ STEP = "unsubscribed"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UnsubscribeRequest:
     """Who wants to be unsubscribed from what: an address from a list, or from the whole account where there is none."""
 
     recipient_id: int
@@ -38,7 +38,7 @@ def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
     return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE, recipient_id)}"
 
 
-def find_wish(session: Session, secret_key: str, token: str) -> Wish | None:
+def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> UnsubscribeRequest | None:
     """Whom the link names; None for a link that was not made here or whose recipient is gone."""
     recipient_id = recipient_of(secret_key, UNSUBSCRIBE, token)
     if recipient_id is None:
@@ -51,7 +51,7 @@ def find_wish(session: Session, secret_key: str, token: str) -> Wish | None:
     if address is None:
         return None
     sender = row.list_name or row.account_name
-    return Wish(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender)
+    return UnsubscribeRequest(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender)
 
 
 def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str | None, str]:
@@ -75,7 +75,7 @@ def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str |
     )
 
 
-def fulfil(transaction: Transaction, wish: Wish, *, block_reason: str | None = None) -> None:
+def fulfil(transaction: Transaction, wish: UnsubscribeRequest, *, block_reason: str | None = None) -> None:
     """Unsubscribes the address, and with a reason blocks it. The group counts a recipient once, however often the link
     is followed."""
     lock_subscriptions(transaction, wish.account_id)

@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from app.contacts import suppress
 from app.contacts.create import create_contacts
-from app.contacts.get_or_create import ensure_contacts
+from app.contacts.get_or_create import get_or_create_contacts
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -131,7 +131,7 @@ def create(transaction: Transaction, lst: ListSpec, email: str) -> None:
 
 
 def send_to(transaction: Transaction, lst: ListSpec, email: str) -> None:
-    ensure_contacts(transaction, lst, "email", [email])
+    get_or_create_contacts(transaction, lst, "email", [email])
 
 
 def move(transaction: Transaction, lst: ListSpec, email: str) -> None:
@@ -209,7 +209,7 @@ def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, servic
     found: list[dict[str, int]] = []
     with services.database.write() as transaction:
         create_contacts(transaction, lst, [{"email": email}])
-        send = partial(ensure_contacts, lst=lst, kind="email", addresses=[email])
+        send = partial(get_or_create_contacts, lst=lst, kind="email", addresses=[email])
         with meanwhile(services, lambda: found.append(services.database.transact(send))):
             event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
             transaction.commit()

@@ -19,7 +19,7 @@ from app.clock import now
 from app.db.models import Webhook
 from app.demo.receiver import verify
 from app.events import batches
-from app.events.dispatch import AT_ONCE, Dispatcher, dispatch_due, has_due
+from app.events.dispatch import AT_ONCE, WebhookDispatcher, dispatch_due, has_due
 from app.events.http_client import Answer, WebhookClient
 from app.events.lease_recovery import presence_folder
 from app.events.outbox import record
@@ -33,10 +33,10 @@ from tests.support.webhook_receiver import Receiver, Reply
 
 
 @pytest.fixture
-def dispatcher() -> Iterator[Dispatcher]:
+def dispatcher() -> Iterator[WebhookDispatcher]:
     """A dispatcher of this test alone."""
     with closing(WebhookClient()) as client:
-        yield Dispatcher(client)
+        yield WebhookDispatcher(client)
 
 
 def due(services: Services) -> bool:
@@ -61,7 +61,7 @@ def batch_id(receiver: Receiver, index: int) -> str:
 
 
 def test_a_batch_arrives_signed_and_its_events_are_done(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(204) as receiver:
         hook = add_hook(receiver.url)
@@ -79,7 +79,9 @@ def test_a_batch_arrives_signed_and_its_events_are_done(
     assert not due(services)
 
 
-def test_every_try_is_kept_with_its_outcome(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+def test_every_try_is_kept_with_its_outcome(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
+) -> None:
     with Receiver(Reply(503, body=b"later"), 200) as receiver:
         hook = add_hook(receiver.url)
         hook.happen(1, 2)
@@ -102,7 +104,7 @@ def test_the_process_wide_dispatcher_delivers(services: Services, add_hook: AddH
 
 
 def test_events_leave_in_order_at_most_1000_at_once(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
@@ -113,7 +115,7 @@ def test_events_leave_in_order_at_most_1000_at_once(
 
 
 def test_batches_start_no_closer_than_the_spacing(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     spaced = changed(services, webhook_spacing=0.3)
     with Receiver() as receiver:
@@ -130,7 +132,9 @@ def test_batches_start_no_closer_than_the_spacing(
     assert [later - earlier >= timedelta(seconds=0.3) for earlier, later in pairwise(times)] == [True, True]
 
 
-def test_a_new_event_waits_for_the_spacing_too(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+def test_a_new_event_waits_for_the_spacing_too(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
+) -> None:
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
         hook.happen(1)
@@ -161,7 +165,7 @@ def test_the_spacing_counts_from_the_moment_the_request_went_out(services: Servi
 
 
 def test_all_secrets_sign_until_they_are_removed(
-    services: Services, account_id: int, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, account_id: int, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
@@ -187,7 +191,7 @@ def test_all_secrets_sign_until_they_are_removed(
 
 @pytest.mark.parametrize("status", [301, 302, 400, 404, 429, 500, 503])
 def test_any_status_but_2xx_and_410_is_a_failure(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher, status: int
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, status: int
 ) -> None:
     with Receiver(status) as receiver:
         hook = add_hook(receiver.url)
@@ -206,7 +210,7 @@ def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: 
         silent, absent = add_hook(receiver.url), add_hook("http://127.0.0.1:1/in")
         silent.happen(1)
         with closing(WebhookClient(read_timeout=0.5)) as client:
-            Dispatcher(client).run(services)
+            WebhookDispatcher(client).run(services)
         gate.set()
     assert [(one.status, one.detail) for one in silent.attempts] == [(None, "no answer in 0.5 s")]
     (attempt,) = absent.attempts
@@ -215,7 +219,7 @@ def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: 
 
 
 def test_a_failed_batch_is_repeated_as_it_was_and_later_events_wait_behind_it(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 500, 200) as receiver:
         hook = add_hook(receiver.url)
@@ -231,7 +235,7 @@ def test_a_failed_batch_is_repeated_as_it_was_and_later_events_wait_behind_it(
 
 
 def test_the_delay_doubles_with_every_failure_and_ends_with_a_success(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 500, 500, 200) as receiver:
         hook = add_hook(receiver.url)
@@ -258,7 +262,7 @@ def test_delays_stay_between_ten_seconds_and_an_hour_with_jitter() -> None:
 
 
 def test_a_retry_is_never_sooner_than_the_spacing(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500) as receiver:
         hook = add_hook(receiver.url)
@@ -269,7 +273,7 @@ def test_a_retry_is_never_sooner_than_the_spacing(
     assert row.due_time == hook.attempts[0].time + timedelta(seconds=300)
 
 
-def test_410_deletes_the_webhook_at_once(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+def test_410_deletes_the_webhook_at_once(services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher) -> None:
     with Receiver(410) as receiver:
         hook = add_hook(receiver.url)
         hook.happen(*range(1500))
@@ -286,7 +290,7 @@ def age_failures(hook: Hook, seconds: float) -> None:
 
 
 def test_events_are_dropped_a_day_after_their_first_failed_try(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Receiver(500, 200) as receiver:
         hook = add_hook(receiver.url)
@@ -305,7 +309,7 @@ def test_events_are_dropped_a_day_after_their_first_failed_try(
 
 
 def test_events_are_tried_again_until_that_day_is_over(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 200) as receiver:
         hook = add_hook(receiver.url)
@@ -321,7 +325,7 @@ def test_events_are_tried_again_until_that_day_is_over(
 
 
 def test_a_second_failure_does_not_prolong_the_life_of_an_event(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500) as receiver:
         hook = add_hook(receiver.url)
@@ -338,7 +342,7 @@ def test_a_second_failure_does_not_prolong_the_life_of_an_event(
 
 
 def test_nothing_is_left_once_the_last_events_are_dropped(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500) as receiver:
         hook = add_hook(receiver.url)
@@ -351,7 +355,7 @@ def test_nothing_is_left_once_the_last_events_are_dropped(
 
 
 def test_a_lost_secret_key_is_a_failure_that_says_so(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
@@ -366,7 +370,7 @@ def test_a_lost_secret_key_is_a_failure_that_says_so(
 
 
 def test_a_slow_receiver_holds_up_nobody_else(
-    services: Services, add_hook: AddHook, other_id: int, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, other_id: int, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate), 200) as slow, Receiver() as quick:
@@ -384,7 +388,7 @@ def test_a_slow_receiver_holds_up_nobody_else(
 
 
 def test_at_most_eight_requests_of_a_process_are_in_flight(
-    services: Services, account_id: int, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, account_id: int, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
@@ -408,7 +412,9 @@ def test_two_processes_deliver_every_event_once(services: Services, account_id: 
             hook = add_hook(receiver.url, account_id=new_account(services))
             hook.happen(*range(hook.id * 10_000, hook.id * 10_000 + 1500))
         with closing(WebhookClient()) as one, closing(WebhookClient()) as two:
-            threads = [threading.Thread(target=Dispatcher(client).run, args=(services,)) for client in (one, two)]
+            threads = [
+                threading.Thread(target=WebhookDispatcher(client).run, args=(services,)) for client in (one, two)
+            ]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -441,7 +447,7 @@ def test_the_webhook_that_has_been_due_for_longest_comes_first(services: Service
 
 
 def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
@@ -459,7 +465,7 @@ def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
 
 
 def test_what_a_killed_process_was_sending_is_taken_over_at_once(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     folder = presence_folder(services.settings)
     with Receiver() as receiver, another_process_in(folder) as (name, kill):
@@ -516,7 +522,7 @@ def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services,
 
 
 def test_a_webhook_deleted_while_its_request_is_in_flight_is_no_trouble(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
@@ -542,7 +548,7 @@ def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
     with closing(patient) as client, Receiver(Reply(gate=gate), 200) as receiver:
         hook = add_hook(receiver.url)
         hook.happen(1)
-        thread = threading.Thread(target=Dispatcher(client).run, args=(stopping,))
+        thread = threading.Thread(target=WebhookDispatcher(client).run, args=(stopping,))
         thread.start()
         wait_until(lambda: receiver.hits, "the request is there")
         stopping.stopping.set()
@@ -551,13 +557,13 @@ def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
         row = hook.row
         assert row is not None
         assert (row.lease_time, row.worker, row.failures, hook.attempts) == (None, None, 0, [])
-        Dispatcher(client).run(services)
+        WebhookDispatcher(client).run(services)
         gate.set()
     assert numbers(receiver) == [[1], [1]]
     assert batch_id(receiver, 0) == batch_id(receiver, 1)
 
 
-def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, dispatcher: Dispatcher) -> None:
+def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher) -> None:
     gate = threading.Event()
     stopping = changed(services)
     with Receiver(Reply(gate=gate)) as receiver:
@@ -574,7 +580,7 @@ def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, 
 
 
 def test_nothing_new_starts_once_the_process_is_to_stop(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     stopping = changed(services)
     stopping.stopping.set()
@@ -588,7 +594,7 @@ def test_nothing_new_starts_once_the_process_is_to_stop(
 def test_an_outcome_that_cannot_be_recorded_is_logged_and_repeated(
     services: Services,
     add_hook: AddHook,
-    dispatcher: Dispatcher,
+    dispatcher: WebhookDispatcher,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -613,7 +619,10 @@ def test_an_outcome_that_cannot_be_recorded_is_logged_and_repeated(
 
 
 def test_the_statements_of_a_batch_do_not_grow_with_its_events(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher, count_statements: Callable[[], StatementCounter]
+    services: Services,
+    add_hook: AddHook,
+    dispatcher: WebhookDispatcher,
+    count_statements: Callable[[], StatementCounter],
 ) -> None:
     counts = []
     with Receiver() as receiver:

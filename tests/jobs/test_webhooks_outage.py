@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.database import Transaction
 from app.events import dispatch
-from app.events.dispatch import Dispatcher
+from app.events.dispatch import WebhookDispatcher
 from app.events.http_client import WebhookClient
 from app.services import Services, make_services
 from tests.conftest import test_settings
@@ -23,10 +23,10 @@ from tests.support.webhook_receiver import Receiver, Reply
 
 
 @pytest.fixture
-def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dispatcher]:
+def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookDispatcher]:
     monkeypatch.setattr(dispatch, "PAUSE", 0.02)
     with closing(WebhookClient()) as client:
-        yield Dispatcher(client)
+        yield WebhookDispatcher(client)
 
 
 class Lost:
@@ -66,7 +66,7 @@ def parts(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Services]:
 
 
 def test_an_answer_that_comes_while_the_database_is_away_is_written_when_it_is_back(
-    own_postgres: OwnPostgres, parts: Services, dispatcher: Dispatcher
+    own_postgres: OwnPostgres, parts: Services, dispatcher: WebhookDispatcher
 ) -> None:
     """The receiver gets the batch once, and the next one at once, not when a lease has run out."""
     gate = threading.Event()
@@ -88,7 +88,7 @@ def test_an_answer_that_comes_while_the_database_is_away_is_written_when_it_is_b
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_lost_answer_to_a_commit_costs_no_lease_and_doubles_nothing(
-    services: Services, add_hook: AddHook, dispatcher: Dispatcher, lost: Lost, number: int
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, lost: Lost, number: int
 ) -> None:
     """That of the claim, of the outcome with which the next batch is claimed, or of the last outcome."""
     with Receiver() as receiver:

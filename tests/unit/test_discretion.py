@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.settings import from_environment
 
 
 @pytest.fixture
-def discretion(tmp_path: Path) -> Discretion:
-    return Discretion.of(
+def discretion(tmp_path: Path) -> Redaction:
+    return Redaction.of(
         from_environment(
             {
                 "DATA_DIR": str(tmp_path / "data"),
@@ -40,7 +40,7 @@ def discretion(tmp_path: Path) -> Discretion:
         ("connect to host.lan, mail.local", "connect to [hidden], [hidden]"),
     ],
 )
-def test_names_of_the_installation_are_hidden(discretion: Discretion, words: str, expected: str) -> None:
+def test_names_of_the_installation_are_hidden(discretion: Redaction, words: str, expected: str) -> None:
     assert discretion.words(words) == expected
 
 
@@ -57,10 +57,10 @@ def test_names_of_the_installation_are_hidden(discretion: Discretion, words: str
         "",
     ],
 )
-def test_other_words_stay(discretion: Discretion, words: str) -> None:
+def test_other_words_stay(discretion: Redaction, words: str) -> None:
     assert discretion.words(words) == words
 
 
-def test_paths_are_hidden_with_what_lies_in_them(discretion: Discretion, tmp_path: Path) -> None:
+def test_paths_are_hidden_with_what_lies_in_them(discretion: Redaction, tmp_path: Path) -> None:
     words = f"[Errno 28] No space left on device: '{tmp_path}/data/mail/1.eml'; {tmp_path}/data2 stays"
     assert discretion.words(words) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"

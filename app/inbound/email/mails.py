@@ -12,7 +12,7 @@ from app.addresses import email_key
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep, Send
 from app.events.payloads import Payload, recipient_event
-from app.tracking.unsubscribe import Wish
+from app.tracking.unsubscribe import UnsubscribeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,11 @@ class Mail:
             **extra,
         )
 
-    def wish(self) -> Wish:
+    def wish(self) -> UnsubscribeRequest:
         """That of a recipient who wants no more."""
-        return Wish(self.id, self.account_id, self.group_id, self.list_id, "email", self.email or "", self.sender_name)
+        return UnsubscribeRequest(
+            self.id, self.account_id, self.group_id, self.list_id, "email", self.email or "", self.sender_name
+        )
 
     def is_about_copy(self, about: frozenset[str]) -> bool:
         """Whether addresses of a report name the blind copy and not the recipient: both have one return path."""

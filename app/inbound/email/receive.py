@@ -15,7 +15,7 @@ from app.inbound.email.identify import Named, envelope_of, is_addressed_to_us, n
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import Effect, record_report
 from app.inbound.email.report import Kind, Report
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.services import Services
 from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 
@@ -47,7 +47,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
         # Mail programs and providers write it by themselves, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [BY_MAIL]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
-    discretion = Discretion.of(services.settings)
+    discretion = Redaction.of(services.settings)
     reports = [replace(report, words=discretion.words(report.words)) for report in reports]
     effect = _record(services, named, reports, _fingerprint(head, raw), patience) if named else Effect.IGNORED
     if effect is Effect.IGNORED:

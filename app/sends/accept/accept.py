@@ -23,7 +23,7 @@ from app.ids import named
 from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
 from app.lists.find import find_list
-from app.sends.accept.check import Inquiry
+from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, check_content, merged
 from app.sends.accept.draft import AttachmentDraft, SendDraft
 from app.sends.accept.groups import GroupOfSend, count_send, create_group, find_group
@@ -98,7 +98,7 @@ def accept(
     tables (decisions: 11); then nothing may be kept of the transaction.
     """
     content = merged(draft, saved)
-    inquiry = Inquiry(transaction, account_id, draft, content, look_up(transaction, account_id, draft, content))
+    inquiry = SendCheck(transaction, account_id, draft, content, look_up(transaction, account_id, draft, content))
     checked = _check(inquiry, saved, services.settings.max_groups)
     people = find_people(transaction, draft, checked.lst)
     accepted = _write(transaction, account_id, checked, people, request_id)
@@ -106,7 +106,7 @@ def accept(
     return accepted
 
 
-def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Checked:
+def _check(inquiry: SendCheck, saved: SavedMessage | None, most_groups: int) -> Checked:
     draft, errors = inquiry.draft, inquiry.errors
     if not inquiry.standing.account.owner_confirmed:
         errors.add("account_owner_unverified")  # (specification: Other behaviours, 1)
@@ -126,7 +126,7 @@ def _check(inquiry: Inquiry, saved: SavedMessage | None, most_groups: int) -> Ch
     return Checked(draft, inquiry.content, sender, group, lst, Tracking.of(draft, inquiry.standing.account))
 
 
-def _find_list(inquiry: Inquiry) -> ListSpec | None:
+def _find_list(inquiry: SendCheck) -> ListSpec | None:
     """The list of the recipients; it must have an address field for the type of the send."""
     list_id, type_ = inquiry.draft.list_id, inquiry.draft.type
     if list_id is None:
@@ -141,7 +141,7 @@ def _find_list(inquiry: Inquiry) -> ListSpec | None:
     return lst
 
 
-def _find_sender(inquiry: Inquiry, lst: ListSpec | None) -> Sender | None:
+def _find_sender(inquiry: SendCheck, lst: ListSpec | None) -> Sender | None:
     if inquiry.draft.type == "email":
         return email_sender(inquiry)
     sender = sms_sender(inquiry)

@@ -11,18 +11,18 @@ from app.db.database import Transaction
 from app.errors import ErrorCollector
 from app.sends.accept.content import Content
 from app.sends.accept.draft import SendDraft
-from app.sends.accept.references import Standing
+from app.sends.accept.references import SendReferences
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class SendCheck:
     """One check of a send. Everything is looked at before anything is refused (decisions: 2)."""
 
     transaction: Transaction
     account_id: int
     draft: SendDraft
     content: Content
-    standing: Standing
+    standing: SendReferences
     errors: ErrorCollector = field(default_factory=ErrorCollector)
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:

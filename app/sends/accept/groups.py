@@ -12,7 +12,7 @@ from app.db.models import Account, Group, table_of
 from app.db.prepared import Prepared
 from app.errors import ServiceError
 from app.ids import named
-from app.sends.accept.check import Inquiry
+from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.references import FoundGroup
 
@@ -37,7 +37,7 @@ class GroupOfSend:
     name: str
 
 
-def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
+def find_group(inquiry: SendCheck, most: int) -> GroupOfSend | None:
     """The group that the send names, or the plan of a new one; None where errors were collected.
 
     `most` is how many groups the account may have. Names are compared exactly (decisions: 6). Raises `conflict` for a
@@ -62,7 +62,7 @@ def find_group(inquiry: Inquiry, most: int) -> GroupOfSend | None:
     return GroupOfSend(row.id, row.name)
 
 
-def _find(inquiry: Inquiry) -> FoundGroup | None:
+def _find(inquiry: SendCheck) -> FoundGroup | None:
     """The group of that name, as it is now."""
     statement = select(Group.id, Group.type, Group.name).where(
         Group.account_id == inquiry.account_id, Group.name == inquiry.draft.group_name
@@ -71,12 +71,12 @@ def _find(inquiry: Inquiry) -> FoundGroup | None:
     return FoundGroup(*row) if row else None
 
 
-def _hold_account(inquiry: Inquiry) -> None:
+def _hold_account(inquiry: SendCheck) -> None:
     """Until the end of the transaction. Foreign keys to the account do not wait for this lock."""
     inquiry.rows(select(Account.id).where(Account.id == inquiry.account_id).with_for_update(key_share=True))
 
 
-def _planned(inquiry: Inquiry, most: int) -> GroupOfSend | None:
+def _planned(inquiry: SendCheck, most: int) -> GroupOfSend | None:
     count = inquiry.rows(select(func.count()).where(Group.account_id == inquiry.account_id)).scalar_one()
     if count >= most:
         inquiry.errors.add("group_count_exceeded", field="group_name")

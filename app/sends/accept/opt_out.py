@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.content.conditionals import unconditional_text
-from app.sends.accept.check import Inquiry
+from app.sends.accept.check import SendCheck
 from app.sends.accept.senders import Sender
 from app.sends.accept.stop_words import ALWAYS, has_stop_word
 
 
-def check_opt_out(inquiry: Inquiry, sender: Sender | None, stop_words: Sequence[str]) -> None:
+def check_opt_out(inquiry: SendCheck, sender: Sender | None, stop_words: Sequence[str]) -> None:
     """Collects what is wrong with `unsubscribe_type` and with the stop words of the text. `sender` may be unknown."""
     if sender is not None:
         _check_type(inquiry, sender)
@@ -22,7 +22,7 @@ def check_opt_out(inquiry: Inquiry, sender: Sender | None, stop_words: Sequence[
         inquiry.errors.add("missing_stop_words", field="body_text", detail=detail)
 
 
-def _check_type(inquiry: Inquiry, sender: Sender) -> None:
+def _check_type(inquiry: SendCheck, sender: Sender) -> None:
     """A reply, or a link in its place, goes with a number that this service reads; `none` goes with any sender."""
     given = inquiry.draft.unsubscribe_type
     if given is None and sender.virtual and inquiry.draft.message_id is None:

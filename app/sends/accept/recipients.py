@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from app.contacts.get_or_create import ensure_contacts
+from app.contacts.get_or_create import get_or_create_contacts
 from app.contacts.subscriptions import Kind, address_of
 from app.db.database import Transaction
 from app.db.in_json import among
@@ -69,7 +69,7 @@ def _ids(
     transaction: Transaction, lst: ListSpec, kind: Kind, addresses: Sequence[str]
 ) -> Callable[[str | None], int | None]:
     """A look-up of the contact of each of the addresses."""
-    found = ensure_contacts(transaction, lst, kind, addresses) if addresses else {}
+    found = get_or_create_contacts(transaction, lst, kind, addresses) if addresses else {}
 
     def contact_of(text: str | None) -> int | None:
         address = address_of(kind, text)

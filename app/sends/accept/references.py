@@ -40,7 +40,7 @@ class FoundGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SendReferences:
     """`configured` tells of the domains that the request names whether they are the account's."""
 
     account: SendingAccount
@@ -48,7 +48,7 @@ class Standing:
     configured: Mapping[str, bool]
 
 
-def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> Standing:
+def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
     """The standing of the account for this send."""
     domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
     given = {
@@ -60,7 +60,7 @@ def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content
     statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
     *account, group_id, group_type, group_name, from_configured, bcc_configured = statement.row(transaction, **given)
     found = dict(zip(domains, (from_configured, bcc_configured), strict=True))
-    return Standing(
+    return SendReferences(
         SendingAccount(*account),
         None if group_id is None else FoundGroup(group_id, group_type, group_name),
         {domain: bool(configured) for domain, configured in found.items() if domain is not None},

@@ -12,7 +12,7 @@ from sqlalchemy import Row, case, select
 
 from app.addresses import domain_of, is_valid_email
 from app.db.models import Domain, SmsSender
-from app.sends.accept.check import Inquiry
+from app.sends.accept.check import SendCheck
 
 VIRTUAL_NUMBER = "virtual_number"
 
@@ -26,7 +26,7 @@ class Sender:
     virtual: bool = False
 
 
-def email_sender(inquiry: Inquiry) -> Sender | None:
+def email_sender(inquiry: SendCheck) -> Sender | None:
     """The sender of an email: the one asked for, the message's, or the account's default one."""
     sender = _named_or_default(inquiry)
     if sender is None:
@@ -40,7 +40,7 @@ def email_sender(inquiry: Inquiry) -> Sender | None:
     return sender
 
 
-def _named_or_default(inquiry: Inquiry) -> Sender | None:
+def _named_or_default(inquiry: SendCheck) -> Sender | None:
     """The default name goes with the default address only."""
     content, account = inquiry.content, inquiry.standing.account
     if content.from_address is not None:
@@ -50,7 +50,7 @@ def _named_or_default(inquiry: Inquiry) -> Sender | None:
     return None
 
 
-def _check_domains(inquiry: Inquiry, sender: Sender | None) -> None:
+def _check_domains(inquiry: SendCheck, sender: Sender | None) -> None:
     """The domains themselves must be configured, not just a parent (specification: Other behaviours, 2)."""
     addresses = {"from_address": sender and sender.address, "bcc_address": inquiry.draft.bcc_address}
     domains = {field: domain_of(address) for field, address in addresses.items() if address}
@@ -73,7 +73,7 @@ def _lack(field: str, domain: str, is_added: bool) -> str:
     return f"{field}: the domain {domain} is not configured in the account."
 
 
-def _added(inquiry: Inquiry, names: set[str]) -> set[str]:
+def _added(inquiry: SendCheck, names: set[str]) -> set[str]:
     """Those that the account has, verified or not."""
     if not names:
         return set()
@@ -81,7 +81,7 @@ def _added(inquiry: Inquiry, names: set[str]) -> set[str]:
     return set(inquiry.rows(statement).scalars())
 
 
-def _configured(inquiry: Inquiry, names: set[str]) -> dict[str, bool]:
+def _configured(inquiry: SendCheck, names: set[str]) -> dict[str, bool]:
     if not names:
         return {}
     statement = select(Domain.name).where(
@@ -91,7 +91,7 @@ def _configured(inquiry: Inquiry, names: set[str]) -> dict[str, bool]:
     return {name: name in found for name in names}
 
 
-def sms_sender(inquiry: Inquiry) -> Sender | None:
+def sms_sender(inquiry: SendCheck) -> Sender | None:
     """The sender of a text: the one asked for, the message's, the list's number, or the only one of the account."""
     row = _approved(inquiry)
     if row is None:
@@ -109,7 +109,7 @@ def _hint(address: str | None) -> str:
     return "from_address is needed: the list has no number of its own and the account has not exactly one sender."
 
 
-def _approved(inquiry: Inquiry) -> Row[*tuple[Any, ...]] | None:
+def _approved(inquiry: SendCheck) -> Row[*tuple[Any, ...]] | None:
     """The approved sender with that address; without one the list's number, else the account's only sender."""
     address, list_id = inquiry.content.from_address, inquiry.draft.list_id
     senders = select(SmsSender.address, SmsSender.kind, SmsSender.list_id)

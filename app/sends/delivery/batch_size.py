@@ -7,7 +7,7 @@ LARGEST_CHUNK = 400
 """Beyond it the statements of a chunk count for little in what a row costs."""
 
 
-class Pace:
+class AdaptiveBatchSize:
     """Halves when claimed rows had to wait too long for a free connection; doubles with each full chunk of which none
     had to."""
 

@@ -9,7 +9,7 @@ from app.inbound.kannel import receipt_url
 from app.infrastructure import logs
 from app.sends.delivery.bounds import Bounds
 from app.sends.delivery.compose import Filled
-from app.sends.delivery.load import Parcel
+from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.sign import signed
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import fault_of
@@ -25,20 +25,20 @@ class Outgoing:
     """A parcel with its message, and the bytes that it was rendered to; `message` is why there is none where it could
     not be composed. `copy` is the blind copy, which leaves once the message is accepted."""
 
-    parcel: Parcel
+    parcel: PreparedRecipient
     message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
     rendered: int | None = None
     copy: OutboundEmail | None = None
 
 
-class Maker:
+class MessageBuilder:
     """Makes the messages of one process; threads share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.bounds = Bounds.of(settings)
 
-    def make(self, parcel: Parcel) -> Outgoing:
+    def make(self, parcel: PreparedRecipient) -> Outgoing:
         """The message of a parcel. Raises nothing: a fault of our own defers."""
         logs.request_id.set(parcel.letter.send.request_id)
         try:
@@ -48,7 +48,7 @@ class Maker:
         except BaseException as fault:
             return Outgoing(parcel, deferred(parcel, fault))
 
-    def _composed(self, parcel: Parcel) -> Outgoing:
+    def _composed(self, parcel: PreparedRecipient) -> Outgoing:
         """Raises `Unsendable`: at the first bound that would be passed, or for a message that says nothing."""
         letter, addressee = parcel.letter, parcel.addressee
         if parcel.allowance:
@@ -66,19 +66,19 @@ class Maker:
             parcel.allowance.take(size)
         return Outgoing(parcel, message, size, copy)
 
-    def _message(self, parcel: Parcel, ways: WaysBack, filled: Filled) -> OutboundEmail | OutboundSms:
+    def _message(self, parcel: PreparedRecipient, ways: WaysBack, filled: Filled) -> OutboundEmail | OutboundSms:
         letter, addressee = parcel.letter, parcel.addressee
         if letter.send.type == "email":
             return self._signed(parcel, letter.email_to(addressee, ways, filled, self.bounds.mail))
         text = letter.sms_to(addressee, ways, filled)
         return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
 
-    def _signed(self, parcel: Parcel, email: OutboundEmail) -> OutboundEmail:
+    def _signed(self, parcel: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
         letter = parcel.letter
         return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
 
 
-def deferred(parcel: Parcel, fault: BaseException) -> DeliveryResult:
+def deferred(parcel: PreparedRecipient, fault: BaseException) -> DeliveryResult:
     """What a fault of the service itself, or of an installed transport, comes to."""
     logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
     return fault_of(fault)

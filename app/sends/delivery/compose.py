@@ -1,7 +1,7 @@
 """From a send and one of its recipients to the message that leaves.
 
-A `Letter` is the part of a send that does not vary: templates compiled and attachments encoded once, then filled in
-per recipient. Threads share letters; filling in changes nothing that another one notices. Pure; no database.
+A `CompiledMessage` is the part of a send that does not vary: templates compiled and attachments encoded once, then
+filled in per recipient. Threads share letters; filling in changes nothing that another one notices. Pure; no database.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.content.render import Rendered, Template, TooLong, size_of
 from app.content.templates import template
 from app.content.values import AllValues, Values, recipient_values
 from app.sends.delivery.bounds import MOST_SUBJECT_BYTES, TooLarge
-from app.sends.delivery.contact_values import KnownOf
+from app.sends.delivery.contact_values import ContactValues
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.sizes import Sizes, Source
 from app.sends.delivery.suppression import ContactState
@@ -85,7 +85,7 @@ class Filled(NamedTuple):
         return sum(size_of(part) for part in self if part)
 
 
-class Letter:
+class CompiledMessage:
     """What all recipients of a send get."""
 
     def __init__(
@@ -226,7 +226,7 @@ class Letter:
         contact = addressee.contact
         if contact is None:
             return {"mobile" if self.send.type == "sms" else "email": addressee.address, "list_id": self.send.list_id}
-        return KnownOf(contact, self._zone, self.send.shadowing)
+        return ContactValues(contact, self._zone, self.send.shadowing)
 
 
 def _bounded(name: str, most: int, render: Render, values: Values, names: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ STEADY = 0.25
 
 
 @dataclass(slots=True)
-class Lane:
+class ConnectionSlot:
     """The connections that one thread uses at a time. They open at their first message."""
 
     email: Connection[OutboundEmail]
@@ -51,7 +51,7 @@ class Lane:
                 logger.exception("a connection cannot be closed")
 
 
-def send_over(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> DeliveryResult:
+def send_over(lane: ConnectionSlot, outgoing: Outgoing, following: Outgoing | None) -> DeliveryResult:
     """Hands the message over; `following` is what the lane sends next, where that is known."""
     match outgoing.message:
         case OutboundEmail() as email:
@@ -66,7 +66,7 @@ def send_over(lane: Lane, outgoing: Outgoing, following: Outgoing | None) -> Del
     raise TypeError(f"a {type(outgoing.message).__name__} is no message")
 
 
-def send_copy(lane: Lane, copy: OutboundEmail) -> str:
+def send_copy(lane: ConnectionSlot, copy: OutboundEmail) -> str:
     """Sends the blind copy of a message that was accepted; what to add to the reply, nothing when all is well.
 
     It never decides about the message, and what it meets is not tried again: the message has only one result.

@@ -39,7 +39,7 @@ ATTRIBUTES: dict[str, Callable[[ContactState, ZoneInfo | None], object]] = {
 }
 
 
-class KnownOf(Mapping[str, object]):
+class ContactValues(Mapping[str, object]):
     """The list fields and the attributes of a contact, each made when it is asked for. Times are in the zone, with `Z`
     where it is None; `shadowing` has the bits of attributes that list fields hide."""
 

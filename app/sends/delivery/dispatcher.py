@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from app.sends.delivery.build import Outgoing
 from app.sends.delivery.claim import LEASE
-from app.sends.delivery.connection_slots import Lane
-from app.sends.delivery.load import Parcel
-from app.sends.delivery.sender_worker import Station
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.delivery.connection_slots import ConnectionSlot
+from app.sends.delivery.load import PreparedRecipient
+from app.sends.delivery.sender_worker import SenderWorker
+from app.sends.outcomes.attempt_result import AttemptResult
 
 STALLED = 0.05
 """Seconds without any verdict after which a quick connection counts as slow."""
@@ -40,7 +40,7 @@ SIGNING_THREADS = os.cpu_count() or 1
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    parcel: Parcel
+    parcel: PreparedRecipient
     since: float
 
     @property
@@ -54,10 +54,10 @@ class _Ready(NamedTuple):
     outgoing: Outgoing
 
 
-class Flight:
+class Dispatcher:
     """Hands parcels to a station's threads and collects what comes of them."""
 
-    def __init__(self, station: Station) -> None:
+    def __init__(self, station: SenderWorker) -> None:
         self._station = station
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
@@ -66,7 +66,7 @@ class Flight:
         """Threads that send, and how many of them wait for a carrier that is not quick or make a large message."""
         self._makes_large = False
         """Whether a thread makes a large message."""
-        self._verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
+        self._verdicts: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
 
     def __len__(self) -> int:
         return len(self._in_hand)
@@ -80,7 +80,7 @@ class Flight:
         """How many have not found a connection yet."""
         return len(self._waiting)
 
-    def hand_over(self, parcels: Iterable[Parcel]) -> None:
+    def hand_over(self, parcels: Iterable[PreparedRecipient]) -> None:
         """Puts parcels at the end of the line."""
         moment = time.monotonic()
         added = [_Waiting(parcel, moment) for parcel in parcels]
@@ -101,11 +101,11 @@ class Flight:
         self._in_hand.difference_update(withdrawn)
         return withdrawn
 
-    def collect(self, seconds: float) -> list[Verdict]:
+    def collect(self, seconds: float) -> list[AttemptResult]:
         """The verdicts that have come; waits at most that long for the first one, and not at all for nobody."""
         if not self._in_hand:
             return []
-        found: list[Verdict] = []
+        found: list[AttemptResult] = []
         with contextlib.suppress(queue.Empty):
             found.append(self._verdicts.get(timeout=min(seconds, STALLED)))
             if self._waiting:
@@ -136,7 +136,7 @@ class Flight:
                 self._engaged -= 1
                 self._engage()
 
-    def _send(self, lane: Lane, ready: _Ready) -> _Ready | None:
+    def _send(self, lane: ConnectionSlot, ready: _Ready) -> _Ready | None:
         """Sends one message; gives the one that was announced with it, which must be the lane's next."""
         if not ready.waiting.is_fresh:
             with self._lock:
@@ -149,7 +149,7 @@ class Flight:
         self._verdicts.put(verdict)
         return following
 
-    def _may_announce(self, lane: Lane) -> bool:
+    def _may_announce(self, lane: ConnectionSlot) -> bool:
         """Whether nobody else would send the next message sooner."""
         free = self._engaged < self._station.connections
         return lane.announcing is not None and (lane.is_quick or (lane.is_steady and not free))

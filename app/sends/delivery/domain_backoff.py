@@ -28,7 +28,7 @@ from app.db.in_json import among, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed
-from app.sends.outcomes.transitions import Consequence
+from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
 TOLERATED = 3
@@ -85,7 +85,7 @@ def concerns_domain(result: DeliveryResult | None) -> bool:
     )
 
 
-def note_destinations(transaction: Transaction, made: Sequence[Consequence]) -> None:
+def note_destinations(transaction: Transaction, made: Sequence[Transition]) -> None:
     """Remembers which destinations put us off, and forgets those that took a message. Nearly always there is nothing to
     do, so this looks first: a look takes no lock."""
     taken = {_route(one) for one in made if one.troubles == "forget"}
@@ -101,7 +101,7 @@ def note_destinations(transaction: Transaction, made: Sequence[Consequence]) -> 
         _add(transaction, route, put_off[route], known.get(route))
 
 
-def _route(one: Consequence) -> Route:
+def _route(one: Transition) -> Route:
     held = one.held
     return Route(held.account_id, domain_of(held.from_address), domain_of(one.verdict.address or ""))
 

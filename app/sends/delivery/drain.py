@@ -21,15 +21,15 @@ from app.db.outage import is_unavailable, tell
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import LARGEST_CHUNK
 from app.sends.delivery.claim import LEASE, Claimed, claim, give_back_others, has_due
-from app.sends.delivery.dispatcher import Flight
+from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.domain_backoff import hold_back
-from app.sends.delivery.load import Parcel, load
+from app.sends.delivery.load import PreparedRecipient, load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.rate_limit import rates_of, too_fast
 from app.sends.delivery.render_quota import apportion
-from app.sends.delivery.sender_worker import Station, close_station, renew_station, station_of
-from app.sends.outcomes.attempt_result import Verdict, fault_of
-from app.sends.outcomes.pending import Unwritten
+from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
+from app.sends.outcomes.attempt_result import AttemptResult, fault_of
+from app.sends.outcomes.pending import PendingOutcomes
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import look_into
@@ -55,17 +55,17 @@ def drain(services: Services) -> None:
     When work is left, another wake-up goes out for it.
     """
     try:
-        sending = Drain(services, station_of(services))
+        sending = Drain(services, sender_worker_of(services))
         sending.begin()
         sending.look_after_others()
         sending.run()
     except BaseException:
         # The next drain settles by its journal what this one could not.
-        renew_station(services)
+        renew_sender_worker(services)
         raise
     finally:
         if services.stopping.is_set():
-            close_station(services)
+            close_sender_worker(services)
     with services.database.read() as session:
         work_left = has_due(session)
     if work_left:
@@ -75,11 +75,11 @@ def drain(services: Services) -> None:
 class Drain:
     """One run of the loop, and what it has to write to the database next."""
 
-    def __init__(self, services: Services, station: Station) -> None:
+    def __init__(self, services: Services, station: SenderWorker) -> None:
         self._services = services
         self._station = station
-        self._flight = Flight(station)
-        self._unwritten = Unwritten(services.database, station.worker, RetryRules.of(services.settings))
+        self._flight = Dispatcher(station)
+        self._unwritten = PendingOutcomes(services.database, station.worker, RetryRules.of(services.settings))
         self._end = time.monotonic() + SLICE
         self._next_look = self._paused_until = 0.0
         self._renewed_at = time.monotonic()
@@ -235,9 +235,9 @@ class Drain:
         else:
             (one,) = claimed
             logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": one.uuid})
-            self._unwritten.add([Verdict(one.id, one.attempts, one.email or one.mobile, now(), fault_of(error))])
+            self._unwritten.add([AttemptResult(one.id, one.attempts, one.email or one.mobile, now(), fault_of(error))])
 
 
-def _skipped(parcel: Parcel, reason: str) -> Verdict:
+def _skipped(parcel: PreparedRecipient, reason: str) -> AttemptResult:
     recipient = parcel.recipient
-    return Verdict(recipient.id, recipient.attempts, parcel.addressee.address or None, now(), skip=reason)
+    return AttemptResult(recipient.id, recipient.attempts, parcel.addressee.address or None, now(), skip=reason)

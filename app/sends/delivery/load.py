@@ -33,7 +33,7 @@ from app.db.prepared import Prepared
 from app.lists.fields import ADDRESS_KEYS
 from app.sends.delivery.bounds import Allowance
 from app.sends.delivery.claim import Claimed
-from app.sends.delivery.compose import Addressee, Letter, SendContent
+from app.sends.delivery.compose import Addressee, CompiledMessage, SendContent
 from app.sends.delivery.contact_values import GIVES_WAY
 from app.sends.delivery.contacts import contacts_of
 from app.sends.delivery.sign import StoredKey
@@ -105,11 +105,11 @@ ENTRIES = Prepared(
 )
 
 
-class Parcel(NamedTuple):
+class PreparedRecipient(NamedTuple):
     """A recipient ready to be rendered and sent; with a `skip` reason it is not sent to."""
 
     recipient: Claimed
-    letter: Letter
+    letter: CompiledMessage
     addressee: Addressee
     skip: str | None
     is_large: bool
@@ -118,7 +118,7 @@ class Parcel(NamedTuple):
     """What the message is counted against, where its send can reach its bound."""
 
 
-def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
+def load(session: Session, claimed: Sequence[Claimed]) -> list[PreparedRecipient]:
     """A parcel for each claimed recipient, in the same order; six selects at most, three where nothing is tracked or
     attached and nobody is a contact."""
     contacts = contacts_of(session, claimed)
@@ -127,7 +127,7 @@ def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
     keys = _keys(session, claimed, sends)
     links = find_links(session, [send.id for send in sends if send.track_clicks])
     shared_files, own_files = _files(session, claimed, with_files)
-    letters = {send.id: Letter(send, shared_files[send.id], keys[send.id], links[send.id]) for send in sends}
+    letters = {send.id: CompiledMessage(send, shared_files[send.id], keys[send.id], links[send.id]) for send in sends}
     return [
         _parcel(one, letters[one.send_id], contacts.get(one.id), suppressions, own_files[one.id]) for one in claimed
     ]
@@ -135,15 +135,15 @@ def load(session: Session, claimed: Sequence[Claimed]) -> list[Parcel]:
 
 def _parcel(
     recipient: Claimed,
-    letter: Letter,
+    letter: CompiledMessage,
     contact: ContactState | None,
     suppressions: Suppressions,
     files: Sequence[mime.EncodedAttachment],
-) -> Parcel:
+) -> PreparedRecipient:
     skip = skip_reason(recipient, contact, suppressions, include_unsubscribed=letter.send.include_unsubscribed)
     address = destination(recipient, contact) or ""
     addressee = Addressee(recipient.id, recipient.uuid, address, contact, recipient.values, files)
-    return Parcel(recipient, letter, addressee, skip, letter.sizes.is_large(_known(recipient, contact)))
+    return PreparedRecipient(recipient, letter, addressee, skip, letter.sizes.is_large(_known(recipient, contact)))
 
 
 def _known(recipient: Claimed, contact: ContactState | None) -> Iterable[object]:

@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import SmsSender
-from app.sends.delivery.load import Parcel
+from app.sends.delivery.load import PreparedRecipient
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def take(taken: Taken, rate: float, count: int, clock: float) -> tuple[Taken, in
     return Taken(upcoming, max(taken.turn, clock) + (count - allowed) * step), allowed
 
 
-def rates_of(session: Session, parcels: Sequence[Parcel]) -> dict[Sender, float]:
+def rates_of(session: Session, parcels: Sequence[PreparedRecipient]) -> dict[Sender, float]:
     """The rates of those senders of these parcels that have one; no select where there is no text message."""
     senders = {_sender(parcel) for parcel in parcels if parcel.recipient.type == "sms"}
     if not senders:
@@ -69,7 +69,7 @@ def rates_of(session: Session, parcels: Sequence[Parcel]) -> dict[Sender, float]
     return {(account, address): rate for account, address, rate in session.execute(statement) if rate is not None}
 
 
-def too_fast(redis: Redis, rates: Mapping[Sender, float], parcels: Iterable[Parcel]) -> dict[int, datetime]:
+def too_fast(redis: Redis, rates: Mapping[Sender, float], parcels: Iterable[PreparedRecipient]) -> dict[int, datetime]:
     """Those of the parcels that must wait: recipient id -> when it is due again."""
     waiting: dict[Sender, list[int]] = defaultdict(list)
     for parcel in parcels:
@@ -115,5 +115,5 @@ def _count_unless_changed(commands: Pipeline, key: str, rate: float, count: int)
     return allowed, max(before.turn, clock) + 1 / rate - clock
 
 
-def _sender(parcel: Parcel) -> Sender:
+def _sender(parcel: PreparedRecipient) -> Sender:
     return parcel.recipient.account_id, parcel.letter.send.from_address

@@ -23,7 +23,7 @@ from app.db.in_json import among, json_array
 from app.db.models import Recipient
 from app.db.prepared import Prepared
 from app.sends.delivery.bounds import Allowance, Bounds
-from app.sends.delivery.load import Parcel
+from app.sends.delivery.load import PreparedRecipient
 
 MOST_RECIPIENTS = 100
 """Of one send (specification: Limits)."""
@@ -42,13 +42,13 @@ OF_SENDS = Prepared(
 class Apportioned(NamedTuple):
     """Who may be rendered now, and until when the others wait, by recipient id."""
 
-    parcels: list[Parcel]
+    parcels: list[PreparedRecipient]
     later: dict[int, datetime]
 
 
-def apportion(session: Session, parcels: Sequence[Parcel], bounds: Bounds) -> Apportioned:
+def apportion(session: Session, parcels: Sequence[PreparedRecipient], bounds: Bounds) -> Apportioned:
     """Looks after the bounds of the sends of a chunk: no select where none can be reached, else one."""
-    by_send: dict[int, list[Parcel]] = defaultdict(list)
+    by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
     for parcel in parcels:
         by_send[parcel.letter.send.id].append(parcel)
     large = {send_id for send_id, those in by_send.items() if _most(those, bounds) * MOST_RECIPIENTS > bounds.send}
@@ -77,12 +77,12 @@ class _Row(NamedTuple):
     rendered: int | None
 
 
-def _most(parcels: Sequence[Parcel], bounds: Bounds) -> int:
+def _most(parcels: Sequence[PreparedRecipient], bounds: Bounds) -> int:
     """Bytes that any recipient of the send can become."""
     return parcels[0].letter.sizes.most_bytes(bounds.body)
 
 
-def _shares(parcels: Sequence[Parcel], rows: Iterable[_Row], bounds: Bounds) -> list[Parcel]:
+def _shares(parcels: Sequence[PreparedRecipient], rows: Iterable[_Row], bounds: Bounds) -> list[PreparedRecipient]:
     """The parcels of one send that may be rendered now."""
     most, own = _most(parcels, bounds), {parcel.recipient.id for parcel in parcels}
     rendered = {row.id: row.rendered for row in rows if row.rendered is not None}

@@ -18,13 +18,13 @@ from app.clock import now
 from app.inbound.smpp import taker
 from app.infrastructure import logs
 from app.infrastructure.liveness import own_name
-from app.recipients.redaction import Discretion
-from app.sends.delivery.batch_size import Pace
-from app.sends.delivery.build import Maker, Outgoing, deferred
-from app.sends.delivery.connection_slots import Lane, send_copy, send_over
-from app.sends.delivery.load import Parcel
+from app.recipients.redaction import Redaction
+from app.sends.delivery.batch_size import AdaptiveBatchSize
+from app.sends.delivery.build import MessageBuilder, Outgoing, deferred
+from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
+from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.unsendable import Unsendable
-from app.sends.outcomes.attempt_result import Verdict, cleaned, discreet
+from app.sends.outcomes.attempt_result import AttemptResult, cleaned, discreet
 from app.sends.outcomes.journal import Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
@@ -36,26 +36,26 @@ from app.transports.sms.incoming import Listening, Take
 logger = logging.getLogger(__name__)
 
 
-class Station:
+class SenderWorker:
     """One per process that sends; one drain uses it at a time."""
 
     def __init__(self, settings: Settings, texts: Transport[OutboundSms]) -> None:
         emails = email_transport(settings.email_transport_url)
-        self.maker = Maker(settings)
-        self._discretion = Discretion.of(settings)
+        self.maker = MessageBuilder(settings)
+        self._discretion = Redaction.of(settings)
         self.texts = texts
-        self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()
+        self._lanes: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
         for _ in range(settings.send_connections):
-            self._lanes.put(Lane(emails.connect(), texts.connect()))
+            self._lanes.put(ConnectionSlot(emails.connect(), texts.connect()))
         self.connections = settings.send_connections
         self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
         self.worker = own_name()
         self.journal = Journal(journal_folder(settings), self.worker)
-        self.pace = Pace()
+        self.pace = AdaptiveBatchSize()
         self.last_account = 0
         """Whose turn it was last."""
 
-    def transmit(self, lane: Lane, outgoing: Outgoing, following: Outgoing | None = None) -> Verdict:
+    def transmit(self, lane: ConnectionSlot, outgoing: Outgoing, following: Outgoing | None = None) -> AttemptResult:
         """Sends one message and journals what came of it. Raises nothing: a fault of our own defers.
 
         `following` is what the lane sends next, where that is known.
@@ -76,7 +76,7 @@ class Station:
             result = discreet(told, self._discretion)
         lane.seconds = time.monotonic() - began
         recipient = parcel.recipient
-        verdict = Verdict(
+        verdict = AttemptResult(
             recipient.id,
             recipient.attempts,
             parcel.addressee.address,
@@ -87,7 +87,7 @@ class Station:
         self._note(verdict)
         return verdict
 
-    def _note(self, verdict: Verdict) -> None:
+    def _note(self, verdict: AttemptResult) -> None:
         """A full disk must not keep the verdict from the database."""
         try:
             self.journal.note(verdict)
@@ -95,7 +95,7 @@ class Station:
             logger.exception("cannot write the journal", extra={"recipient_id": verdict.recipient_id})
 
     @contextlib.contextmanager
-    def lane(self) -> Iterator[Lane]:
+    def lane(self) -> Iterator[ConnectionSlot]:
         """One that nobody else uses meanwhile."""
         lane = self._lanes.get()
         try:
@@ -125,26 +125,26 @@ class Station:
         self.journal.close()
 
 
-def _refused(parcel: Parcel, refusal: Unsendable) -> Verdict:
+def _refused(parcel: PreparedRecipient, refusal: Unsendable) -> AttemptResult:
     recipient = parcel.recipient
     address = parcel.addressee.address
-    return Verdict(recipient.id, recipient.attempts, address, now(), skip=refusal.reason, detail=str(refusal))
+    return AttemptResult(recipient.id, recipient.attempts, address, now(), skip=refusal.reason, detail=str(refusal))
 
 
-_stations: dict[Services, Station] = {}
+_stations: dict[Services, SenderWorker] = {}
 _making = threading.Lock()
 
 
-def station_of(services: Services) -> Station:
+def sender_worker_of(services: Services) -> SenderWorker:
     """The station of this process, made at its first drain."""
     with _making:
         if services not in _stations:
-            _stations[services] = Station(services.settings, sms_transport(services.settings.sms_transport_url))
+            _stations[services] = SenderWorker(services.settings, sms_transport(services.settings.sms_transport_url))
             _stations[services].listen(taker(services))
         return _stations[services]
 
 
-def renew_station(services: Services) -> None:
+def renew_sender_worker(services: Services) -> None:
     """Puts a new station in the place of one whose drain has crashed.
 
     The journal of the old one then counts as a dead worker's. A bind to an sms gateway goes on from one to the other:
@@ -156,14 +156,14 @@ def renew_station(services: Services) -> None:
             return
         try:
             old.clear_away()
-            _stations[services] = Station(services.settings, old.texts)
+            _stations[services] = SenderWorker(services.settings, old.texts)
         except BaseException:
             if isinstance(old.texts, Listening):
                 old.texts.end()
             raise
 
 
-def close_station(services: Services) -> None:
+def close_sender_worker(services: Services) -> None:
     """Ends the station of this process, if it has one."""
     with _making:
         station = _stations.pop(services, None)

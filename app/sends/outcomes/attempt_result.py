@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.storable import storable_id, storable_words
 from app.transports.base import DeliveryResult, Outcome
 
@@ -19,7 +19,7 @@ _CODE = re.compile(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}")
 logger = logging.getLogger(__name__)
 
 
-class Verdict(NamedTuple):
+class AttemptResult(NamedTuple):
     """The end of one try.
 
     `attempt` is the number of the try, so that a verdict that is read again from a journal is never taken for one of
@@ -56,11 +56,11 @@ class Verdict(NamedTuple):
         return orjson.dumps(fields) + b"\n"
 
 
-def parse_line(line: bytes) -> Verdict:
+def parse_line(line: bytes) -> AttemptResult:
     """The verdict of a journal's line; raises `ValueError` for one that was cut short."""
     try:
         fields: dict[str, Any] = orjson.loads(line)
-        return Verdict(
+        return AttemptResult(
             recipient_id=fields["recipient_id"],
             attempt=fields["attempt"],
             address=fields["address"],
@@ -102,7 +102,7 @@ def cleaned(result: object) -> DeliveryResult:
     )
 
 
-def discreet(result: DeliveryResult, discretion: Discretion) -> DeliveryResult:
+def discreet(result: DeliveryResult, discretion: Redaction) -> DeliveryResult:
     """The result with words that tenants may read; what they are not to read goes into the note."""
     reply = discretion.words(result.reply)
     if reply == result.reply:

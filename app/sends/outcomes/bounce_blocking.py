@@ -22,7 +22,7 @@ from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.in_json import among
 from app.db.models import AddressTrouble, table_of
-from app.sends.outcomes.transitions import Consequence
+from app.sends.outcomes.transitions import Transition
 
 TOLERATED = 5
 """Temporary bounces, without a delivery in between, that block an address."""
@@ -43,7 +43,7 @@ class Address:
         return {"account_id": self.account_id, "kind": self.kind, "address": self.address}
 
 
-def apply_to_addresses(transaction: Transaction, made: Sequence[Consequence]) -> Touched:
+def apply_to_addresses(transaction: Transaction, made: Sequence[Transition]) -> Touched:
     """Blocks and counts as the outcomes say; a delivery makes earlier troubles forgotten."""
     _set_aside(transaction, {_address(one): one.held.id for one in made if one.troubles == "forget"})
     worn_out = _count(transaction, Counter(_address(one) for one in made if one.troubles == "add"))
@@ -63,7 +63,7 @@ def note_delivery(transaction: Transaction, address: Address) -> None:
     _forget(transaction, {address})
 
 
-def _address(one: Consequence) -> Address:
+def _address(one: Transition) -> Address:
     return Address(one.held.account_id, email_key(one.verdict.address or ""))
 
 

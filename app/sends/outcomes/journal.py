@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.infrastructure.liveness import forget_drafts, lock_abandoned, make_locked, write_all
-from app.sends.outcomes.attempt_result import Verdict, parse_line
+from app.sends.outcomes.attempt_result import AttemptResult, parse_line
 from app.settings import Settings
 
 SUFFIX = ".journal"
@@ -39,7 +39,7 @@ class Journal:
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
 
-    def note(self, verdict: Verdict) -> None:
+    def note(self, verdict: AttemptResult) -> None:
         """Appends one verdict, on a line of its own. Raises `OSError` when it cannot."""
         line = verdict.line()
         with self._lock:
@@ -71,7 +71,7 @@ class FoundJournal:
         """Whose it is."""
         return self.path.name.removesuffix(SUFFIX)
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[AttemptResult]:
         """What it holds. A line that was cut short tells of a message that a kill or a full disk found in flight."""
         found = []
         with contextlib.suppress(FileNotFoundError):

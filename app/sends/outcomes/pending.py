@@ -15,22 +15,22 @@ from datetime import datetime
 from app.db.database import Database
 from app.db.outage import is_unavailable
 from app.sends.delivery.claim import give_back, postpone, renew
-from app.sends.outcomes.attempt_result import Verdict, fault_of
+from app.sends.outcomes.attempt_result import AttemptResult, fault_of
 from app.sends.outcomes.operator_log import tell_operator
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import settle
+from app.sends.outcomes.write import write_outcomes
 
 logger = logging.getLogger(__name__)
 
 
-class Unwritten:
+class PendingOutcomes:
     """The part of a drain's memory that belongs into the database."""
 
     def __init__(self, database: Database, worker: str, rules: RetryRules) -> None:
         self._database = database
         self._worker = worker
         self._rules = rules
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[AttemptResult] = []
         self.returned: list[int] = []
         self.postponed: dict[int, datetime] = {}
         self.since = 0.0
@@ -44,7 +44,7 @@ class Unwritten:
         """The recipients that it is about."""
         return [*self.returned, *self.postponed, *(verdict.recipient_id for verdict in self.verdicts)]
 
-    def add(self, verdicts: Sequence[Verdict]) -> None:
+    def add(self, verdicts: Sequence[AttemptResult]) -> None:
         """More verdicts."""
         if verdicts and not self.verdicts:
             self.since = time.monotonic()
@@ -57,7 +57,7 @@ class Unwritten:
         """
         try:
             with self._database.write() as transaction:
-                made = settle(transaction, self._worker, self.verdicts, self._rules)
+                made = write_outcomes(transaction, self._worker, self.verdicts, self._rules)
                 give_back(transaction, self._worker, self.returned)
                 postpone(transaction, self._worker, self.postponed)
                 if renewed:
@@ -65,7 +65,7 @@ class Unwritten:
         except Exception as error:
             if is_unavailable(error) or not self.verdicts:
                 raise
-            settle_apart(self._database, self._worker, self.verdicts, self._rules)
+            write_apart(self._database, self._worker, self.verdicts, self._rules)
             self.verdicts = []
             self.write(renewed)
             return
@@ -73,7 +73,7 @@ class Unwritten:
         tell_operator(made)
 
 
-def settle_apart(database: Database, worker: str, verdicts: Sequence[Verdict], rules: RetryRules) -> int:
+def write_apart(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
     """Settles the verdicts on rows that `worker` still holds, in as many transactions as it takes; counts them.
 
     Raises when the database is unavailable, and when not even a deferral can be written; what was settled by then is
@@ -87,18 +87,18 @@ def settle_apart(database: Database, worker: str, verdicts: Sequence[Verdict], r
         if len(verdicts) == 1:
             return _defer(database, worker, verdicts[0], rules, error)
     half = len(verdicts) // 2
-    return sum(settle_apart(database, worker, some, rules) for some in (verdicts[:half], verdicts[half:]))
+    return sum(write_apart(database, worker, some, rules) for some in (verdicts[:half], verdicts[half:]))
 
 
-def _defer(database: Database, worker: str, verdict: Verdict, rules: RetryRules, error: Exception) -> int:
+def _defer(database: Database, worker: str, verdict: AttemptResult, rules: RetryRules, error: Exception) -> int:
     deferred = verdict._replace(address=None, result=fault_of(error), skip=None)
     settled = _settle(database, worker, [deferred], rules)
     logger.error("a verdict cannot be written", exc_info=error, extra={"recipient_id": verdict.recipient_id})
     return settled
 
 
-def _settle(database: Database, worker: str, verdicts: Sequence[Verdict], rules: RetryRules) -> int:
+def _settle(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
     with database.write() as transaction:
-        made = settle(transaction, worker, verdicts, rules)
+        made = write_outcomes(transaction, worker, verdicts, rules)
     tell_operator(made)
     return len(made)

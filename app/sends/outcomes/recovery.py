@@ -20,7 +20,7 @@ from app.db.database import Transaction
 from app.db.models import Recipient, RecipientStep
 from app.sends.delivery.claim import SENDING
 from app.sends.outcomes.journal import FoundJournal, found_journals, journal_folder
-from app.sends.outcomes.pending import settle_apart
+from app.sends.outcomes.pending import write_apart
 from app.sends.outcomes.transitions import RetryRules
 from app.services import Services
 
@@ -52,7 +52,7 @@ def _replay(services: Services, journal: FoundJournal) -> None:
     rules = RetryRules.of(services.settings)
     verdicts = iter(journal.verdicts())
     while some := list(itertools.islice(verdicts, AT_ONCE)):
-        settled = settle_apart(services.database, journal.worker, some, rules)
+        settled = write_apart(services.database, journal.worker, some, rules)
         if settled:
             logger.warning("settled by the journal of a dead worker", extra={"recipients": settled})
 

@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Outcome
 
@@ -67,11 +67,11 @@ class Held(NamedTuple):
     from_address: str
 
 
-class Consequence(NamedTuple):
+class Transition(NamedTuple):
     """What is to be written for one recipient. `blocks` and `troubles` are for its address."""
 
     held: Held
-    verdict: Verdict
+    verdict: AttemptResult
     state: str
     step: str
     detail: str | None
@@ -120,7 +120,7 @@ class RetryRules:
         return seconds * _random.uniform(1, 1 + JITTER)
 
 
-def consequence(held: Held, verdict: Verdict, rules: RetryRules) -> Consequence:
+def consequence(held: Held, verdict: AttemptResult, rules: RetryRules) -> Transition:
     """What a verdict means for the recipient that it is about."""
     if verdict.result is None:
         return _failed(held, verdict, verdict.skip or OTHER_REASON, verdict.detail)
@@ -135,8 +135,8 @@ def consequence(held: Held, verdict: Verdict, rules: RetryRules) -> Consequence:
             return _deferred(held, verdict, verdict.result, rules)
 
 
-def _sent(held: Held, verdict: Verdict, result: DeliveryResult) -> Consequence:
-    return Consequence(
+def _sent(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Transition:
+    return Transition(
         held,
         verdict,
         state="delivered" if held.type == "email" else "sent",
@@ -149,30 +149,30 @@ def _sent(held: Held, verdict: Verdict, result: DeliveryResult) -> Consequence:
     )
 
 
-def _refused(held: Held, verdict: Verdict, result: DeliveryResult) -> Consequence:
+def _refused(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Transition:
     if held.type == "sms":
         return _failed(held, verdict, "rejected", result.reply)
     return _bounced(held, verdict, result, temporary=False)
 
 
-def _uncertain(held: Held, verdict: Verdict, result: DeliveryResult, rules: RetryRules) -> Consequence:
+def _uncertain(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
     """Not even at the end of the period is it given up before it has been looked into."""
     due_time = verdict.moment + timedelta(seconds=rules.uncertain_wait)
-    return Consequence(held, verdict, state="uncertain", step="uncertain", detail=result.reply, due_time=due_time)
+    return Transition(held, verdict, state="uncertain", step="uncertain", detail=result.reply, due_time=due_time)
 
 
-def _deferred(held: Held, verdict: Verdict, result: DeliveryResult, rules: RetryRules) -> Consequence:
+def _deferred(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
     due_time = rules.next_try(held, verdict.moment)
     if due_time is not None:
-        return Consequence(held, verdict, state="queued", step="deferred", detail=result.reply, due_time=due_time)
+        return Transition(held, verdict, state="queued", step="deferred", detail=result.reply, due_time=due_time)
     if held.type == "sms":
         return _failed(held, verdict, "expired", result.reply)
     return _bounced(held, verdict, result, temporary=True)
 
 
-def _bounced(held: Held, verdict: Verdict, result: DeliveryResult, *, temporary: bool) -> Consequence:
+def _bounced(held: Held, verdict: AttemptResult, result: DeliveryResult, *, temporary: bool) -> Transition:
     diagnostic = bounce_string(result)
-    return Consequence(
+    return Transition(
         held,
         verdict,
         state="bounced",
@@ -191,8 +191,8 @@ def _bounced(held: Held, verdict: Verdict, result: DeliveryResult, *, temporary:
     )
 
 
-def _failed(held: Held, verdict: Verdict, reason: str, reply: str | None) -> Consequence:
-    return Consequence(
+def _failed(held: Held, verdict: AttemptResult, reason: str, reply: str | None) -> Transition:
+    return Transition(
         held,
         verdict,
         state="failed",

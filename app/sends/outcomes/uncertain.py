@@ -18,9 +18,9 @@ from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import Recipient, RecipientStep
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import settle
+from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
 
@@ -84,8 +84,8 @@ def _settle(
         return
     _change(transaction, rows, state="sending", worker=LOOKING)
     results = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
-    verdicts = [Verdict(row.id, row.attempts, row.email, now(), results[row.id]) for row in rows]
-    settle(transaction, LOOKING, verdicts, RetryRules.of(services.settings))
+    verdicts = [AttemptResult(row.id, row.attempts, row.email, now(), results[row.id]) for row in rows]
+    write_outcomes(transaction, LOOKING, verdicts, RetryRules.of(services.settings))
 
 
 def _queue_again(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) -> None:

@@ -25,9 +25,9 @@ from app.db.models import Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
 from app.sends.delivery.domain_backoff import note_destinations
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
-from app.sends.outcomes.transitions import Consequence, Held, RetryRules, consequence
+from app.sends.outcomes.transitions import Held, RetryRules, Transition, consequence
 
 OF_RECIPIENT = (
     Recipient.id,
@@ -51,7 +51,9 @@ WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments",
 COUNTERS = ("delivered", "bounced", "failed_contacts")
 
 
-def settle(transaction: Transaction, worker: str, verdicts: Sequence[Verdict], rules: RetryRules) -> list[Consequence]:
+def write_outcomes(
+    transaction: Transaction, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules
+) -> list[Transition]:
     """Writes the verdicts on rows that `worker` still holds, and tells what followed from them."""
     held = _held(transaction, worker, [verdict.recipient_id for verdict in verdicts]) if verdicts else {}
     latest = {(verdict.recipient_id, verdict.attempt): verdict for verdict in verdicts}
@@ -83,7 +85,7 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
     return {row.id: Held._make(row) for row in transaction.execute(statement)}
 
 
-def _write_recipients(transaction: Transaction, made: Sequence[Consequence]) -> None:
+def _write_recipients(transaction: Transaction, made: Sequence[Transition]) -> None:
     statement = _update_of_recipients(postgresql=is_postgresql(transaction))
     update_each(transaction, statement, [_columns(one) for one in made])
 
@@ -110,7 +112,7 @@ def _update_of_recipients(*, postgresql: bool) -> Update:
     return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
 
 
-def _columns(one: Consequence) -> dict[str, Any]:
+def _columns(one: Transition) -> dict[str, Any]:
     address = one.verdict.address if one.event or one.state == "uncertain" else None
     is_email = one.held.type == "email"
     result = one.verdict.result
@@ -128,7 +130,7 @@ def _columns(one: Consequence) -> dict[str, Any]:
     }
 
 
-def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
+def _count(transaction: Transaction, made: Sequence[Transition]) -> None:
     """Counters of a group change once. Groups in ascending order: two workers then never wait for each other."""
     counts: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
     for one in made:
@@ -148,9 +150,9 @@ def _count(transaction: Transaction, made: Sequence[Consequence]) -> None:
     transaction.connection().execute(statement, rows)
 
 
-def _tell(transaction: Transaction, made: Sequence[Consequence], touched: Touched) -> None:
+def _tell(transaction: Transaction, made: Sequence[Transition], touched: Touched) -> None:
     """What became of the recipients, and then what changed by it of contacts."""
-    told: dict[int, list[Consequence]] = defaultdict(list)
+    told: dict[int, list[Transition]] = defaultdict(list)
     for one in made:
         if one.event:
             told[one.held.account_id].append(one)
@@ -164,7 +166,7 @@ def _tell(transaction: Transaction, made: Sequence[Consequence], touched: Touche
     )
 
 
-def _payload(one: Consequence) -> Payload:
+def _payload(one: Transition) -> Payload:
     held, address = one.held, one.verdict.address
     is_email = held.type == "email"
     return recipient_event(
@@ -184,7 +186,7 @@ def _payload(one: Consequence) -> Payload:
     )
 
 
-def _step(one: Consequence) -> dict[str, Any]:
+def _step(one: Transition) -> dict[str, Any]:
     return {
         "account_id": one.held.account_id,
         "recipient_id": one.held.id,

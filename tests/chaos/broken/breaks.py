@@ -61,7 +61,7 @@ def kept_journals(journal: Any) -> None:
 @breaks("lost-messages", "app.sends.delivery.sender_worker", shows="accepted messages lost")
 def lost_messages(station: Any) -> None:
     """One in 25 counts as delivered, and is not sent."""
-    transmit, numbers = station.Station.transmit, itertools.count()
+    transmit, numbers = station.SenderWorker.transmit, itertools.count()
 
     def forgetful(self: Any, lane: Any, outgoing: Any, following: Any = None) -> Any:
         if next(numbers) % 25:
@@ -69,24 +69,24 @@ def lost_messages(station: Any) -> None:
         lane.close()  # it may wait for just this message
         parcel = outgoing.parcel
         result = station.DeliveryResult.accepted("250 never sent")
-        return station.Verdict(
+        return station.AttemptResult(
             parcel.recipient.id, parcel.recipient.attempts, parcel.addressee.address, station.now(), result=result
         )
 
-    station.Station.transmit = forgetful
+    station.SenderWorker.transmit = forgetful
 
 
 @breaks("doubled-messages", "app.sends.delivery.sender_worker", shows="doubled that were not in flight")
 def doubled_messages(station: Any) -> None:
     """One in 25 goes out twice."""
-    transmit, numbers = station.Station.transmit, itertools.count()
+    transmit, numbers = station.SenderWorker.transmit, itertools.count()
 
     def zealous(self: Any, lane: Any, outgoing: Any, following: Any = None) -> Any:
         if next(numbers) % 25 == 0:
             transmit(self, lane, outgoing)
         return transmit(self, lane, outgoing, following)
 
-    station.Station.transmit = zealous
+    station.SenderWorker.transmit = zealous
 
 
 @breaks("miscounted-groups", "app.sends.outcomes.write", shows="groups that miscount")

@@ -16,7 +16,7 @@ from sqlalchemy import delete
 
 from app.db.models import DestinationPause, Recipient
 from app.sends.delivery.drain import drain
-from app.sends.delivery.sender_worker import close_station
+from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.rows import Rows
@@ -54,7 +54,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
 
     yield make
     for one in made:
-        close_station(one)
+        close_sender_worker(one)
 
 
 @pytest.fixture

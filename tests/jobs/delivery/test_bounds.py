@@ -9,11 +9,11 @@ import pytest
 from app.sends.delivery import batch_size
 from app.sends.delivery.bounds import MOST_SUBJECT_BYTES, Bounds
 from app.sends.delivery.claim import claim
-from app.sends.delivery.dispatcher import Flight
+from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.render_quota import apportion
-from app.sends.delivery.sender_worker import station_of
+from app.sends.delivery.sender_worker import sender_worker_of
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, body, events, parsed
 from tests.support.rows import Rows
@@ -150,10 +150,10 @@ def test_small_messages_pass_the_large_ones_by(rows: Rows, make_worker: Changed,
     large = rows.add_send([f"{number}@a.example" for number in range(6)], body_text=f"{'%%v**x%%' * 100_000}")
     (small,) = rows.add_send(["small@a.example"])
     with worker.database.write() as transaction:
-        parcels = load(transaction, claim(transaction, station_of(worker).worker, size=10, after=0))
+        parcels = load(transaction, claim(transaction, sender_worker_of(worker).worker, size=10, after=0))
     parcels.sort(key=lambda parcel: parcel.recipient.id)
     assert [parcel.is_large for parcel in parcels] == [True] * 6 + [False]
-    flight = Flight(station_of(worker))
+    flight = Dispatcher(sender_worker_of(worker))
     flight.hand_over(parcels)
     found: list[int] = []
     while flight:

@@ -20,12 +20,12 @@ from app.sends.delivery import dispatcher
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
-from app.sends.delivery.sender_worker import station_of
+from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes import pending
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.journal import Journal, found_journals, journal_folder
 from app.sends.outcomes.recovery import recover_expired_leases
-from app.sends.outcomes.write import settle
+from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed, StartDrain, events
@@ -145,8 +145,8 @@ def hold(worker: Services, rows: Rows, name: str, count: int = 1) -> list[int]:
     return ids
 
 
-def verdict(recipient_id: int, attempt: int = 1, **changes: Any) -> Verdict:
-    return Verdict(**{
+def verdict(recipient_id: int, attempt: int = 1, **changes: Any) -> AttemptResult:
+    return AttemptResult(**{
         "recipient_id": recipient_id, "attempt": attempt, "address": "x@example.com", "moment": now(),
         "result": ACCEPTED, **changes,
     })  # fmt: skip
@@ -200,10 +200,10 @@ def test_what_waited_while_the_process_did_not_run_is_not_begun(
     mail_server.hold = 0.1
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
-    station = station_of(worker)
+    station = sender_worker_of(worker)
     with worker.database.read() as session:
         parcels = load(session, take(worker, 6, worker=station.worker))
-    flying = dispatcher.Flight(station)
+    flying = dispatcher.Dispatcher(station)
     flying.hand_over(parcels)
     wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
     mail_server.hold = 0.3
@@ -279,10 +279,10 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
     def failing(*arguments: Any) -> Any:
         if failures:
             failures.pop()
-            raise OperationalError("settle", {}, Exception("the server went away"))
-        return settle(*arguments)
+            raise OperationalError("write_outcomes", {}, Exception("the server went away"))
+        return write_outcomes(*arguments)
 
-    monkeypatch.setattr(pending, "settle", failing)
+    monkeypatch.setattr(pending, "write_outcomes", failing)
     monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)
@@ -321,7 +321,7 @@ def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
 
     ids = rows.add_send(addresses(3))
     with monkeypatch.context() as patch:
-        patch.setattr(pending, "settle", failing)
+        patch.setattr(pending, "write_outcomes", failing)
         with pytest.raises(RuntimeError):
             drain(worker)
     assert rows.states(ids) == ["sending"] * 3

@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import event, text
 
 from app.clock import now
-from app.sends.delivery.batch_size import FIRST_CHUNK, Pace
+from app.sends.delivery.batch_size import FIRST_CHUNK, AdaptiveBatchSize
 from app.sends.delivery.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
-from app.sends.delivery.sender_worker import station_of
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.delivery.sender_worker import sender_worker_of
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.write import settle
+from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.conftest import new_account
@@ -107,7 +107,7 @@ def test_what_waits_too_long_goes_back(
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(50))
     draining = start_drain(worker)
-    wait_until(lambda: station_of(worker).pace.chunk < 50, "chunks are smaller")
+    wait_until(lambda: sender_worker_of(worker).pace.chunk < 50, "chunks are smaller")
     worker.stopping.set()
     draining.join()
     assert set(rows.states(ids)) == {"queued", "delivered"}
@@ -116,7 +116,7 @@ def test_what_waits_too_long_goes_back(
 
 def test_pace() -> None:
     """Chunks halve while rows wait too long, down to one, and double with each full one of which none does."""
-    pace = Pace()
+    pace = AdaptiveBatchSize()
     sizes = []
     for _ in range(9):
         pace.slow_down()
@@ -172,11 +172,11 @@ def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Servi
     (ann,) = rows.add_send(["ann@example.com"])
     take(worker, 1, worker="new")
     lease_time = rows.recipient(ann).lease_time
-    verdict = Verdict(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    verdict = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
     with worker.database.write() as transaction:
         give_back(transaction, "old", [ann])
         renew(transaction, "old", [ann])
-        assert settle(transaction, "old", [verdict], RetryRules(30, 60)) == []
+        assert write_outcomes(transaction, "old", [verdict], RetryRules(30, 60)) == []
     assert (rows.recipient(ann).state, rows.recipient(ann).lease_time) == ("sending", lease_time)
 
 
@@ -184,9 +184,9 @@ def test_a_verdict_of_an_earlier_try_does_not_count(rows: Rows, worker: Services
     """The number of the try tells a verdict from an old journal from today's."""
     (ann,) = rows.add_send([{"email": "ann@example.com", "attempts": 1}])
     take(worker, 1)
-    verdict = Verdict(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    verdict = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
     with worker.database.write() as transaction:
-        assert settle(transaction, "w", [verdict], RetryRules(30, 60)) == []
+        assert write_outcomes(transaction, "w", [verdict], RetryRules(30, 60)) == []
     assert rows.states([ann]) == ["sending"]
 
 
@@ -298,9 +298,11 @@ def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, cou
     with database.read() as session:
         parcels = counting(lambda: load(session, within_budget(session, claimed)))
     skip = "blocked" if outcome == "skipped" else None
-    verdicts = [Verdict(one.recipient.id, 1, one.addressee.address, now(), RESULTS[outcome], skip) for one in parcels]
+    verdicts = [
+        AttemptResult(one.recipient.id, 1, one.addressee.address, now(), RESULTS[outcome], skip) for one in parcels
+    ]
     with database.write() as transaction:
-        made = counting(lambda: settle(transaction, "w", verdicts, RetryRules(30, 0)))
+        made = counting(lambda: write_outcomes(transaction, "w", verdicts, RetryRules(30, 0)))
     assert len(made) == count
     return counts
 

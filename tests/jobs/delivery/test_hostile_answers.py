@@ -12,7 +12,7 @@ from sqlalchemy import text
 from app.clock import now
 from app.db.models import Recipient
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.attempt_result import Verdict, cleaned, parse_line
+from app.sends.outcomes.attempt_result import AttemptResult, cleaned, parse_line
 from app.sends.outcomes.journal import Journal, found_journals, journal_folder
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
@@ -144,7 +144,7 @@ def test_whatever_a_transport_answers_every_message_gets_its_verdict(
 @pytest.mark.parametrize("name", TAKEN)
 def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> None:
     kept = cleaned(TAKEN[name])
-    verdict = Verdict(1, 1, "ann@example.com", now(), kept)
+    verdict = AttemptResult(1, 1, "ann@example.com", now(), kept)
     assert parse_line(verdict.line()) == verdict
     assert kept.outcome is ACCEPTED
     assert len(kept.reply) <= 1000
@@ -203,7 +203,7 @@ def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
     taken = take(worker, 20, worker="dead")
     journal = Journal(journal_folder(worker.settings), "dead")
     for each in taken:
-        journal.note(Verdict(each.id, each.attempts, each.email, now(), answer()))
+        journal.note(AttemptResult(each.id, each.attempts, each.email, now(), answer()))
     journal.close()
     recover_expired_leases(worker)
     assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]

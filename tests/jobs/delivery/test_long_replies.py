@@ -13,7 +13,7 @@ from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
 from app.inbound.reassembly import PATIENCE
 from app.maintenance import sweeps
-from app.sends.delivery.sender_worker import station_of
+from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
 from tests.support.rows import Rows
 from tests.support.smsc import OK, Smsc
@@ -49,7 +49,7 @@ def smsc() -> Iterator[Smsc]:
 
 @pytest.fixture
 def phone(smsc: Smsc, rows: Rows, make_worker: Changed) -> Phone:
-    station_of(make_worker(sms_transport_url=smsc.url()))
+    sender_worker_of(make_worker(sms_transport_url=smsc.url()))
     rows.add_webhook()
     number = new_mobile()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())

@@ -12,7 +12,7 @@ from app.clock import now, this_second
 from app.db.models import SmsSender
 from app.sends.delivery.drain import drain
 from app.sends.delivery.rate_limit import Taken, _count, take
-from app.sends.delivery.sender_worker import close_station
+from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services, connect_redis
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
@@ -91,5 +91,5 @@ def test_without_redis_no_rate_is_kept(rows: Rows, worker: Services) -> None:
     lonely = replace(worker, redis=connect_redis("redis://127.0.0.1:1"))
     ids = send(rows, add_sender(rows, 0.01), 3)
     drain(lonely)
-    close_station(lonely)
+    close_sender_worker(lonely)
     assert rows.states(ids) == ["sent"] * 3

@@ -12,7 +12,7 @@ from sqlalchemy.event import listen, remove
 from app.clock import this_second
 from app.db.models import SmsSender
 from app.sends.delivery.drain import drain
-from app.sends.delivery.sender_worker import station_of
+from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes import pending
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events
@@ -59,7 +59,7 @@ def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, sm
 def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """The gateway answers and reports at once; the outcome is written a moment later."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
-    station_of(sender)
+    sender_worker_of(sender)
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     answers: list[int] = []
     thread = threading.Thread(target=lambda: answers.append(smsc.receipt("early-1")))
@@ -74,7 +74,7 @@ def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender:
 def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """Not noted at the first look, and nothing on its way any more at the second: the note was written in between."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
-    station_of(sender)
+    sender_worker_of(sender)
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     noting: list[threading.Thread] = []
 
@@ -97,7 +97,7 @@ def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, se
 
 def test_a_receipt_of_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """Else the gateway would bring it again for ever."""
-    station_of(sender)
+    sender_worker_of(sender)
     assert smsc.receipt("nobody's") == OK
     assert rows.payloads() == []
 
@@ -106,7 +106,7 @@ def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services,
     number, mobile = new_mobile(), new_mobile()
     rows.add_webhook()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
-    station_of(sender)
+    sender_worker_of(sender)
     assert smsc.deliver(mobile, number, b"Yes please") == OK
     assert smsc.deliver(mobile, new_mobile(), b"to nobody") == OK
     (event,) = events(rows)
@@ -126,7 +126,7 @@ def test_a_drain_that_crashes_leaves_the_bind_alone(
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
     (ann,) = rows.add_send([new_mobile()], type="sms")
     with monkeypatch.context() as patch:
-        patch.setattr(pending, "settle", failing)
+        patch.setattr(pending, "write_outcomes", failing)
         with pytest.raises(RuntimeError):
             drain(sender)
     assert smsc.deliver(mobile, number, b"Still there?") == OK
@@ -146,7 +146,7 @@ def test_a_drain_that_crashes_while_the_process_stops_unbinds(
         raise RuntimeError("a fault")
 
     rows.add_send([new_mobile()], type="sms")
-    monkeypatch.setattr(pending, "settle", failing)
+    monkeypatch.setattr(pending, "write_outcomes", failing)
     with pytest.raises(RuntimeError):
         drain(sender)
     smsc.wait(lambda: not smsc.bound)

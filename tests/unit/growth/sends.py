@@ -12,7 +12,7 @@ from app.content.operators import OPERATORS
 from app.content.plain_text import _text, _words
 from app.content.render import Template
 from app.content.values import Value, recipient_values
-from app.recipients.redaction import Discretion
+from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import cleaned
 from app.tracking.instrument import Marker
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
@@ -26,7 +26,7 @@ from app.transports.email.smtp_transaction import _stuffed
 from app.transports.sms import gsm, segments
 from tests.unit.growth.reader import KIB, MIB, Reader
 
-DISCRETION = Discretion(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
+DISCRETION = Redaction(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
 BODY = 256 * KIB
 """Less than the longest: beyond it the machine's own stores show in what is nearly as quick as copying."""
 NO_BOUND = 2**40

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from app.infrastructure.liveness import make_locked
-from app.sends.outcomes.attempt_result import Verdict
+from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.journal import Journal, found_journals
 from app.transports.base import DeliveryResult
 
 
-def verdict(number: int) -> Verdict:
+def verdict(number: int) -> AttemptResult:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
-    return Verdict(number, 1, f"person{number}@example.com", moment, DeliveryResult.accepted("250 ok"))
+    return AttemptResult(number, 1, f"person{number}@example.com", moment, DeliveryResult.accepted("250 ok"))
 
 
 def recipients(folder: Path) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sends.outcomes.attempt_result import Verdict, cleaned, parse_line
+from app.sends.outcomes.attempt_result import AttemptResult, cleaned, parse_line
 from app.sends.outcomes.transitions import Held, RetryRules, bounce_reason, bounce_string
 from app.transports.base import DeliveryResult, Outcome
 
@@ -100,7 +100,7 @@ def test_bounce_reason(status: str | None, reason: str) -> None:
 def test_every_verdict_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
     """Whatever the other side says, once it is cleaned."""
     result = cleaned(DeliveryResult(outcome, reply, None))
-    verdict = Verdict(7, 2, "ann@example.com", MOMENT, result)
+    verdict = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
     line = verdict.line()
     assert line.count(b"\n") == 1
     assert parse_line(line) == verdict
@@ -116,7 +116,7 @@ def test_a_broken_line_is_an_error_of_value(line: bytes) -> None:
 def test_a_skip_is_not_for_the_journal() -> None:
     """It is decided anew."""
     with pytest.raises(ValueError):
-        Verdict(7, 2, None, MOMENT, skip="blocked").line()
+        AttemptResult(7, 2, None, MOMENT, skip="blocked").line()
 
 
 @given(st.text(st.characters(exclude_categories=[])))
