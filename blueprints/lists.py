@@ -5,13 +5,14 @@ from __future__ import annotations
 from flask import Response
 from flask.views import MethodView
 
+from app.contacts.embed import page_lists_with_contacts, show_list_with_contacts
 from app.http.api import Blueprint
 from app.http.collections import collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.docs import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
-from app.lists.read import LISTS, page_lists, require_list, show_list
+from app.lists.read import LISTS, require_list
 from app.query.grammar import parse_collection, parse_instance
 from schemas.lists import ListCollectionSchema, ListSchema
 
@@ -28,7 +29,7 @@ class Lists(MethodView):
         """A page of lists, newest first."""
         query = parse_collection(query_pairs(), LISTS.resource)
         with services().database.read() as session:
-            page = page_lists(session, principal().account_id, query)
+            page = page_lists_with_contacts(session, principal().account_id, query)
         return collection_response(LISTS.resource, query, page)
 
 
@@ -43,5 +44,5 @@ class List(MethodView):
         with services().database.read() as session:
             require_list(session, principal().account_id, path_id(list_id))
             query = parse_instance(query_pairs(), LISTS.resource)
-            found = show_list(session, principal().account_id, path_id(list_id), query)
+            found = show_list_with_contacts(session, principal().account_id, path_id(list_id), query)
         return json_response(found)

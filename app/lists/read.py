@@ -1,4 +1,4 @@
-"""Reading lists (specification: List, Endpoints Lists)."""
+"""Lists as the API shows them, without their contacts (`app.contacts.embed` adds those)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from app.contacts.embed import contacts_of_lists
 from app.db.models import List
 from app.errors import ServiceError
-from app.lists.find import get_list, lists_by_id
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, Kind, Resource
@@ -50,14 +48,8 @@ LISTS = Shape(
 
 
 def page_lists(session: Session, account_id: int, query: Query) -> Page:
-    """A page of the account's lists; `expand=contacts` costs three further statements, however many lists there are."""
-    page = read_page(session, LISTS, query, List.account_id == account_id)
-    if "contacts" in query.expand and page.rows:
-        lists = lists_by_id(session, account_id, [row.id for row in page.rows])
-        contacts = contacts_of_lists(session, lists.values(), query.zone)
-        for row, item in zip(page.rows, page.items, strict=True):
-            item["_embedded"] = {"contacts": contacts[row.id]}
-    return page
+    """A page of the account's lists."""
+    return read_page(session, LISTS, query, List.account_id == account_id)
 
 
 def require_list(session: Session, account_id: int, list_id: int) -> None:
@@ -68,11 +60,8 @@ def require_list(session: Session, account_id: int, list_id: int) -> None:
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
-    """One list, with its contacts where `expand` asks. Raises `not_found`."""
+    """One list. Raises `not_found`."""
     found = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
     if found is None:
         raise ServiceError("not_found", detail=f"There is no list {list_id}.")
-    if "contacts" in query.expand:
-        lst = get_list(session, account_id, list_id)
-        found["_embedded"] = {"contacts": contacts_of_lists(session, [lst], query.zone)[list_id]}
     return found
