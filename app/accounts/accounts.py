@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
 from app.clock import find_zone, this_second
-from app.db.changes import bring
+from app.db.changes import apply_changes
 from app.db.models import Account
 from app.errors import ServiceError
 from app.names import check_name
@@ -51,7 +51,7 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
         _check_free(session, checked["name"])
-    return bring(account, checked)
+    return apply_changes(account, checked)
 
 
 def _check_free(session: Session, name: str) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.changes import bring
+from app.db.changes import apply_changes
 from app.db.models import SmsSender
 from app.errors import ServiceError
 
@@ -71,7 +71,7 @@ def update_sender(sender: SmsSender, *, kind: str, list_id: int | None, rate: fl
     """Changes kind, list and rate; tells whether anything differed. Raises `ServiceError` like `create_sender`."""
     check_sender(sender.address, kind)
     check_rate(rate)
-    return bring(sender, {"kind": kind, "list_id": list_id, "messages_per_second": rate})
+    return apply_changes(sender, {"kind": kind, "list_id": list_id, "messages_per_second": rate})
 
 
 def check_sender(address: str, kind: str) -> None:

@@ -17,7 +17,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Group
 from app.http.context import services
 
@@ -52,5 +52,5 @@ def list_(limit: int, account: str | None, as_json: bool) -> None:
 def show(group_: str, account: str | None, as_json: bool) -> None:
     """Show a group, named by its name or id."""
     with services().database.read() as session:
-        row = _row(find_named(session, Group, find_account(session, account).id, group_, "group"))
+        row = _row(find_by_name_or_id(session, Group, find_account(session, account).id, group_, "group"))
     print_row(row, as_json)

@@ -25,7 +25,7 @@ from app.cli.base import (
 )
 from app.cli.people import find_list
 from app.contacts.delete import delete_list
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Contact, List
 from app.http.context import services
 from app.lists.define import add_field, create_list, fields_of, update_list
@@ -99,7 +99,7 @@ def _lists(session: Session, account_id: int) -> Iterable[List]:
 def show(list_: str, account: str | None, as_json: bool) -> None:
     """Show a list with its fields."""
     with services().database.read() as session:
-        row = _full(session, find_named(session, List, find_account(session, account).id, list_, "list"))
+        row = _full(session, find_by_name_or_id(session, List, find_account(session, account).id, list_, "list"))
     _print_full(row, as_json)
 
 
@@ -131,7 +131,7 @@ def update(list_: str, name: str | None, account: str | None, as_json: bool, **o
     """Change a list."""
     attributes = _attributes(**options) | ({} if name is None else {"name": name})
     with services().database.write() as transaction:
-        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
+        found = find_by_name_or_id(transaction, List, find_account(transaction, account).id, list_, "list")
         update_list(transaction, found, attributes)
         row = _full(transaction, found)
     _print_full(row, as_json)
@@ -163,7 +163,7 @@ def add_field_(
 ) -> None:
     """Add a field of one of the types that the documentation lists, such as "Text Field"."""
     with services().database.write() as transaction:
-        found = find_named(transaction, List, find_account(transaction, account).id, list_, "list")
+        found = find_by_name_or_id(transaction, List, find_account(transaction, account).id, list_, "list")
         add_field(transaction, found, name, type_, options)
         row = _full(transaction, found)
     _print_full(row, as_json)

@@ -24,7 +24,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Message
 from app.http.context import services
 from app.messages.define import TYPES, create_message, update_message
@@ -96,7 +96,7 @@ def _messages(session: Session, account_id: int) -> Iterable[Message]:
 def show(message: str, account: str | None, as_json: bool) -> None:
     """Show a message with its bodies."""
     with services().database.read() as session:
-        found = find_named(session, Message, find_account(session, account).id, message, "message")
+        found = find_by_name_or_id(session, Message, find_account(session, account).id, message, "message")
         row = _row(found, *SHOWN, *TIMES, *BODIES)
     print_row(row, as_json, texts=("body_html", "body_text"))
 
@@ -126,7 +126,7 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
     """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
     attributes = _attributes(**options) | ({} if name is None else {"name": name})
     with services().database.write() as transaction:
-        found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
+        found = find_by_name_or_id(transaction, Message, find_account(transaction, account).id, message, "message")
         update_message(transaction, found, attributes)
         row = _row(found, *SHOWN, *TIMES)
     print_row(row, as_json, texts=("body_html", "body_text"))
@@ -139,6 +139,6 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
 def delete(message: str, account: str | None, as_json: bool) -> None:
     """Delete a message. Reports of its sends stay."""
     with services().database.write() as transaction:
-        found = find_named(transaction, Message, find_account(transaction, account).id, message, "message")
+        found = find_by_name_or_id(transaction, Message, find_account(transaction, account).id, message, "message")
         transaction.delete(found)
     print_done(f"deleted message {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)

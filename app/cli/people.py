@@ -13,7 +13,7 @@ from app.addresses import email_key
 from app.cli.base import Row
 from app.clock import timestamp
 from app.contacts.read import contact_shape, get_contact
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Contact, List
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
@@ -24,7 +24,7 @@ from app.query.grammar import parse_instance
 def find_list(session: Session, account: str | None, name: str) -> ListSpec:
     """The account's list with that name or id."""
     account_id = find_account(session, account).id
-    return get_list(session, account_id, find_named(session, List, account_id, name, "list").id)
+    return get_list(session, account_id, find_by_name_or_id(session, List, account_id, name, "list").id)
 
 
 def find_contact(session: Session, lst: ListSpec, wanted: str) -> Contact:

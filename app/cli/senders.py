@@ -18,7 +18,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import List, SmsSender
 from app.http.context import services
 
@@ -44,7 +44,7 @@ def _row(session: Session, sender: SmsSender) -> Row:
 
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
-    return find_named(session, List, account_id, name, "list").id if name else None
+    return find_by_name_or_id(session, List, account_id, name, "list").id if name else None
 
 
 @group.command("list")

@@ -17,7 +17,7 @@ from app.cli.base import (
     rows_of_accounts,
     say,
 )
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
 from app.http.context import services
@@ -50,7 +50,7 @@ def list_(state: str | None, group_: str | None, limit: int, account: str | None
         if group_:
             chosen = find_account(session, account)
             account = chosen.name
-            found = find_named(session, TransactionalGroup, chosen.id, group_, "group")
+            found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
             newest = newest.where(Recipient.group_id == found.id)
         rows = rows_of_accounts(
             session, account, lambda one: map(_row, session.scalars(newest.where(Recipient.account_id == one)))

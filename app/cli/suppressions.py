@@ -25,7 +25,7 @@ from app.cli.base import (
 )
 from app.contacts.subscriptions import Kind
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.http.context import services
 
@@ -47,7 +47,7 @@ def _kind(address: str) -> Kind:
 
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
-    return None if name is None else find_named(session, List, account_id, name, "list").id
+    return None if name is None else find_by_name_or_id(session, List, account_id, name, "list").id
 
 
 def _unsubscribed(session: Session, account_id: int, limit: int | None, address: str | None = None) -> list[Row]:

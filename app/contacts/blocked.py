@@ -22,7 +22,7 @@ from app.contacts.announce import ContactKey
 from app.contacts.subscriptions import KEYS, Kind
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Contact
 
 Touched = dict[int, list[ContactKey]]
@@ -79,7 +79,7 @@ def _touch(transaction: Transaction, changed: Collection[AccountAddress]) -> Tou
     if not contacts:
         return {}
     ids = [contact.id for contact in contacts]
-    statement = update(Contact).where(among(Contact.id, ids)).values(last_modified_time=this_second())
+    statement = update(Contact).where(in_json(Contact.id, ids)).values(last_modified_time=this_second())
     transaction.execute(statement, execution_options={"synchronize_session": False})
     touched: Touched = defaultdict(list)
     for account_id, list_id, contact_id in contacts:

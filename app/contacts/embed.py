@@ -13,7 +13,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session, aliased
 
 from app.contacts.read import contact_shape
-from app.db.index_hints import among
+from app.db.index_hints import in_subquery
 from app.db.models import Contact, List
 from app.lists.fields import ListSpec
 from app.lists.find import get_list, lists_by_id
@@ -70,7 +70,7 @@ def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collect
     )
     statement = (
         columns(widest, query)
-        .join(List, among(session, Contact.id, newest))
+        .join(List, in_subquery(session, Contact.id, newest))
         .where(List.id.in_(shapes))
         .order_by(*widest.order_by)
     )

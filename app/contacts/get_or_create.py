@@ -19,7 +19,7 @@ from app.contacts.state import BLANK, Edit, after
 from app.contacts.subscriptions import KEYS, KINDS, Address, Kind, address_of, entries_of, lock_addresses
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Contact, List
 from app.db.prepared import Prepared
 from app.errors import ServiceError
@@ -56,7 +56,7 @@ def _statement(kind: Kind) -> Prepared:
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
     return Prepared(
         select(KEYS[kind], Contact.id)
-        .where(Contact.list_id == bindparam("list_id"), among(KEYS[kind], bindparam("keys", type_=String)))
+        .where(Contact.list_id == bindparam("list_id"), in_json(KEYS[kind], bindparam("keys", type_=String)))
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from app.contacts.rules import place
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Contact
 from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec
@@ -74,7 +74,7 @@ def guarded(transaction: Transaction, check: Callable[[], None]) -> Iterator[Non
 
 def _holders(session: Session, list_id: int, identifiers: Collection[str]) -> dict[str, int]:
     statement = select(Contact.identifier, Contact.id).where(
-        Contact.list_id == list_id, among(Contact.identifier, identifiers)
+        Contact.list_id == list_id, in_json(Contact.identifier, identifiers)
     )
     found = session.connection().execute(statement)
     return {identifier: contact_id for identifier, contact_id in found if identifier is not None}

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
 from sqlalchemy.orm import Session
 
 from app.contacts.subscriptions import KEYS, KINDS, Kind
-from app.db.index_hints import contains
+from app.db.index_hints import json_contains
 from app.db.models import BlockedAddress, Contact
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
@@ -158,7 +158,7 @@ def _served(
     others: list[Condition] = []
     for one in conditions:
         value = _exact_value(lst, one)
-        found = None if value is None else contains(session, Contact.values, {one.filter.name: value})
+        found = None if value is None else json_contains(session, Contact.values, {one.filter.name: value})
         if found is None:
             others.append(one)
         else:

@@ -19,8 +19,8 @@ from app.addresses import email_key
 from app.contacts.announce import ContactKey
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
-from app.db.in_json import among
-from app.db.locks import hold
+from app.db.in_json import in_json
+from app.db.locks import advisory_lock
 from app.db.models import Contact, Unsubscriber
 
 Kind = Literal["email", "mobile"]
@@ -71,9 +71,9 @@ def lock_subscriptions(transaction: Transaction, account_id: int, *, lasting: bo
     Such a change reaches contacts that the request does not name: two of them would wait for each other's. See
     `lock_for_writes` for `lasting`.
     """
-    hold(transaction, "subscriptions", account_id)
+    advisory_lock(transaction, "subscriptions", account_id)
     if not lasting:
-        hold(transaction, "addresses", account_id)
+        advisory_lock(transaction, "addresses", account_id)
 
 
 def lock_addresses(transaction: Transaction, account_id: int) -> None:
@@ -81,7 +81,7 @@ def lock_addresses(transaction: Transaction, account_id: int) -> None:
 
     Without it, a change of an address would miss the contact that is not committed yet, and the contact the change.
     """
-    hold(transaction, "addresses", account_id, shared=True)
+    advisory_lock(transaction, "addresses", account_id, shared=True)
 
 
 def lock_for_writes(
@@ -164,7 +164,9 @@ def take_off(
 def _among(addresses: Iterable[Address]) -> ColumnElement[bool]:
     """Entries of these addresses."""
     by_kind = _by_kind(addresses)
-    return or_(*(and_(Unsubscriber.kind == kind, among(Unsubscriber.address, keys)) for kind, keys in by_kind.items()))
+    return or_(
+        *(and_(Unsubscriber.kind == kind, in_json(Unsubscriber.address, keys)) for kind, keys in by_kind.items())
+    )
 
 
 def _by_kind(addresses: Iterable[Address]) -> dict[Kind, list[str]]:
@@ -185,7 +187,7 @@ def _keep_elsewhere(
             .where(
                 Contact.account_id == account_id,
                 Contact.list_id != list_id,
-                among(KEYS[kind], keys),
+                in_json(KEYS[kind], keys),
                 _entry(kind, Unsubscriber.list_id.is_(None)),
             )
         )
@@ -208,7 +210,7 @@ def _set_flags(
     """Sets the flags of the contacts that have the addresses: in the list, or in all lists of the account."""
     changed: list[ContactKey] = []
     for kind, keys in _by_kind(addresses).items():
-        conditions = [Contact.account_id == account_id, among(KEYS[kind], keys), FLAGS[kind].is_not(wanted)]
+        conditions = [Contact.account_id == account_id, in_json(KEYS[kind], keys), FLAGS[kind].is_not(wanted)]
         if list_id is not None:
             conditions.append(Contact.list_id == list_id)
         if wanted:

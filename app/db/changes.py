@@ -9,7 +9,7 @@ from app.clock import this_second
 from app.db.models.base import Base, Timestamps
 
 
-def bring(row: Base, attributes: Mapping[str, Any]) -> bool:
+def apply_changes(row: Base, attributes: Mapping[str, Any]) -> bool:
     """Sets the attributes that differ and moves `last_modified_time` when there are any; tells whether there were."""
     different = {name: value for name, value in attributes.items() if getattr(row, name) != value}
     for name, value in different.items():

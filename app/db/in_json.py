@@ -16,22 +16,22 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 
-class _Among(FunctionElement[bool]):
+class _InJson(FunctionElement[bool]):
     """A column and a JSON array."""
 
-    name = "among"
+    name = "in_json"
     inherit_cache = True
     type = Boolean()
 
 
-def among(column: Any, values: Iterable[str] | Iterable[int] | BindParameter[Any]) -> ColumnElement[bool]:
+def in_json(column: Any, values: Iterable[str] | Iterable[int] | BindParameter[Any]) -> ColumnElement[bool]:
     """Whether the column, of strings or of integers, holds one of the values.
 
     A statement that is kept has a parameter in their place, which is given as a `json_array`.
     """
     if not isinstance(values, BindParameter):
         values = bindparam(None, json_array(values), String, unique=True)
-    return _Among(column, values)
+    return _InJson(column, values)
 
 
 def json_array(values: Iterable[str] | Iterable[int]) -> str:
@@ -39,14 +39,14 @@ def json_array(values: Iterable[str] | Iterable[int]) -> str:
     return orjson.dumps(list(values)).decode()
 
 
-@compiles(_Among, "sqlite")
-def _on_sqlite(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_InJson, "sqlite")
+def _on_sqlite(element: _InJson, compiler: SQLCompiler, **options: Any) -> str:
     column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - rendered expressions, no values
 
 
-@compiles(_Among, "postgresql")
-def _on_postgresql(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_InJson, "postgresql")
+def _on_postgresql(element: _InJson, compiler: SQLCompiler, **options: Any) -> str:
     # An array, not a subquery to join with: so the plan is always that of the column's index.
     column, values = (compiler.process(part, **options) for part in element.clauses)
     one = "CAST(one AS bigint)" if isinstance(next(iter(element.clauses)).type, Integer) else "one"

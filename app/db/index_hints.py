@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.db.bulk import is_postgresql
 
 
-def among(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool]:
+def in_subquery(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool]:
     """The id is one of those that a correlated, limited select finds.
 
     SQLite runs an IN of that sort once per outer row and looks the ids up. PostgreSQL would test every row of the
@@ -25,7 +25,7 @@ def among(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool
     return found
 
 
-def contains(session: Session, column: Any, part: Mapping[str, Any]) -> ColumnElement[bool] | None:
+def json_contains(session: Session, column: Any, part: Mapping[str, Any]) -> ColumnElement[bool] | None:
     """The JSON object has these members, as PostgreSQL's GIN index finds it; None on SQLite, which has none."""
     if not is_postgresql(session):
         return None

@@ -11,7 +11,7 @@ EXCLUSIVE = text("SELECT pg_advisory_xact_lock(hashtextextended(:purpose, :numbe
 SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:purpose, :number))")
 
 
-def hold(session: Session, purpose: str, number: int, *, shared: bool = False) -> None:
+def advisory_lock(session: Session, purpose: str, number: int, *, shared: bool = False) -> None:
     """Waits for the lock; who waits is served in turn, so that many shared holders cannot keep one exclusive out.
 
     On SQLite the session must be a writing one, and then nobody else writes anyway.

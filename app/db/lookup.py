@@ -13,15 +13,15 @@ from app.errors import ServiceError
 Named = TypeVar("Named", List, Message, Group)
 
 
-def first_named(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
+def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
     """The account's row of exactly that name, the oldest where there are several."""
     statement = select(model).where(model.account_id == account_id, model.name == name).order_by(model.id)
     return session.scalars(statement.limit(1)).first()
 
 
-def find_named(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
+def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
     """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`) naming the noun."""
-    found = first_named(session, model, account_id, wanted)
+    found = find_by_name(session, model, account_id, wanted)
     if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
         found = session.scalars(select(model).where(model.account_id == account_id, model.id == int(wanted))).first()
     if found is None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Select, String, bindparam, delete, select
 
 from app.db.database import Transaction
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Event
 from app.db.prepared import Prepared
 from app.events.webhook_lease import Held
@@ -34,7 +34,7 @@ def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:
     return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
 
 
-_IS_OF_BATCH = among(Event.id, bindparam("events", type_=String))
+_IS_OF_BATCH = in_json(Event.id, bindparam("events", type_=String))
 OLDEST = Prepared(
     oldest_events(bindparam("webhook_id", type_=Event.webhook_id.type), MOST_EVENTS, Event.id, Event.payload)
 )

@@ -9,8 +9,8 @@ from sqlalchemy import func, null, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import this_second
-from app.db.changes import bring
-from app.db.lookup import first_named
+from app.db.changes import apply_changes
+from app.db.lookup import find_by_name
 from app.db.models import Contact, List, ListField
 from app.errors import ServiceError
 from app.lists.fields import ADDRESS_KEYS, FIELD_TYPES, field_key
@@ -48,7 +48,7 @@ def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> b
         _check_free(session, row.account_id, attributes["name"])
     _check(attributes)
     uniqueness = row.allow_duplicates
-    if not bring(row, attributes):
+    if not apply_changes(row, attributes):
         return False
     session.flush()
     if row.allow_duplicates != uniqueness:
@@ -100,7 +100,7 @@ def update_field(session: Session, row: List, field: ListField, type_: str, opti
     if type_ != field.type:
         _check_type_may_change(session, row, field)
         _check_room([one for one in fields_of(session, row) if one is not field], field.name, key, type_)
-    if not bring(field, {"type": type_, "key": key, "options": list(options)}):
+    if not apply_changes(field, {"type": type_, "key": key, "options": list(options)}):
         return False
     row.last_modified_time = this_second()
     session.flush()
@@ -123,7 +123,7 @@ def check_options(type_: str, options: Sequence[str]) -> None:
 
 
 def _check_free(session: Session, account_id: int, name: str) -> None:
-    if first_named(session, List, account_id, name) is not None:
+    if find_by_name(session, List, account_id, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"the account has a list {name!r} already")
 
 

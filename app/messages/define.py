@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from app.addresses import is_valid_email
 from app.clock import this_second
-from app.db.changes import bring
-from app.db.lookup import first_named
+from app.db.changes import apply_changes
+from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.errors import ServiceError
 from app.names import check_name, trimmed_name
@@ -56,7 +56,7 @@ def update_message(session: Session, message: Message, attributes: Mapping[str, 
     if attributes.get("name", message.name) != message.name:
         _check_free(session, message.account_id, attributes["name"])
     _check(attributes, message.type)
-    return bring(message, attributes)
+    return apply_changes(message, attributes)
 
 
 def _tidied(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _tidied(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_free(session: Session, account_id: int, name: str) -> None:
-    if first_named(session, Message, account_id, name) is not None:
+    if find_by_name(session, Message, account_id, name) is not None:
         raise ServiceError("conflict", field="name", detail=f"the account has a message {name!r} already")
 
 

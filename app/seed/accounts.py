@@ -10,9 +10,9 @@ from app.accounts.domains import add_domain
 from app.accounts.keys import check_level, issue_key, key_named, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
 from app.auth import hash_token
-from app.db.changes import bring
+from app.db.changes import apply_changes
 from app.db.database import Transaction
-from app.db.lookup import find_named
+from app.db.lookup import find_by_name_or_id
 from app.db.models import ApiKey, List
 from app.errors import ServiceError
 from app.seed.report import AccountReport
@@ -82,7 +82,7 @@ def _update_key(target: Target, key: ApiKey, described: Mapping[str, Any]) -> No
         attributes["access_level"] = described["access_level"]
     if "expires" in described:
         attributes["expiry_time"] = described["expires"]
-    updated = bring(key, attributes)
+    updated = apply_changes(key, attributes)
     token = described.get("token")
     if token is not None and hash_token(token) != key.token_hash:
         replace_token(target.transaction, key, token)
@@ -127,4 +127,4 @@ def bring_senders(target: Target, described: Sequence[Mapping[str, Any]]) -> Non
 def _list_id(target: Target, name: str | None) -> int | None:
     if name is None:
         return None
-    return find_named(target.transaction, List, target.account.id, name, "list").id
+    return find_by_name_or_id(target.transaction, List, target.account.id, name, "list").id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.db.lookup import first_named
+from app.db.lookup import find_by_name
 from app.db.models import List
 from app.lists.define import add_field, create_list, fields_of, update_field, update_list
 from app.seed.shape import located
@@ -29,7 +29,7 @@ def bring_lists(target: Target, described: Sequence[Described]) -> list[tuple[st
 
 def _bring_list(target: Target, described: Described, path: str) -> List:
     attributes = {name: described[name] for name in OWN if name in described}
-    row = first_named(target.transaction, List, target.account.id, described["name"])
+    row = find_by_name(target.transaction, List, target.account.id, described["name"])
     created, updated = row is None, False
     with located(path):
         if row is None:

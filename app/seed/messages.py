@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.db.lookup import first_named
+from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.messages.define import create_message, update_message
 from app.seed.shape import located
@@ -15,7 +15,7 @@ from app.seed.target import Target
 def bring_messages(target: Target, described: Sequence[Mapping[str, Any]]) -> None:
     """Messages, found by their name."""
     for index, one in enumerate(described):
-        message = first_named(target.transaction, Message, target.account.id, one["name"].strip())
+        message = find_by_name(target.transaction, Message, target.account.id, one["name"].strip())
         created, updated = message is None, False
         with located(f"{target.path}.messages[{index}]"):
             if message is None:

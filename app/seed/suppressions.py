@@ -12,9 +12,9 @@ from app.clock import this_second
 from app.contacts.announce import announce
 from app.contacts.blocked import AccountAddress, block_addresses
 from app.contacts.subscriptions import Address, Kind, put_on
-from app.db.changes import bring
-from app.db.in_json import among
-from app.db.lookup import find_named
+from app.db.changes import apply_changes
+from app.db.in_json import in_json
+from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.errors import ServiceError
 from app.seed.shape import located
@@ -40,7 +40,7 @@ def bring_unsubscribers(target: Target, described: Sequence[Described]) -> None:
 
 def _list_id(target: Target, name: str | None, known: dict[str, int]) -> int | None:
     if name is not None and name not in known:
-        known[name] = find_named(target.transaction, List, target.account.id, name, "list").id
+        known[name] = find_by_name_or_id(target.transaction, List, target.account.id, name, "list").id
     return None if name is None else known[name]
 
 
@@ -73,7 +73,7 @@ def bring_blocked(target: Target, described: Sequence[Described]) -> None:
 def _block(target: Target, wanted: Mapping[Address, Described]) -> None:
     account_id = target.account.id
     statement = select(BlockedAddress).where(
-        BlockedAddress.account_id == account_id, among(BlockedAddress.address, [address.key for address in wanted])
+        BlockedAddress.account_id == account_id, in_json(BlockedAddress.address, [address.key for address in wanted])
     )
     present = {Address(cast(Kind, row.kind), row.address): row for row in target.transaction.scalars(statement)}
     reasons = {
@@ -85,7 +85,7 @@ def _block(target: Target, wanted: Mapping[Address, Described]) -> None:
     announce(target.transaction, account_id, "updated", touched.get(account_id, ()), this_second())
     for address, one in wanted.items():
         row = present.get(address)
-        updated = row is not None and "reason" in one and bring(row, {"reason": one["reason"]})
+        updated = row is not None and "reason" in one and apply_changes(row, {"reason": one["reason"]})
         target.report.count("blocked address", created=row is None, updated=updated)
 
 

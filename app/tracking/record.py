@@ -27,7 +27,7 @@ from sqlalchemy import Row, Update, bindparam, func, select, update
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Contact, Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
@@ -160,7 +160,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[Row[*tup
         )
         .join(Send, Send.id == Recipient.send_id)
         .outerjoin(Contact, Contact.id == Recipient.contact_id)
-        .where(among(Recipient.id, ids))
+        .where(in_json(Recipient.id, ids))
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
@@ -177,7 +177,7 @@ def _known(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[
             func.max(RecipientStep.time, type_=RecipientStep.time.type),
             func.count(),
         )
-        .where(among(RecipientStep.recipient_id, ids), RecipientStep.step.in_(STEPS))
+        .where(in_json(RecipientStep.recipient_id, ids), RecipientStep.step.in_(STEPS))
         .group_by(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail)
     )
     return transaction.execute(statement)

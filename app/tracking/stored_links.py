@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import SendLink
 from app.db.prepared import Prepared
 from app.tracking.links import LinkType, links_in_source
@@ -26,7 +26,7 @@ LONGEST_REMEMBERED = 100_000
 
 LINKS = Prepared(
     select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
-        among(SendLink.send_id, bindparam("send_ids", type_=String))
+        in_json(SendLink.send_id, bindparam("send_ids", type_=String))
     )
 )
 

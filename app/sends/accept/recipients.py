@@ -12,7 +12,7 @@ from sqlalchemy import select
 from app.contacts.get_or_create import get_or_create_contacts
 from app.contacts.subscriptions import Kind, address_of
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Contact
 from app.lists.fields import ListSpec
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
@@ -60,7 +60,7 @@ def _named(transaction: Transaction, lst: ListSpec, ids: Sequence[int]) -> dict[
     """The contacts of the list with these ids, without an address: delivery takes the one that they have then."""
     if not ids:
         return {}
-    statement = select(Contact.id).where(Contact.list_id == lst.id, among(Contact.id, ids))
+    statement = select(Contact.id).where(Contact.list_id == lst.id, in_json(Contact.id, ids))
     found = transaction.connection().execute(statement).scalars()
     return {contact_id: Person(contact_id, None) for contact_id in found}
 

@@ -19,7 +19,7 @@ from app.clock import now, seconds_from_now
 from app.db.bulk import is_postgresql
 from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Recipient, table_of
 from app.db.prepared import Prepared
 from app.db.queue import any_due, is_picked
@@ -133,7 +133,7 @@ def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
 
 
 def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
-    return among(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker
+    return in_json(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker
 
 
 def has_due(session: Session) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.contacts.read import BLOCKED
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Contact
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed
@@ -21,7 +21,7 @@ ELSEWHERE: dict[str, Any] = {f"blocked_{kind}": blocked.label(f"blocked_{kind}")
 COLUMNS: list[Any] = [ELSEWHERE.get(one.name, Contact.__table__.c.get(one.name)) for one in fields(ContactState)]
 
 # Built once: to build it takes longer than to run it, and every message waits for it.
-CONTACTS = Prepared(select(*COLUMNS).where(among(Contact.id, bindparam("contact_ids", type_=String))))
+CONTACTS = Prepared(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
 
 
 def contacts_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:

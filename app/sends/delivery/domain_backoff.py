@@ -24,7 +24,7 @@ from app.addresses import domain_of
 from app.clock import now
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed
@@ -69,8 +69,8 @@ class Pause(NamedTuple):
 
 PAUSES = Prepared(
     select(*(getattr(DestinationPause, name) for name in Pause._fields)).where(
-        among(DestinationPause.account_id, bindparam("accounts", type_=String)),
-        among(DestinationPause.domain, bindparam("domains", type_=String)),
+        in_json(DestinationPause.account_id, bindparam("accounts", type_=String)),
+        in_json(DestinationPause.domain, bindparam("domains", type_=String)),
     )
 )
 
@@ -163,7 +163,7 @@ def _by_destination(transaction: Transaction, claimed: Sequence[Claimed]) -> dic
 
 def _sender_domains(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[int, str]:
     """The domain that each send of these rows comes from."""
-    wanted = select(Send.id, Send.from_address).where(among(Send.id, {one.send_id for one in claimed}))
+    wanted = select(Send.id, Send.from_address).where(in_json(Send.id, {one.send_id for one in claimed}))
     return {row.id: domain_of(row.from_address) for row in transaction.execute(wanted)}
 
 

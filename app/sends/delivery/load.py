@@ -27,7 +27,7 @@ from sqlalchemy.orm import Session
 
 from app.addresses import domain_of
 from app.db.engine import release_after
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import Prepared
 from app.lists.fields import ADDRESS_KEYS
@@ -50,16 +50,16 @@ def _entries_on(model: type[BlockedAddress | Unsubscriber], list_id: Any) -> Sel
     """Entries whose account and address occur among those asked for, if not always together."""
     what: ColumnElement[str] = literal_column(f"'{model.__tablename__}'").label("what")
     return select(what, model.account_id, model.kind, model.address, list_id.label("list_id")).where(
-        among(model.account_id, _parameter("accounts")),
-        among(model.kind, _parameter("kinds")),
-        among(model.address, _parameter("addresses")),
+        in_json(model.account_id, _parameter("accounts")),
+        in_json(model.kind, _parameter("kinds")),
+        in_json(model.address, _parameter("addresses")),
     )
 
 
 # Fields of the list that attributes of its contacts give way to.
 _SHADOWING = (
     select(func.sum(case(GIVES_WAY, value=ListField.key, else_=0)))
-    .where(ListField.list_id == Send.list_id, not_(among(ListField.type, ADDRESS_KEYS)))
+    .where(ListField.list_id == Send.list_id, not_(in_json(ListField.type, ADDRESS_KEYS)))
     .scalar_subquery()
 )
 _NOT_OF_SENDS = {"time_zone": Account.time_zone, "shadowing": _SHADOWING}
@@ -67,7 +67,7 @@ _COLUMNS: list[Any] = [_NOT_OF_SENDS.get(one.name, Send.__table__.c.get(one.name
 
 
 # Built once: to build them takes longer than to run them, and every message waits for all of them.
-_OF_SENDS = among(Attachment.send_id, _parameter("send_ids"))
+_OF_SENDS = in_json(Attachment.send_id, _parameter("send_ids"))
 FILES = Prepared(
     select(
         Attachment.send_id,
@@ -77,7 +77,9 @@ FILES = Prepared(
         Attachment.content,
         Attachment.content_id,
     )
-    .where(_OF_SENDS, or_(Attachment.recipient_id.is_(None), among(Attachment.recipient_id, _parameter("recipients"))))
+    .where(
+        _OF_SENDS, or_(Attachment.recipient_id.is_(None), in_json(Attachment.recipient_id, _parameter("recipients")))
+    )
     .order_by(Attachment.position, Attachment.id)
 )
 SENDS = Prepared(
@@ -86,12 +88,12 @@ SENDS = Prepared(
         exists().where(Attachment.send_id == Send.id).label("has_files"),
     )
     .join(Account, Account.id == Send.account_id)
-    .where(among(Send.id, _parameter("send_ids")))
+    .where(in_json(Send.id, _parameter("send_ids")))
 )
 KEYS = Prepared(
     select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
     .join(Domain, Domain.id == DkimKey.domain_id)
-    .where(among(Domain.account_id, _parameter("accounts")), among(Domain.name, _parameter("domains")))
+    .where(in_json(Domain.account_id, _parameter("accounts")), in_json(Domain.name, _parameter("domains")))
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
 _UNSUBSCRIBED = _entries_on(Unsubscriber, Unsubscriber.list_id)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import String, bindparam, func, select
 from sqlalchemy.orm import Session
 
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Attachment, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import Claimed
@@ -24,11 +24,11 @@ WEIGHTS = Prepared(
     select(
         Send.id,
         (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("weight"),
-    ).where(among(Send.id, bindparam("send_ids", type_=String)))
+    ).where(in_json(Send.id, bindparam("send_ids", type_=String)))
 )
 FILE_WEIGHTS = Prepared(
     select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("weight"))
-    .where(among(Attachment.send_id, bindparam("send_ids", type_=String)))
+    .where(in_json(Attachment.send_id, bindparam("send_ids", type_=String)))
     .group_by(Attachment.send_id, Attachment.recipient_id)
 )
 

@@ -19,7 +19,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.in_json import among, json_array
+from app.db.in_json import in_json, json_array
 from app.db.models import Recipient
 from app.db.prepared import Prepared
 from app.sends.delivery.bounds import Allowance, Bounds
@@ -34,7 +34,7 @@ _chance = secrets.SystemRandom()
 
 OF_SENDS = Prepared(
     select(Recipient.send_id, Recipient.id, Recipient.state, Recipient.rendered_bytes).where(
-        among(Recipient.send_id, bindparam("send_ids", type_=String))
+        in_json(Recipient.send_id, bindparam("send_ids", type_=String))
     )
 )
 

@@ -20,7 +20,7 @@ from app.contacts.blocked import AccountAddress, Touched, block_addresses
 from app.contacts.subscriptions import Kind
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import AddressTrouble, table_of
 from app.sends.outcomes.transitions import Transition
 
@@ -95,7 +95,7 @@ def _troubles_of(transaction: Transaction, delivered: Collection[Address]) -> di
     chosen = columns.where(
         AddressTrouble.account_id.in_({one.account_id for one in delivered}),
         AddressTrouble.kind.in_({one.kind for one in delivered}),
-        among(AddressTrouble.address, {one.address for one in delivered}),
+        in_json(AddressTrouble.address, {one.address for one in delivered}),
     )
     found = {row.id: _named(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
     return {row: one for row, one in found.items() if one in delivered}

@@ -20,7 +20,7 @@ from app.contacts.blocked import Touched
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
@@ -78,7 +78,7 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
     statement = (
         select(*OF_RECIPIENT)
         .join(Send, Send.id == Recipient.send_id)
-        .where(among(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker)
+        .where(in_json(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker)
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import StatementError
 
 from app.db.bulk import draw_ids, insert_new_rows, insert_rows
-from app.db.in_json import among
+from app.db.in_json import in_json
 from app.db.models import Attachment, Contact, Send, Unsubscriber
 from tests.support.tenants import Tenant
 
@@ -117,6 +117,6 @@ def test_among_finds_those_named_and_nobody_else(tenant: Tenant, list_id: int) -
     mine = select(Contact.email).where(Contact.list_id == list_id).order_by(Contact.id)
     with database.read() as session:
         for count in range(len(emails) + 1):
-            assert session.scalars(mine.where(among(Contact.email, emails[:count]))).all() == emails[:count]
-            assert session.scalars(mine.where(among(Contact.id, ids[:count]))).all() == emails[:count]
-        assert session.scalars(mine.where(~among(Contact.id, ids[:3]))).all() == emails[3:]
+            assert session.scalars(mine.where(in_json(Contact.email, emails[:count]))).all() == emails[:count]
+            assert session.scalars(mine.where(in_json(Contact.id, ids[:count]))).all() == emails[:count]
+        assert session.scalars(mine.where(~in_json(Contact.id, ids[:3]))).all() == emails[3:]
