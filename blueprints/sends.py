@@ -21,8 +21,8 @@ from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
 from app.recipients.read import RECIPIENT, Reader, get_recipient, require_recipient
 from app.recipients.redaction import Redaction
-from app.sends.accept.accept import Accepted, accept
-from app.sends.accept.content import SavedMessage, find_saved
+from app.sends.accept.accept import AcceptedSend, accept
+from app.sends.accept.content import SavedMessage, find_saved_message
 from app.sends.accept.draft import MessageType
 from app.sends.accept.number_texts import with_number_texts
 from app.sends.accept.rules import Limits
@@ -60,7 +60,7 @@ def _read_send() -> Work:
             services(),
             draft,
             account_id=principal().account_id,
-            saved=saved,
+            saved_message=saved,
             request_id=request_id(),
         )
         return _answer(accepted)
@@ -89,7 +89,7 @@ def _saved_message(body: dict[str, Any]) -> SavedMessage | None:
     if body.get("message_id") is None:
         return None
     with services().database.read() as session:
-        return find_saved(session, principal().account_id, body["message_id"])
+        return find_saved_message(session, principal().account_id, body["message_id"])
 
 
 def _type(body: dict[str, Any]) -> MessageType | None:
@@ -113,7 +113,7 @@ def _limits() -> Limits:
     return Limits(settings.max_attachments, settings.max_attachment_bytes)
 
 
-def _answer(accepted: Accepted) -> Response:
+def _answer(accepted: AcceptedSend) -> Response:
     body = {
         "_embedded": {"recipients": [{"uuid": uuid} for uuid in accepted.uuids]},
         "_links": {

@@ -18,8 +18,8 @@ from app.sends.accept.draft import RecipientDraft
 from app.sends.accept.rules import MOST_RECIPIENTS, RecipientRules
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem
-from schemas.broken import Messages, note
 from schemas.fields import Array, Email, Integer, Mobile, Object
+from schemas.violations import Messages, add_violations
 
 
 class RecipientSchema(CodeSchema):
@@ -46,7 +46,7 @@ class Recipient(Object):
         if not isinstance(value, dict):
             raise problem("invalid_object", "A recipient must be an object.")
         own, values, messages = self._sorted_out(value, rules)
-        note(messages, rules.errors(value))
+        add_violations(messages, rules.errors(value))
         if messages:
             raise ValidationError(messages)
         files = own.get("attachments") or ()
@@ -70,8 +70,8 @@ class Recipient(Object):
                     own[name] = read(value, name, recipient)
                 except ValidationError as error:
                     messages[name] = error.messages
-            elif broken := rules.wildcard_error(name, value):
-                note(messages, [broken])
+            elif violation := rules.wildcard_error(name, value):
+                add_violations(messages, [violation])
             elif value is not None:
                 values[name] = value if isinstance(value, str) else json.dumps(value)
         return own, values, messages

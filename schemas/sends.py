@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.rules import Broken, Limits, attachment_errors, send_errors
+from app.sends.accept.rules import Limits, Violation, attachment_errors, send_errors
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
-from schemas.broken import Messages, note
 from schemas.fields import Boolean, Email, Integer, Name, String
 from schemas.links import LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
+from schemas.violations import Messages, add_violations
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 STATES = ("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
@@ -86,9 +86,9 @@ class SendSchema(CodeSchema):
         _refuse(attachment_errors(data.get("attachments") or (), own, self.limits))
 
 
-def _refuse(broken: Iterable[Broken]) -> None:
+def _refuse(violations: Iterable[Violation]) -> None:
     messages: Messages = {}
-    note(messages, broken)
+    add_violations(messages, violations)
     if messages:
         raise ValidationError(messages)
 

@@ -24,20 +24,20 @@ from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
 from app.lists.find import find_list
 from app.sends.accept.check import SendCheck
-from app.sends.accept.content import Content, SavedMessage, check_content, merged
+from app.sends.accept.content import Content, SavedMessage, check_content, effective_content
 from app.sends.accept.draft import AttachmentDraft, SendDraft
-from app.sends.accept.groups import GroupOfSend, count_send, create_group, find_group
+from app.sends.accept.groups import SendGroup, count_send, create_group, find_group
 from app.sends.accept.opt_out import check_opt_out
-from app.sends.accept.recipients import Person, find_people, recipient_rows, shared_columns
-from app.sends.accept.references import SendingAccount, look_up
-from app.sends.accept.senders import Sender, email_sender, sms_sender
+from app.sends.accept.recipients import ResolvedRecipient, recipient_rows, resolve_recipients, shared_columns
+from app.sends.accept.references import SendingAccount, find_references
+from app.sends.accept.senders import Sender, find_email_sender, find_sms_sender
 from app.services import Services
 from app.tracking.secret_links import has_secret, no_link
 from app.tracking.stored_links import link_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedSend:
     """What was promised: an uuid per recipient in the order of the request, and the group that will tell."""
 
     uuids: tuple[str, ...]
@@ -45,7 +45,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Tracking:
+class TrackingOptions:
     """Whether the mails of a send tell that they are opened, and which links are followed."""
 
     opens: bool
@@ -54,7 +54,7 @@ class Tracking:
     """Also of links that look as if they held a secret: only where the request itself asks."""
 
     @classmethod
-    def of(cls, draft: SendDraft, account: SendingAccount) -> Tracking:
+    def of(cls, draft: SendDraft, account: SendingAccount) -> TrackingOptions:
         """As the request says, else as the account has it; a text message tells nothing."""
         if draft.type == "sms":
             return cls(opens=False, clicks=False)
@@ -72,15 +72,15 @@ class Tracking:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ValidSend:
     """A send that breaks no rule, with all that it refers to."""
 
     draft: SendDraft
     content: Content
     sender: Sender
-    group: GroupOfSend
-    lst: ListSpec | None
-    tracking: Tracking
+    group: SendGroup
+    contact_list: ListSpec | None
+    tracking: TrackingOptions
 
 
 def accept(
@@ -89,81 +89,82 @@ def accept(
     draft: SendDraft,
     *,
     account_id: int,
-    saved: SavedMessage | None,
+    saved_message: SavedMessage | None,
     request_id: str,
-) -> Accepted:
+) -> AcceptedSend:
     """Writes the send and promises its delivery. `saved` is the message that it refers to, None for none or unknown.
 
     Raises `ServiceError` with every broken rule, the first being the one that stands first in the specification's
     tables (decisions: 11); then nothing may be kept of the transaction.
     """
-    content = merged(draft, saved)
-    inquiry = SendCheck(transaction, account_id, draft, content, look_up(transaction, account_id, draft, content))
-    checked = _check(inquiry, saved, services.settings.max_groups)
-    people = find_people(transaction, draft, checked.lst)
-    accepted = _write(transaction, account_id, checked, people, request_id)
+    content = effective_content(draft, saved_message)
+    check = SendCheck(transaction, account_id, draft, content, find_references(transaction, account_id, draft, content))
+    valid = _check(check, saved_message, services.settings.max_groups)
+    resolved = resolve_recipients(transaction, draft, valid.contact_list)
+    accepted = _write(transaction, account_id, valid, resolved, request_id)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def _check(inquiry: SendCheck, saved: SavedMessage | None, most_groups: int) -> Checked:
-    draft, errors = inquiry.draft, inquiry.errors
-    if not inquiry.standing.account.owner_confirmed:
+def _check(check: SendCheck, saved_message: SavedMessage | None, most_groups: int) -> ValidSend:
+    draft, errors = check.draft, check.errors
+    if not check.references.account.owner_confirmed:
         errors.add("account_owner_unverified")  # (specification: Other behaviours, 1)
-    group = find_group(inquiry, most_groups)
-    lst = _find_list(inquiry)
+    group = find_group(check, most_groups)
+    contact_list = _find_list(check)
     sender = None
-    if draft.message_id is not None and saved is None:
+    if draft.message_id is not None and saved_message is None:
         errors.add(
             "invalid_id", field="message_id", detail=f"message_id: there is no {named('message', draft.message_id)}."
         )
-    elif draft.list_id is None or lst is not None:
+    elif draft.list_id is None or contact_list is not None:
         # What hangs on a message or a list that does not exist cannot be judged.
-        check_content(draft, saved, inquiry.content, errors)
-        sender = _find_sender(inquiry, lst)
+        check_content(draft, saved_message, check.content, errors)
+        sender = _find_sender(check, contact_list)
     if errors.errors or sender is None or group is None:
         raise ServiceError.of(sorted(errors.errors, key=lambda error: RANK[error.code]))
-    return Checked(draft, inquiry.content, sender, group, lst, Tracking.of(draft, inquiry.standing.account))
+    tracking = TrackingOptions.of(draft, check.references.account)
+    return ValidSend(draft, check.content, sender, group, contact_list, tracking)
 
 
-def _find_list(inquiry: SendCheck) -> ListSpec | None:
+def _find_list(check: SendCheck) -> ListSpec | None:
     """The list of the recipients; it must have an address field for the type of the send."""
-    list_id, type_ = inquiry.draft.list_id, inquiry.draft.type
+    list_id, type_ = check.draft.list_id, check.draft.type
     if list_id is None:
         return None
-    lst = find_list(inquiry.transaction, inquiry.account_id, list_id)
-    if lst is None:
-        inquiry.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {named('list', list_id)}.")
-    elif not (lst.has_email if type_ == "email" else lst.has_mobile):
+    contact_list = find_list(check.transaction, check.account_id, list_id)
+    if contact_list is None:
+        check.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {named('list', list_id)}.")
+    elif not (contact_list.has_email if type_ == "email" else contact_list.has_mobile):
         field = "Email" if type_ == "email" else "Mobile Phone"
-        detail = f"list_id: the list {lst.id} has no field of the type {field}."
-        inquiry.errors.add("list_address_field_missing", field="list_id", detail=detail)
-    return lst
+        detail = f"list_id: the list {contact_list.id} has no field of the type {field}."
+        check.errors.add("list_address_field_missing", field="list_id", detail=detail)
+    return contact_list
 
 
-def _find_sender(inquiry: SendCheck, lst: ListSpec | None) -> Sender | None:
-    if inquiry.draft.type == "email":
-        return email_sender(inquiry)
-    sender = sms_sender(inquiry)
-    check_opt_out(inquiry, sender, lst.stop_words if lst else ())
+def _find_sender(check: SendCheck, contact_list: ListSpec | None) -> Sender | None:
+    if check.draft.type == "email":
+        return find_email_sender(check)
+    sender = find_sms_sender(check)
+    check_opt_out(check, sender, contact_list.stop_words if contact_list else ())
     return sender
 
 
 def _write(
-    transaction: Transaction, account_id: int, checked: Checked, people: list[Person], request_id: str
-) -> Accepted:
+    transaction: Transaction, account_id: int, valid: ValidSend, resolved: list[ResolvedRecipient], request_id: str
+) -> AcceptedSend:
     """The send and all that belongs to it. The counters of a group that exists come last: they are its bottleneck."""
-    draft, group, moment = checked.draft, checked.group, now()
-    second, count = moment.replace(microsecond=0), len(people)
+    draft, group, accepted_time = valid.draft, valid.group, now()
+    second, count = accepted_time.replace(microsecond=0), len(resolved)
     group_id = group.id or create_group(
-        transaction, account_id, draft.type, group.name, recipients=count, moment=second
+        transaction, account_id, draft.type, group.name, recipients=count, accepted_time=second
     )
-    rows, shared = recipient_rows(draft, people), shared_columns(draft, account_id, group_id, moment)
+    rows, shared = recipient_rows(draft, resolved), shared_columns(draft, account_id, group_id, accepted_time)
     if any(one.attachments for one in draft.recipients):
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
-    send = _send_row(account_id, checked, group_id, request_id, second)
-    links = checked.tracking.links(checked.content)
+    send = _send_row(account_id, valid, group_id, request_id, second)
+    links = valid.tracking.links(valid.content)
     families = [
         Family(Recipient, "send_id", rows, shared),
         Family(SendLink, "send_id", links, {"account_id": account_id}),
@@ -173,21 +174,23 @@ def _write(
     insert_rows(transaction, Attachment, files)
     release_after(transaction, sum(len(file["content"]) for file in files))
     if group.id is not None:
-        count_send(transaction, group.id, recipients=count, moment=second)
-    return Accepted(tuple(row["uuid"] for row in rows), group_id)
+        count_send(transaction, group.id, recipients=count, accepted_time=second)
+    return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
 
 
-def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str, moment: datetime) -> dict[str, Any]:
+def _send_row(
+    account_id: int, valid: ValidSend, group_id: int, request_id: str, accepted_time: datetime
+) -> dict[str, Any]:
     """The send with its content as it is now: a message that changes later does not change it."""
-    draft, content, sender = checked.draft, checked.content, checked.sender
+    draft, content, sender = valid.draft, valid.content, valid.sender
     return {
         "account_id": account_id,
         "request_id": request_id,
-        "creation_time": moment,
+        "creation_time": accepted_time,
         "type": draft.type,
         "list_id": draft.list_id,
         "group_id": group_id,
-        "group_name": checked.group.name,
+        "group_name": valid.group.name,
         "message_id": draft.message_id,
         "unsubscribe_type": draft.unsubscribe_type if draft.type == "sms" else None,
         "subject": content.subject,
@@ -199,9 +202,9 @@ def _send_row(account_id: int, checked: Checked, group_id: int, request_id: str,
         "body_text": content.body_text,
         "include_unsubscribed": draft.include_unsubscribed,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
-        "track_opens": checked.tracking.opens,
-        "track_clicks": checked.tracking.clicks,
-        "track_secrets": checked.tracking.secrets,
+        "track_opens": valid.tracking.opens,
+        "track_clicks": valid.tracking.clicks,
+        "track_secrets": valid.tracking.secrets,
     }
 
 

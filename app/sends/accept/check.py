@@ -22,7 +22,7 @@ class SendCheck:
     account_id: int
     draft: SendDraft
     content: Content
-    standing: SendReferences
+    references: SendReferences
     errors: ErrorCollector = field(default_factory=ErrorCollector)
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:

@@ -42,7 +42,7 @@ class Content:
     body_text: str | None
 
 
-def find_saved(session: Session, account_id: int, message_id: Any) -> SavedMessage | None:
+def find_saved_message(session: Session, account_id: int, message_id: Any) -> SavedMessage | None:
     """The account's message that the attribute `message_id` of a body names; None for what names none."""
     if not isinstance(message_id, int) or isinstance(message_id, bool) or not 0 < message_id <= BIGGEST:
         return None
@@ -52,13 +52,13 @@ def find_saved(session: Session, account_id: int, message_id: Any) -> SavedMessa
     return SavedMessage(*row) if row else None
 
 
-def merged(draft: SendDraft, saved: SavedMessage | None) -> Content:
+def effective_content(draft: SendDraft, saved_message: SavedMessage | None) -> Content:
     """The request's fields before those of the message. An empty text overrides like any other: it leaves the part
     of the message out."""
 
     def of(name: str) -> str | None:
         given: str | None = getattr(draft, name)
-        return given if given is not None or saved is None else getattr(saved, name)
+        return given if given is not None or saved_message is None else getattr(saved_message, name)
 
     if draft.type == "sms":
         return Content(None, None, of("from_address"), None, None, of("body_text") or None)
@@ -72,7 +72,9 @@ def merged(draft: SendDraft, saved: SavedMessage | None) -> Content:
     )
 
 
-def check_content(draft: SendDraft, saved: SavedMessage | None, content: Content, errors: ErrorCollector) -> None:
+def check_content(
+    draft: SendDraft, saved_message: SavedMessage | None, content: Content, errors: ErrorCollector
+) -> None:
     """Collects what is missing or wrong (specification: Transactional send, rule 4 and error table)."""
     if draft.type == "sms":
         if is_blank(content.body_text):
@@ -82,7 +84,7 @@ def check_content(draft: SendDraft, saved: SavedMessage | None, content: Content
         errors.add("content_missing", field="body_html")
     if is_blank(content.subject):
         errors.add("subject_empty", field="subject")
-    if saved is not None and not content.from_name and not saved.from_name:
+    if saved_message is not None and not content.from_name and not saved_message.from_name:
         errors.add("from_name_required", field="from_name")
     if content.reply_to is not None and not is_valid_email(content.reply_to):
         errors.add("invalid_reply_to_address", field="reply_to")

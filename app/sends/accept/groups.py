@@ -14,98 +14,104 @@ from app.errors import ServiceError
 from app.ids import named
 from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.references import FoundGroup
+from app.sends.accept.references import ExistingGroup
 
 COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 
 
-COUNT = Prepared(
+ADD_RECIPIENTS = Prepared(
     update(table_of(Group))
     .where(Group.id == bindparam("group"))
     .values(
         sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
-        last_sent_time=bindparam("moment", type_=Group.last_sent_time.type),
+        last_sent_time=bindparam("accepted_time", type_=Group.last_sent_time.type),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOfSend:
+class SendGroup:
     """A group; its id is None while it is to be created."""
 
     id: int | None
     name: str
 
 
-def find_group(inquiry: SendCheck, most: int) -> GroupOfSend | None:
+def find_group(check: SendCheck, most: int) -> SendGroup | None:
     """The group that the send names, or the plan of a new one; None where errors were collected.
 
     `most` is how many groups the account may have. Names are compared exactly (decisions: 6). Raises `conflict` for a
     group of the other type.
     """
-    draft = inquiry.draft
+    draft = check.draft
     if draft.group_id is None and draft.group_name is None:
-        inquiry.errors.add("group_missing", field="group_name")
+        check.errors.add("group_missing", field="group_name")
         return None
-    row = inquiry.standing.group
+    row = check.references.group
     if row is None and draft.group_id is None:
         # Whoever creates a group waits here for others who do: so the limit holds, and a name is created once.
-        _hold_account(inquiry)
-        row = _find(inquiry)
+        _lock_account(check)
+        row = _find(check)
         if row is None:
-            return _planned(inquiry, most)
+            return _plan_group(check, most)
     if row is None or draft.group_name not in (None, row.name.strip()):
-        inquiry.errors.add("invalid_id", field="group_id", detail=_mismatch(draft, row))
+        check.errors.add("invalid_id", field="group_id", detail=_mismatch(draft, row))
         return None
     if row.type != draft.type:
-        raise _of_the_other_type(draft, row)
-    return GroupOfSend(row.id, row.name)
+        raise _wrong_type(draft, row)
+    return SendGroup(row.id, row.name)
 
 
-def _find(inquiry: SendCheck) -> FoundGroup | None:
+def _find(check: SendCheck) -> ExistingGroup | None:
     """The group of that name, as it is now."""
     statement = select(Group.id, Group.type, Group.name).where(
-        Group.account_id == inquiry.account_id, Group.name == inquiry.draft.group_name
+        Group.account_id == check.account_id, Group.name == check.draft.group_name
     )
-    row = inquiry.rows(statement).one_or_none()
-    return FoundGroup(*row) if row else None
+    row = check.rows(statement).one_or_none()
+    return ExistingGroup(*row) if row else None
 
 
-def _hold_account(inquiry: SendCheck) -> None:
+def _lock_account(check: SendCheck) -> None:
     """Until the end of the transaction. Foreign keys to the account do not wait for this lock."""
-    inquiry.rows(select(Account.id).where(Account.id == inquiry.account_id).with_for_update(key_share=True))
+    check.rows(select(Account.id).where(Account.id == check.account_id).with_for_update(key_share=True))
 
 
-def _planned(inquiry: SendCheck, most: int) -> GroupOfSend | None:
-    count = inquiry.rows(select(func.count()).where(Group.account_id == inquiry.account_id)).scalar_one()
+def _plan_group(check: SendCheck, most: int) -> SendGroup | None:
+    count = check.rows(select(func.count()).where(Group.account_id == check.account_id)).scalar_one()
     if count >= most:
-        inquiry.errors.add("group_count_exceeded", field="group_name")
+        check.errors.add("group_count_exceeded", field="group_name")
         return None
-    return GroupOfSend(None, inquiry.draft.group_name or "")
+    return SendGroup(None, check.draft.group_name or "")
 
 
-def _mismatch(draft: SendDraft, row: FoundGroup | None) -> str:
+def _mismatch(draft: SendDraft, row: ExistingGroup | None) -> str:
     if row is None:
         return f"group_id: there is no {named('group', draft.group_id or 0)}."
     return f"group_id: the group {row.id} is not called {draft.group_name}."
 
 
-def _of_the_other_type(draft: SendDraft, row: FoundGroup) -> ServiceError:
+def _wrong_type(draft: SendDraft, row: ExistingGroup) -> ServiceError:
     field = "group_id" if draft.group_id is not None else "group_name"
     detail = f"{field}: the group {row.id} is for {row.type}, and this is a send of {draft.type}."
     return ServiceError("conflict", field=field, detail=detail, taken={field: {"group_id": row.id}})
 
 
 def create_group(
-    transaction: Transaction, account_id: int, type_: MessageType, name: str, *, recipients: int, moment: datetime
+    transaction: Transaction,
+    account_id: int,
+    type_: MessageType,
+    name: str,
+    *,
+    recipients: int,
+    accepted_time: datetime,
 ) -> int:
     """Creates the group that `find_group` planned, with the recipients of its first send; returns its id."""
     statement = insert(table_of(Group)).values(
         account_id=account_id,
         type=type_,
         name=name,
-        creation_time=moment,
-        last_sent_time=moment,
+        creation_time=accepted_time,
+        last_sent_time=accepted_time,
         sent=recipients,
         **dict.fromkeys(COUNTERS_OF_RESULTS, 0),
     )
@@ -113,6 +119,6 @@ def create_group(
     return created
 
 
-def count_send(transaction: Transaction, group_id: int, *, recipients: int, moment: datetime) -> None:
+def count_send(transaction: Transaction, group_id: int, *, recipients: int, accepted_time: datetime) -> None:
     """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
-    COUNT.run(transaction, group=group_id, recipients=recipients, moment=moment)
+    ADD_RECIPIENTS.run(transaction, group=group_id, recipients=recipients, accepted_time=accepted_time)

@@ -28,16 +28,20 @@ def with_number_texts(body: dict[str, Any], source: bytes) -> dict[str, Any]:
     Linear in the source: the reader makes no numbers of the texts, however long they are.
     """
     recipients = body.get("recipients")
-    if not isinstance(recipients, list) or len(recipients) > MOST_RECIPIENTS or not _lose_text(recipients, source):
+    if (
+        not isinstance(recipients, list)
+        or len(recipients) > MOST_RECIPIENTS
+        or not _has_lossy_numbers(recipients, source)
+    ):
         return body  # too many are refused anyhow
     # A body that nests too deep for this reader is refused anyhow, for what it nests.
     with suppress(RecursionError):
         written = json.loads(source.decode(), parse_int=NumberText, parse_float=NumberText)["recipients"]
-        return {**body, "recipients": list(map(_with_texts, recipients, written))}
+        return {**body, "recipients": list(map(_with_number_texts, recipients, written))}
     return body
 
 
-def _lose_text(recipients: list[Any], source: bytes) -> bool:
+def _has_lossy_numbers(recipients: list[Any], source: bytes) -> bool:
     """Whether any number is not its own text: an integer is, but for `-0`, which is read as 0."""
     if any(type(value) is float for value in _values(recipients)):
         return True
@@ -50,7 +54,7 @@ def _values(recipients: list[Any]) -> Iterator[Any]:
             yield from one.values()
 
 
-def _with_texts(recipient: Any, written: Any) -> Any:
+def _with_number_texts(recipient: Any, written: Any) -> Any:
     if not isinstance(recipient, dict):
         return recipient
     return {name: _text_of(name, value, written) for name, value in recipient.items()}
@@ -58,8 +62,8 @@ def _with_texts(recipient: Any, written: Any) -> Any:
 
 def _text_of(name: str, value: Any, written: Mapping[str, Any]) -> Any:
     text = written[name]
-    return str(text) if isinstance(text, NumberText) and name not in OTHERS else value
+    return str(text) if isinstance(text, NumberText) and name not in NOT_WILDCARDS else value
 
 
-OTHERS = frozenset({*DESTINATIONS, "attachments"})
+NOT_WILDCARDS = frozenset({*DESTINATIONS, "attachments"})
 """Attributes of a recipient that are no wildcards; a number stays one there."""

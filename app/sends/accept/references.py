@@ -31,7 +31,7 @@ class SendingAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundGroup:
+class ExistingGroup:
     """A group that exists."""
 
     id: int
@@ -44,11 +44,11 @@ class SendReferences:
     """`configured` tells of the domains that the request names whether they are the account's."""
 
     account: SendingAccount
-    group: FoundGroup | None
+    group: ExistingGroup | None
     configured: Mapping[str, bool]
 
 
-def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
+def find_references(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
     """The standing of the account for this send."""
     domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
     given = {
@@ -62,7 +62,7 @@ def look_up(transaction: Transaction, account_id: int, draft: SendDraft, content
     found = dict(zip(domains, (from_configured, bcc_configured), strict=True))
     return SendReferences(
         SendingAccount(*account),
-        None if group_id is None else FoundGroup(group_id, group_type, group_name),
+        None if group_id is None else ExistingGroup(group_id, group_type, group_name),
         {domain: bool(configured) for domain, configured in found.items() if domain is not None},
     )
 

@@ -23,14 +23,14 @@ EMAIL_ONLY = (
 DESTINATIONS = ("contact_id", "email", "mobile")
 MOST_RECIPIENTS = 100
 """Of one send (specification: Limits)."""
-NAME = re.compile(r"[A-Za-z0-9_]+")
+WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 LONGEST_NAME = 255
 LONGEST_VALUE = 10_000
 RESERVED = "id"
 """The wildcard name that means the contact when a list is given (specification: reserved recipient wildcard names)."""
 
 
-class Broken(NamedTuple):
+class Violation(NamedTuple):
     """A broken rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text. One that
     `follows` from another error is listed after all others."""
 
@@ -47,15 +47,15 @@ class Limits(NamedTuple):
     attachment_bytes: int
 
 
-def send_errors(body: Mapping[str, Any], type_: MessageType | None) -> Iterator[Broken]:
+def send_errors(body: Mapping[str, Any], type_: MessageType | None) -> Iterator[Violation]:
     """What the type asks of the attributes of a send. A type that is not known asks for nothing."""
     if type_ != "sms":
         return
     for name in EMAIL_ONLY:
         if body.get(name) is not None:
-            yield Broken((name,), "unexpected_field", f"{name} is for email sends only.")
+            yield Violation((name,), "unexpected_field", f"{name} is for email sends only.")
     if body.get("message_id") is not None and body.get("unsubscribe_type") is not None:
-        yield Broken(("unsubscribe_type",), "redundant_unsubscribe_type")
+        yield Violation(("unsubscribe_type",), "redundant_unsubscribe_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,110 +64,112 @@ class RecipientRules:
 
     type: MessageType | None
     with_list: bool
-    hashes: bool
+    allow_html_marker: bool
     known: set[str] = field(default_factory=set, compare=False)
     """Names of wildcards that are right: the recipients of a send nearly always have the same."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any], type_: MessageType | None) -> RecipientRules:
         """The rules of a send; a `#name` marks HTML among plain values, so it goes with plain values only."""
-        hashes = type_ != "sms" and body.get("recipient_data_html_encoded") is False
-        return cls(type_, body.get("list_id") is not None, hashes)
+        allow_html_marker = type_ != "sms" and body.get("recipient_data_html_encoded") is False
+        return cls(type_, body.get("list_id") is not None, allow_html_marker)
 
-    def errors(self, recipient: Mapping[str, Any]) -> Iterator[Broken]:
+    def errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
         """What the type and the list ask of a recipient's own attributes."""
         yield from self._destination_errors(recipient)
         if self.type == "sms" and recipient.get("attachments") is not None:
-            yield Broken(("attachments",), "unexpected_field", "attachments are for email sends only.")
+            yield Violation(("attachments",), "unexpected_field", "attachments are for email sends only.")
 
-    def _destination_errors(self, recipient: Mapping[str, Any]) -> Iterator[Broken]:
+    def _destination_errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
         """Exactly one destination, of the send's type (specification: Transactional send, rules 1 and 2)."""
         # An empty string means null (decisions: 11). The second of two is the one that is too many.
         named = [name for name in recipient if name in DESTINATIONS and recipient[name] not in (None, "")]
         if len(named) > 1:
-            yield Broken((named[1],), "recipient_destination_ambiguous")
+            yield Violation((named[1],), "recipient_destination_ambiguous")
         elif named == ["contact_id"]:
             if self.type is not None and not self.with_list:
                 # An email send lacks its list first of all, whoever its recipients are.
-                yield Broken(("contact_id",), "recipient_missing_list_id", follows=self.type == "email")
+                yield Violation(("contact_id",), "recipient_missing_list_id", follows=self.type == "email")
         elif self.type == "email" and named != ["email"]:
-            yield Broken(("email",), "email_address_missing")
+            yield Violation(("email",), "email_address_missing")
         elif self.type == "sms" and named != ["mobile"]:
-            yield Broken(("mobile",), "mobile_address_missing")
+            yield Violation(("mobile",), "mobile_address_missing")
 
-    def wildcard_error(self, name: str, value: object) -> Broken | None:
+    def wildcard_error(self, name: str, value: object) -> Violation | None:
         """What is wrong with a wildcard's name, else with its value (specification: Transactional send, rule 7)."""
         if name not in self.known:
-            if broken := self._name_error(name):
-                return broken
+            if violation := self._name_error(name):
+                return violation
             self.known.add(name)
         return None if value is None else _value_error(name, value)
 
-    def _name_error(self, name: str) -> Broken | None:
-        bare = name[1:] if self.hashes and name.startswith("#") else name
-        if not NAME.fullmatch(bare):
-            return Broken((name,), "invalid_wildcard_name_characters", self._name_hint(name))
+    def _name_error(self, name: str) -> Violation | None:
+        bare = name[1:] if self.allow_html_marker and name.startswith("#") else name
+        if not WILDCARD_NAME.fullmatch(bare):
+            return Violation((name,), "invalid_wildcard_name_characters", self._name_hint(name))
         if self.with_list and bare.lower() == RESERVED:
-            return Broken((name,), "invalid_wildcard_name_reserved")
+            return Violation((name,), "invalid_wildcard_name_reserved")
         if len(bare) > LONGEST_NAME:
-            return Broken((name,), "invalid_wildcard_name_too_long")
+            return Violation((name,), "invalid_wildcard_name_too_long")
         return None
 
     def _name_hint(self, name: str) -> str | None:
-        if name.startswith("#") and NAME.fullmatch(name[1:]):
+        if name.startswith("#") and WILDCARD_NAME.fullmatch(name[1:]):
             return f"{name}: a name begins with # only where recipient_data_html_encoded is false."
         return None
 
 
-def _value_error(name: str, value: object) -> Broken | None:
+def _value_error(name: str, value: object) -> Violation | None:
     """Values are strings, or numbers which are taken as their text (decisions: 6)."""
     if type(value) is str and len(value) <= LONGEST_VALUE and "\x00" not in value:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return Broken((name,), "invalid_string", f"{name} must be a string or a number.")
+        return Violation((name,), "invalid_string", f"{name} must be a string or a number.")
     if isinstance(value, str) and "\x00" in value:
-        return Broken((name,), "invalid_string", f"{name} must not hold the character U+0000.")
+        return Violation((name,), "invalid_string", f"{name} must not hold the character U+0000.")
     if isinstance(value, str) and len(value) > LONGEST_VALUE:
-        return Broken((name,), "invalid_wildcard_value_too_long")
+        return Violation((name,), "invalid_wildcard_value_too_long")
     return None
 
 
 def attachment_errors(
     shared: Sequence[AttachmentDraft], own: Sequence[Sequence[AttachmentDraft]], limits: Limits
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """Names occur once per recipient, and what one recipient gets stays within the limits (decisions: 6).
 
     `shared` are the attachments of the send, `own` those of each recipient. A file that is wrong for everybody is
     reported once, not again for each recipient.
     """
-    yield from _twice(shared, frozenset(), ("attachments",))
-    names, count, size = frozenset(file.name for file in shared), len(shared), _size(shared)
-    excess = _excess(count, size, limits)
+    yield from _duplicate_names(shared, frozenset(), ("attachments",))
+    names, count, size = frozenset(file.name for file in shared), len(shared), _total_size(shared)
+    excess = _limit_detail(count, size, limits)
     if excess:
-        yield Broken(("attachments",), "too_long", excess)
+        yield Violation(("attachments",), "too_long", excess)
     for index, files in enumerate(own):
         if files:
             path = ("recipients", index, "attachments")
-            yield from _twice(files, names, path)
-            excess_here = _excess(count + len(files), size + _size(files), limits)
+            yield from _duplicate_names(files, names, path)
+            excess_here = _limit_detail(count + len(files), size + _total_size(files), limits)
             if excess_here and not excess:
-                yield Broken(path, "too_long", excess_here)
+                yield Violation(path, "too_long", excess_here)
 
 
-def _twice(files: Sequence[AttachmentDraft], names: frozenset[str], path: tuple[str | int, ...]) -> Iterator[Broken]:
+def _duplicate_names(
+    files: Sequence[AttachmentDraft], names: frozenset[str], path: tuple[str | int, ...]
+) -> Iterator[Violation]:
     seen = set(names)
     for index, file in enumerate(files):
         if file.name in seen:
             detail = f"name: another attachment of this recipient is called {file.name}."
-            yield Broken((*path, index, "name"), "invalid_attachment_name", detail)
+            yield Violation((*path, index, "name"), "invalid_attachment_name", detail)
         seen.add(file.name)
 
 
-def _size(files: Sequence[AttachmentDraft]) -> int:
+def _total_size(files: Sequence[AttachmentDraft]) -> int:
     return sum(len(file.content) for file in files)
 
 
-def _excess(count: int, size: int, limits: Limits) -> str | None:
+def _limit_detail(count: int, size: int, limits: Limits) -> str | None:
     if count > limits.attachments:
         return f"attachments: a recipient would get {count} files; at most {limits.attachments} are accepted."
     if size > limits.attachment_bytes:

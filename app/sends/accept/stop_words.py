@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-ALWAYS = "STOP"
+DEFAULT_STOP_WORD = "STOP"
 """Counts in every list and without one (decisions: 6)."""
 
 
 def has_stop_word(text: str, words: Iterable[str] = ()) -> bool:
     """Whether the text holds STOP or one of the words, as a whole word and in any case (decisions: 6)."""
-    known = "|".join(re.escape(word.strip()) for word in (ALWAYS, *words))
+    known = "|".join(re.escape(word.strip()) for word in (DEFAULT_STOP_WORD, *words))
     return re.search(rf"(?<!\w)(?:{known})(?!\w)", text, re.IGNORECASE) is not None

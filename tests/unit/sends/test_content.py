@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.errors import ErrorCollector
-from app.sends.accept.content import Content, SavedMessage, check_content, merged
+from app.sends.accept.content import Content, SavedMessage, check_content, effective_content
 from app.sends.accept.draft import SendDraft
 
 SAVED = SavedMessage(1, "email", "Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved")
@@ -21,24 +21,24 @@ def draft(**values: Any) -> SendDraft:
 
 def errors(request: SendDraft, saved: SavedMessage | None) -> list[tuple[str, str | None]]:
     collector = ErrorCollector()
-    check_content(request, saved, merged(request, saved), collector)
+    check_content(request, saved, effective_content(request, saved), collector)
     return [(one.code, one.field) for one in collector.errors]
 
 
 def test_the_message_gives_what_the_request_leaves_out() -> None:
     expected = Content("Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved")
-    assert merged(draft(), SAVED) == expected
+    assert effective_content(draft(), SAVED) == expected
 
 
 @pytest.mark.parametrize("name", Content.__slots__)
 def test_each_field_of_the_request_overrides_its_own_default_only(name: str) -> None:
-    given = merged(draft(**{name: "mine@acme.example"}), SAVED)
-    expected = {one: getattr(merged(draft(), SAVED), one) for one in Content.__slots__}
+    given = effective_content(draft(**{name: "mine@acme.example"}), SAVED)
+    expected = {one: getattr(effective_content(draft(), SAVED), one) for one in Content.__slots__}
     assert {one: getattr(given, one) for one in Content.__slots__} == {**expected, name: "mine@acme.example"}
 
 
 def test_an_empty_text_overrides_with_nothing() -> None:
-    assert merged(draft(body_html="", subject=""), SAVED).body_html is None
+    assert effective_content(draft(body_html="", subject=""), SAVED).body_html is None
     assert errors(draft(body_html=""), SAVED) == []
     assert errors(draft(subject=""), SAVED) == [("subject_empty", "subject")]
     assert errors(draft(body_html="", body_text=""), SAVED) == [("content_missing", "body_html")]
@@ -46,7 +46,7 @@ def test_an_empty_text_overrides_with_nothing() -> None:
 
 def test_a_text_has_a_sender_and_a_body_alone() -> None:
     saved = SavedMessage(3, "sms", "x", "x", "61400000001", "x", "x", "Hi. STOP")
-    assert merged(draft(type="sms"), saved) == Content(None, None, "61400000001", None, None, "Hi. STOP")
+    assert effective_content(draft(type="sms"), saved) == Content(None, None, "61400000001", None, None, "Hi. STOP")
     assert errors(draft(type="sms"), saved) == []
     assert errors(draft(type="sms"), None) == [("content_missing", "body_text")]
 

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from app.errors import CATALOGUE, ServiceError
 from app.sends.accept.draft import AttachmentDraft, MessageType, SendDraft
-from app.sends.accept.rules import DESTINATIONS, NAME, Limits, RecipientRules, attachment_errors, send_errors
+from app.sends.accept.rules import DESTINATIONS, WILDCARD_NAME, Limits, RecipientRules, attachment_errors, send_errors
 from schemas.sends import load_send
 
 LIMITS = Limits(attachments=3, attachment_bytes=10)
-EMAIL = RecipientRules("email", with_list=True, hashes=False)
-SMS = RecipientRules("sms", with_list=False, hashes=False)
+EMAIL = RecipientRules("email", with_list=True, allow_html_marker=False)
+SMS = RecipientRules("sms", with_list=False, allow_html_marker=False)
 
 
-def found(broken: Any) -> list[tuple[Any, ...]]:
+def found(violations: Any) -> list[tuple[Any, ...]]:
     """(code, path…) of each."""
-    return [(one.code, *one.path) for one in broken]
+    return [(one.code, *one.path) for one in violations]
 
 
 # ---------------------------------------------------------------------------------------------- destinations
@@ -47,7 +47,7 @@ def test_destinations(rules: RecipientRules, recipient: dict[str, Any], expected
 
 
 def test_nothing_is_asked_while_the_type_is_not_known() -> None:
-    rules = RecipientRules(None, with_list=False, hashes=False)
+    rules = RecipientRules(None, with_list=False, allow_html_marker=False)
     assert found(rules.errors({})) == found(rules.errors({"attachments": []})) == []
     assert found(send_errors({"subject": "x", "message_id": 1, "unsubscribe_type": "word"}, None)) == []
 
@@ -65,7 +65,7 @@ def test_a_recipient_that_passes_has_exactly_one_destination(recipient: dict[str
 
 
 @pytest.mark.parametrize(
-    ("name", "with_list", "hashes", "code"),
+    ("name", "with_list", "allow_html_marker", "code"),
     [
         ("Name_1", True, False, None),
         ("_", True, False, None),
@@ -85,9 +85,9 @@ def test_a_recipient_that_passes_has_exactly_one_destination(recipient: dict[str
         ("x" * 256, True, False, "invalid_wildcard_name_too_long"),
     ],
 )
-def test_names_of_wildcards(name: str, with_list: bool, hashes: bool, code: str | None) -> None:
-    broken = RecipientRules("email", with_list, hashes).wildcard_error(name, "x")
-    assert (broken and broken.code) == code
+def test_names_of_wildcards(name: str, with_list: bool, allow_html_marker: bool, code: str | None) -> None:
+    violation = RecipientRules("email", with_list, allow_html_marker).wildcard_error(name, "x")
+    assert (violation and violation.code) == code
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_names_of_wildcards(name: str, with_list: bool, hashes: bool, code: str 
     ],
 )
 def test_values_of_wildcards(value: Any, code: str | None) -> None:
-    broken = EMAIL.wildcard_error("v", value)
-    assert (broken and broken.code) == code
+    violation = EMAIL.wildcard_error("v", value)
+    assert (violation and violation.code) == code
 
 
 @given(st.text())
 def test_a_name_has_its_characters_or_is_refused(name: str) -> None:
-    broken = SMS.wildcard_error(name, "x")
-    assert (broken is None) == (NAME.fullmatch(name) is not None and len(name) <= 255)
+    violation = SMS.wildcard_error(name, "x")
+    assert (violation is None) == (WILDCARD_NAME.fullmatch(name) is not None and len(name) <= 255)
 
 
 def test_hashes_go_with_plain_values_of_email() -> None:
     plain = {"recipient_data_html_encoded": False}
-    assert RecipientRules.of(plain, "email").hashes
+    assert RecipientRules.of(plain, "email").allow_html_marker
     for body, type_ in ((plain, "sms"), ({"recipient_data_html_encoded": True}, "email"), ({}, "email")):
-        assert not RecipientRules.of(body, type_).hashes  # type: ignore[arg-type]
+        assert not RecipientRules.of(body, type_).allow_html_marker  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------------------- attachments

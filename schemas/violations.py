@@ -7,15 +7,15 @@ from typing import Any
 
 from marshmallow.exceptions import SCHEMA
 
-from app.sends.accept.rules import Broken
+from app.sends.accept.rules import Violation
 from schemas.base import Problem
 
 Messages = dict[str | int, Any]
 
 
-def note(messages: Messages, broken: Iterable[Broken]) -> None:
+def add_violations(messages: Messages, violations: Iterable[Violation]) -> None:
     """Adds the broken rules to nested messages; an attribute may be wrong in its parts and as a whole."""
-    for path, code, detail, follows in broken:
+    for path, code, detail, follows in violations:
         inner: Any = messages
         for key in path[:-1]:
             inner = inner.setdefault(key, {})
