@@ -22,7 +22,7 @@ from app.inbound.receipts import (
 )
 from app.inbound.replies import record_reply
 from app.services import Services
-from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, Take
+from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, IncomingHandler
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ PATIENCE = 3.0
 """Seconds that a receipt waits for its message to be noted as sent, while any text is on its way."""
 
 
-def taker(services: Services) -> Take:
+def taker(services: Services) -> IncomingHandler:
     """Takes in what comes, each in a transaction of its own. What the database does not take the gateway keeps."""
 
     def take(incoming: Incoming) -> bool:

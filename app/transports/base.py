@@ -112,7 +112,7 @@ class Connection(Protocol[Message_contra]):
 
 
 @runtime_checkable
-class Announcing(Protocol):
+class PipeliningConnection(Protocol):
     """A connection for mail over which the next message can be announced together with the end of one."""
 
     announces: Literal[True]

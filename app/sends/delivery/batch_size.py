@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FIRST_CHUNK = 100
-LARGEST_CHUNK = 400
+INITIAL_BATCH_SIZE = 100
+MAX_BATCH_SIZE = 400
 """Beyond it the statements of a chunk count for little in what a row costs."""
 
 
@@ -12,7 +12,7 @@ class AdaptiveBatchSize:
     had to."""
 
     def __init__(self) -> None:
-        self.chunk = FIRST_CHUNK
+        self.chunk = INITIAL_BATCH_SIZE
         """The size of the next chunk."""
         self._slowed = False
 
@@ -24,5 +24,5 @@ class AdaptiveBatchSize:
     def claimed(self, count: int) -> None:
         """So many rows were claimed."""
         if count >= self.chunk and not self._slowed:
-            self.chunk = min(self.chunk * 2, LARGEST_CHUNK)
+            self.chunk = min(self.chunk * 2, MAX_BATCH_SIZE)
         self._slowed = False

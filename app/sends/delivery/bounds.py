@@ -10,18 +10,18 @@ from app.settings import Settings
 
 TOO_LARGE = "too_large"
 """The `fail_reason` of a recipient whose message would go beyond a bound."""
-MOST_SUBJECT_BYTES = 64 * 1024
+MAX_SUBJECT_BYTES = 64 * 1024
 """No reader shows as many, and folding them takes its time."""
 
 
-class TooLarge(Unsendable):
+class MessageTooLarge(Unsendable):
     """A message that would go beyond a bound; its text says which. Whoever makes it has stopped there."""
 
     reason = TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SizeLimits:
     """Bytes, each at most: of a body that was filled in, of an encoded mail, of all that one send renders."""
 
     body: int
@@ -29,12 +29,12 @@ class Bounds:
     send: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Bounds:
+    def of(cls, settings: Settings) -> SizeLimits:
         """Those of the settings MAX_BODY_BYTES, MAX_MAIL_BYTES and MAX_SEND_BYTES."""
         return cls(settings.max_body_bytes, settings.max_mail_bytes, settings.max_send_bytes)
 
 
-class Allowance:
+class RenderQuota:
     """What is left of a send's bound for recipients that are rendered at the same time; threads share it."""
 
     def __init__(self, bound: int, left: int) -> None:
@@ -43,16 +43,16 @@ class Allowance:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raises `TooLarge` when nothing is left, so that nothing is rendered in vain."""
+        """Raises `MessageTooLarge` when nothing is left, so that nothing is rendered in vain."""
         if self._left <= 0:
             raise self._refusal()
 
     def take(self, size: int) -> None:
-        """Counts what was rendered. Raises `TooLarge`, and counts nothing, when that is more than is left."""
+        """Counts what was rendered. Raises `MessageTooLarge`, and counts nothing, when that is more than is left."""
         with self._lock:
             if size > self._left:
                 raise self._refusal()
             self._left -= size
 
-    def _refusal(self) -> TooLarge:
-        return TooLarge(f"with it, the send would render more than {self._bound} bytes in all")
+    def _refusal(self) -> MessageTooLarge:
+        return MessageTooLarge(f"with it, the send would render more than {self._bound} bytes in all")

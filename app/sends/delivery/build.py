@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from app.inbound.kannel import receipt_url
 from app.infrastructure import logs
-from app.sends.delivery.bounds import Bounds
-from app.sends.delivery.compose import Filled
+from app.sends.delivery.bounds import SizeLimits
+from app.sends.delivery.compose import RenderedContent
 from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.sign import signed
 from app.sends.delivery.unsendable import Unsendable
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class BuiltMessage:
     """A parcel with its message, and the bytes that it was rendered to; `message` is why there is none where it could
     not be composed. `copy` is the blind copy, which leaves once the message is accepted."""
 
@@ -36,19 +36,19 @@ class MessageBuilder:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.bounds = Bounds.of(settings)
+        self.bounds = SizeLimits.of(settings)
 
-    def make(self, parcel: PreparedRecipient) -> Outgoing:
+    def make(self, parcel: PreparedRecipient) -> BuiltMessage:
         """The message of a parcel. Raises nothing: a fault of our own defers."""
         logs.request_id.set(parcel.letter.send.request_id)
         try:
             return self._composed(parcel)
         except Unsendable as refusal:
-            return Outgoing(parcel, refusal)
+            return BuiltMessage(parcel, refusal)
         except BaseException as fault:
-            return Outgoing(parcel, deferred(parcel, fault))
+            return BuiltMessage(parcel, deferred(parcel, fault))
 
-    def _composed(self, parcel: PreparedRecipient) -> Outgoing:
+    def _composed(self, parcel: PreparedRecipient) -> BuiltMessage:
         """Raises `Unsendable`: at the first bound that would be passed, or for a message that says nothing."""
         letter, addressee = parcel.letter, parcel.addressee
         if parcel.allowance:
@@ -64,9 +64,11 @@ class MessageBuilder:
             size += filled.size
         if parcel.allowance:
             parcel.allowance.take(size)
-        return Outgoing(parcel, message, size, copy)
+        return BuiltMessage(parcel, message, size, copy)
 
-    def _message(self, parcel: PreparedRecipient, ways: WaysBack, filled: Filled) -> OutboundEmail | OutboundSms:
+    def _message(
+        self, parcel: PreparedRecipient, ways: WaysBack, filled: RenderedContent
+    ) -> OutboundEmail | OutboundSms:
         letter, addressee = parcel.letter, parcel.addressee
         if letter.send.type == "email":
             return self._signed(parcel, letter.email_to(addressee, ways, filled, self.bounds.mail))

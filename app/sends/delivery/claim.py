@@ -31,7 +31,7 @@ LEASE = 90.0
 SENDING = text("recipients.state = 'sending'")
 
 
-class Claimed(NamedTuple):
+class ClaimedRecipient(NamedTuple):
     """A recipient that is this worker's to send."""
 
     id: int
@@ -48,10 +48,10 @@ class Claimed(NamedTuple):
     attempts: int
 
 
-DUE_TIME = len(Claimed._fields)
+DUE_TIME = len(ClaimedRecipient._fields)
 
 
-def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[Claimed]:
+def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[ClaimedRecipient]:
     """Takes about `size` due rows, evenly from the accounts that come after the account `after`, in one statement.
 
     An account's oldest rows come first, and in the result the accounts take turns.
@@ -59,13 +59,13 @@ def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> li
     given = {"moment": now(), "size": size, "after": after, "claimer": worker, "lease_end": seconds_from_now(LEASE)}
     rows = _claiming(postgresql=is_postgresql(transaction)).tuples(transaction, **given)
     oldest_first = sorted(rows, key=lambda row: (row[DUE_TIME], row[0]))
-    return _in_turns([Claimed._make(row[:DUE_TIME]) for row in oldest_first])
+    return _in_turns([ClaimedRecipient._make(row[:DUE_TIME]) for row in oldest_first])
 
 
 @cache
 def _claiming(*, postgresql: bool) -> Prepared:
-    """Built once: to build it takes ten times as long as to run it for a row. Its rows are those of `Claimed`, and the
-    time when each was due."""
+    """Built once: to build it takes ten times as long as to run it for a row. Its rows are those of `ClaimedRecipient`,
+    and the time when each was due."""
     columns = table_of(Recipient).c
     return Prepared(
         update(table_of(Recipient))
@@ -76,19 +76,19 @@ def _claiming(*, postgresql: bool) -> Prepared:
             lease_time=bindparam("lease_end", type_=columns.lease_time.type),
             attempts=columns.attempts + 1,
         )
-        .returning(*(columns[name] for name in Claimed._fields), columns.due_time)
+        .returning(*(columns[name] for name in ClaimedRecipient._fields), columns.due_time)
     )
 
 
-def _in_turns(claimed: Sequence[Claimed]) -> list[Claimed]:
-    by_account: dict[int, list[Claimed]] = {}
+def _in_turns(claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+    by_account: dict[int, list[ClaimedRecipient]] = {}
     for row in claimed:
         by_account.setdefault(row.account_id, []).append(row)
     rounds = itertools.zip_longest(*by_account.values())
     return [row for turns in rounds for row in turns if row is not None]
 
 
-def give_back(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
+def release_claims(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
     """Puts rows that were not tried back into the queue, due as they were."""
     if not ids:
         return
@@ -120,13 +120,13 @@ def _postponement(*, postgresql: bool) -> Update:
     )
 
 
-def give_back_others(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
+def release_unknown_claims(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
     """Puts the rows back that are the worker's without its knowing: their claim was committed, and the answer lost."""
     held = select(Recipient.id).where(SENDING, Recipient.worker == worker)
-    give_back(transaction, worker, set(transaction.scalars(held)) - set(in_hand))
+    release_claims(transaction, worker, set(transaction.scalars(held)) - set(in_hand))
 
 
-def renew(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
+def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
     """Moves the end of the leases of rows that this worker still has in hand."""
     statement = update(Recipient).where(*_held_by(worker, ids)).values(lease_time=seconds_from_now(LEASE))
     transaction.execute(statement, execution_options={"synchronize_session": False})

@@ -18,12 +18,12 @@ from app.content.plain_text import plain_text
 from app.content.render import Rendered, Template, TooLong, size_of
 from app.content.templates import template
 from app.content.values import AllValues, Values, recipient_values
-from app.sends.delivery.bounds import MOST_SUBJECT_BYTES, TooLarge
+from app.sends.delivery.bounds import MAX_SUBJECT_BYTES, MessageTooLarge
 from app.sends.delivery.contact_values import ContactValues
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.sizes import Sizes, Source
 from app.sends.delivery.suppression import ContactState
-from app.sends.delivery.unsendable import NothingToSay
+from app.sends.delivery.unsendable import EmptyMessage
 from app.tracking.instrument import NO_LINKS, LinkIds
 from app.tracking.secret_links import has_secret, no_link
 from app.tracking.ways_back import WaysBack
@@ -72,7 +72,7 @@ class Addressee(NamedTuple):
     files: Sequence[mime.EncodedAttachment]
 
 
-class Filled(NamedTuple):
+class RenderedContent(NamedTuple):
     """Subject and bodies of one message, before tracking is added."""
 
     subject: str
@@ -124,22 +124,27 @@ class CompiledMessage:
     def _text(self) -> Template | None:
         return template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
-    def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> Filled:
-        """Subject and bodies for one recipient, each body of at most so many bytes. Raises `TooLarge`."""
+    def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> RenderedContent:
+        """Subject and bodies for one recipient, each body of at most so many bytes.
+
+        Raises `MessageTooLarge`.
+        """
         values = self._values(addressee, ways)
         names = {file.name: file.content_id or "" for file in (*self._files, *addressee.files)}
-        subject = _bounded("subject", MOST_SUBJECT_BYTES, self._subject.header, values, names)
+        subject = _bounded("subject", MAX_SUBJECT_BYTES, self._subject.header, values, names)
         html = _bounded("body_html", most, self._html.html, values, names) if self._html else None
         text = _bounded("body_text", most, self._text.text, values, names) if self._text else None
         if text is None and html is not None:
             text = self._read(html) or None  # what there is to read in the HTML
             if text is not None and size_of(text) > most:
-                raise TooLarge(f"the text that is made of body_html has more than {most} bytes")
-        return Filled(subject, html, text)
+                raise MessageTooLarge(f"the text that is made of body_html has more than {most} bytes")
+        return RenderedContent(subject, html, text)
 
-    def email_to(self, addressee: Addressee, ways: WaysBack, filled: Filled, most: int) -> OutboundEmail:
-        """The mail for one recipient. Tried again, it has the same Message-ID and the same date. Raises `TooLarge` for
-        one of more bytes than that."""
+    def email_to(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent, most: int) -> OutboundEmail:
+        """The mail for one recipient. Tried again, it has the same Message-ID and the same date.
+
+        Raises `MessageTooLarge` for one of more bytes than that.
+        """
         marked = filled._replace(
             html=filled.html and self._marked_html(filled.html, addressee, ways),
             text=filled.text and self._marked_text(filled.text, addressee, ways),
@@ -147,14 +152,14 @@ class CompiledMessage:
         content = self._content(addressee, marked, most, self._ways_to_leave(ways))
         return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, content)
 
-    def copy_of(self, addressee: Addressee, ways: WaysBack, filled: Filled, most: int) -> OutboundEmail:
+    def copy_of(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent, most: int) -> OutboundEmail:
         """The blind copy of one recipient's mail: the same to read, but nothing in it acts in the recipient's name
         (decisions: 12, Service messages). It is filled in with the ways of a copy."""
         content = self._content(addressee, filled, most, None)
         return OutboundEmail(f"{addressee.uuid}-bcc", ways.return_path, self.send.bcc_address or "", content)
 
     def _content(
-        self, addressee: Addressee, filled: Filled, most: int, unsubscribe: tuple[str, str | None] | None
+        self, addressee: Addressee, filled: RenderedContent, most: int, unsubscribe: tuple[str, str | None] | None
     ) -> bytes:
         send, html, text = self.send, filled.html, filled.text
         self.check_files(addressee, most, beside=len(html or "") + len(text or ""))
@@ -182,8 +187,8 @@ class CompiledMessage:
         return ways.unsubscribe_link, ways.unsubscribe_address
 
     def check_files(self, addressee: Addressee, most: int, *, beside: int = 0) -> None:
-        """Raises `TooLarge` when the attachments, with so many bytes beside them, are too large for a mail: before the
-        work for the rest is done."""
+        """Raises `MessageTooLarge` when the attachments and `beside` more bytes are too large for a mail, before the
+        rest is composed."""
         if beside + sum(len(file.body) for file in (*self._files, *addressee.files)) > most:
             raise _too_large_a_mail(most)
 
@@ -206,12 +211,12 @@ class CompiledMessage:
             text = ways.marker.with_links(text, "text_email", addressee.id, self._links, self._spared)
         return text
 
-    def sms_to(self, addressee: Addressee, ways: WaysBack, filled: Filled) -> OutboundSms:
+    def sms_to(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent) -> OutboundSms:
         """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6). Raises
-        `NothingToSay` where only that would be left (decisions: 12)."""
+        `EmptyMessage` where only that would be left (decisions: 12)."""
         text = filled.text or ""
         if not text.strip():
-            raise NothingToSay("the text is empty once it is filled in")
+            raise EmptyMessage("the text is empty once it is filled in")
         if self.send.unsubscribe_type == "link":
             text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
@@ -233,8 +238,8 @@ def _bounded(name: str, most: int, render: Render, values: Values, names: Mappin
     try:
         return render(values, names, most).text
     except TooLong:
-        raise TooLarge(f"{name} has more than {most} bytes once it is filled in") from None
+        raise MessageTooLarge(f"{name} has more than {most} bytes once it is filled in") from None
 
 
-def _too_large_a_mail(most: int) -> TooLarge:
-    return TooLarge(f"the mail has more than {most} bytes")
+def _too_large_a_mail(most: int) -> MessageTooLarge:
+    return MessageTooLarge(f"the mail has more than {most} bytes")

@@ -6,8 +6,8 @@ import logging
 import math
 from dataclasses import dataclass, field
 
-from app.sends.delivery.build import Outgoing
-from app.transports.base import Announcing, Connection, DeliveryResult, OutboundEmail, OutboundSms, Outcome
+from app.sends.delivery.build import BuiltMessage
+from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms, Outcome, PipeliningConnection
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +25,11 @@ class ConnectionSlot:
     sms: Connection[OutboundSms]
     seconds: float = math.inf
     """What the last message took."""
-    announcing: Announcing | None = field(init=False)
+    announcing: PipeliningConnection | None = field(init=False)
     """The connection for mail, where it can announce."""
 
     def __post_init__(self) -> None:
-        self.announcing = self.email if isinstance(self.email, Announcing) else None
+        self.announcing = self.email if isinstance(self.email, PipeliningConnection) else None
 
     @property
     def is_quick(self) -> bool:
@@ -51,7 +51,7 @@ class ConnectionSlot:
                 logger.exception("a connection cannot be closed")
 
 
-def send_over(lane: ConnectionSlot, outgoing: Outgoing, following: Outgoing | None) -> DeliveryResult:
+def send_over(lane: ConnectionSlot, outgoing: BuiltMessage, following: BuiltMessage | None) -> DeliveryResult:
     """Hands the message over; `following` is what the lane sends next, where that is known."""
     match outgoing.message:
         case OutboundEmail() as email:

@@ -13,7 +13,7 @@ from app.contacts.read import BLOCKED
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact
 from app.db.prepared import Prepared
-from app.sends.delivery.claim import Claimed
+from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.suppression import ContactState
 
 ELSEWHERE: dict[str, Any] = {f"blocked_{kind}": blocked.label(f"blocked_{kind}") for kind, blocked in BLOCKED.items()}
@@ -24,7 +24,7 @@ COLUMNS: list[Any] = [ELSEWHERE.get(one.name, Contact.__table__.c.get(one.name))
 CONTACTS = Prepared(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
 
 
-def contacts_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, ContactState]:
+def contacts_of(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, ContactState]:
     """The contact of each recipient that still has one, by recipient id; no select where none is named."""
     wanted = {one.contact_id for one in claimed if one.contact_id is not None}
     if not wanted:
@@ -34,5 +34,5 @@ def contacts_of(session: Session, claimed: Iterable[Claimed]) -> dict[int, Conta
     return {one.id: contact for one, contact in paired if contact and _is_theirs(one, contact)}
 
 
-def _is_theirs(recipient: Claimed, contact: ContactState) -> bool:
+def _is_theirs(recipient: ClaimedRecipient, contact: ContactState) -> bool:
     return contact.account_id == recipient.account_id and contact.list_id == recipient.list_id

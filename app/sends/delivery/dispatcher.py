@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.sends.delivery.build import Outgoing
+from app.sends.delivery.build import BuiltMessage
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.connection_slots import ConnectionSlot
 from app.sends.delivery.load import PreparedRecipient
@@ -51,7 +51,7 @@ class _Waiting:
 
 class _Ready(NamedTuple):
     waiting: _Waiting
-    outgoing: Outgoing
+    outgoing: BuiltMessage
 
 
 class Dispatcher:

@@ -27,7 +27,7 @@ from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
-from app.sends.delivery.claim import Claimed
+from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
@@ -51,7 +51,7 @@ class Route(NamedTuple):
     domain: str
 
 
-class Pause(NamedTuple):
+class DomainBackoff(NamedTuple):
     """What is known of a route whose destination has put us off."""
 
     id: int
@@ -68,7 +68,7 @@ class Pause(NamedTuple):
 
 
 PAUSES = Prepared(
-    select(*(getattr(DestinationPause, name) for name in Pause._fields)).where(
+    select(*(getattr(DestinationPause, name) for name in DomainBackoff._fields)).where(
         in_json(DestinationPause.account_id, bindparam("accounts", type_=String)),
         in_json(DestinationPause.domain, bindparam("domains", type_=String)),
     )
@@ -85,7 +85,7 @@ def concerns_domain(result: DeliveryResult | None) -> bool:
     )
 
 
-def note_destinations(transaction: Transaction, made: Sequence[Transition]) -> None:
+def update_backoffs(transaction: Transaction, made: Sequence[Transition]) -> None:
     """Remembers which destinations put us off, and forgets those that took a message. Nearly always there is nothing to
     do, so this looks first: a look takes no lock."""
     taken = {_route(one) for one in made if one.troubles == "forget"}
@@ -106,14 +106,14 @@ def _route(one: Transition) -> Route:
     return Route(held.account_id, domain_of(held.from_address), domain_of(one.verdict.address or ""))
 
 
-def _pauses(transaction: Transaction, wanted: Collection[tuple[int, str]]) -> list[Pause]:
+def _pauses(transaction: Transaction, wanted: Collection[tuple[int, str]]) -> list[DomainBackoff]:
     """The pauses of these accounts and destinations, whatever the sender's domain."""
     accounts, domains = {account for account, _ in wanted}, {domain for _, domain in wanted}
     rows = PAUSES.rows(transaction, accounts=json_array(accounts), domains=json_array(domains))
-    return [pause for row in rows if ((pause := Pause._make(row)).account_id, pause.domain) in wanted]
+    return [pause for row in rows if ((pause := DomainBackoff._make(row)).account_id, pause.domain) in wanted]
 
 
-def _add(transaction: Transaction, route: Route, more: int, known: Pause | None) -> None:
+def _add(transaction: Transaction, route: Route, more: int, known: DomainBackoff | None) -> None:
     """One step up. What comes in while the route rests was on its way before that, and adds nothing."""
     moment = now()
     before = known.failures if known else 0
@@ -127,7 +127,9 @@ def _add(transaction: Transaction, route: Route, more: int, known: Pause | None)
     transaction.execute(statement.on_conflict_do_update(index_elements=Route._fields, set_=values))
 
 
-def hold_back(transaction: Transaction, worker: str, claimed: Sequence[Claimed]) -> list[Claimed]:
+def defer_backed_off(
+    transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
+) -> list[ClaimedRecipient]:
     """What may be sent of the rows just claimed; those of resting routes go back into the queue until the rest ends.
 
     Two selects at most where nothing rests.
@@ -148,26 +150,30 @@ def hold_back(transaction: Transaction, worker: str, claimed: Sequence[Claimed])
     return [one for one in claimed if one.id not in held]
 
 
-def _by_destination(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[tuple[int, str], list[Claimed]]:
+def _by_destination(
+    transaction: Transaction, claimed: Sequence[ClaimedRecipient]
+) -> dict[tuple[int, str], list[ClaimedRecipient]]:
     """The emails among them, by account and domain; who was named by contact gets it at the contact's address."""
     emails = [one for one in claimed if one.type == "email"]
     named = {one.contact_id for one in emails if one.email is None and one.contact_id is not None}
     rows = transaction.execute(select(Contact.id, Contact.email).where(Contact.id.in_(named))) if named else ()
     addresses = {row.id: row.email for row in rows}
-    found: dict[tuple[int, str], list[Claimed]] = defaultdict(list)
+    found: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
     for one in emails:
         if address := one.email or addresses.get(one.contact_id):
             found[one.account_id, domain_of(address)].append(one)
     return found
 
 
-def _sender_domains(transaction: Transaction, claimed: Sequence[Claimed]) -> dict[int, str]:
+def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
     """The domain that each send of these rows comes from."""
     wanted = select(Send.id, Send.from_address).where(in_json(Send.id, {one.send_id for one in claimed}))
     return {row.id: domain_of(row.from_address) for row in transaction.execute(wanted)}
 
 
-def _put_off(transaction: Transaction, worker: str, pause: Pause, rows: Sequence[Claimed]) -> list[int]:
+def _put_off(
+    transaction: Transaction, worker: str, pause: DomainBackoff, rows: Sequence[ClaimedRecipient]
+) -> list[int]:
     """All of them, or all but one when the rest is over: the claimer that moves its end has the probe."""
     until = pause.until_time
     if rows and until <= now() and _takes_probe(transaction, pause, until):
@@ -183,7 +189,7 @@ def _put_off(transaction: Transaction, worker: str, pause: Pause, rows: Sequence
     return ids
 
 
-def _takes_probe(transaction: Transaction, pause: Pause, until: datetime) -> bool:
+def _takes_probe(transaction: Transaction, pause: DomainBackoff, until: datetime) -> bool:
     moved = (
         update(DestinationPause)
         .where(DestinationPause.id == pause.id, DestinationPause.until_time == until)

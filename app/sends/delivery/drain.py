@@ -19,14 +19,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, tell
 from app.infrastructure.queueing import SENDS
-from app.sends.delivery.batch_size import LARGEST_CHUNK
-from app.sends.delivery.claim import LEASE, Claimed, claim, give_back_others, has_due
+from app.sends.delivery.batch_size import MAX_BATCH_SIZE
+from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, release_unknown_claims
 from app.sends.delivery.dispatcher import Dispatcher
-from app.sends.delivery.domain_backoff import hold_back
+from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.load import PreparedRecipient, load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.rate_limit import rates_of, too_fast
-from app.sends.delivery.render_quota import apportion
+from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult, fault_of
 from app.sends.outcomes.pending import PendingOutcomes
@@ -157,7 +157,7 @@ class Drain:
             return False
         new = self._unwritten
         ripe = not self._flight or time.monotonic() > new.since + SETTLE_AFTER
-        enough = new.verdicts and (ripe or len(new.verdicts) >= LARGEST_CHUNK)
+        enough = new.verdicts and (ripe or len(new.verdicts) >= MAX_BATCH_SIZE)
         return bool(enough or new.returned or new.postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
@@ -187,14 +187,14 @@ class Drain:
         else:
             self._next_look = time.monotonic() + PAUSE
 
-    def _claim(self, size: int) -> list[Claimed]:
+    def _claim(self, size: int) -> list[ClaimedRecipient]:
         last = self._station.last_account
         try:
             with self._services.database.write() as transaction:
                 if self._claim_in_doubt:
-                    give_back_others(transaction, self._station.worker, (*self._flight.ids, *self._unwritten.ids))
+                    release_unknown_claims(transaction, self._station.worker, (*self._flight.ids, *self._unwritten.ids))
                 claimed = claim(transaction, self._station.worker, size=size, after=last)
-                kept = hold_back(transaction, self._station.worker, claimed)
+                kept = defer_backed_off(transaction, self._station.worker, claimed)
         except SQLAlchemyError as error:
             self._claim_in_doubt = True
             self._pause(error)
@@ -206,12 +206,12 @@ class Drain:
             )
         return kept
 
-    def _load(self, claimed: list[Claimed]) -> None:
+    def _load(self, claimed: list[ClaimedRecipient]) -> None:
         """Hands over what is to be sent; the rest is skipped, or too large to be held in memory now."""
         try:
             with self._services.database.read() as session:
                 kept = within_budget(session, claimed)
-                parcels, later = apportion(session, load(session, kept), self._station.maker.bounds)
+                parcels, later = apply_render_quota(session, load(session, kept), self._station.maker.bounds)
                 rates = rates_of(session, parcels)
         except Exception as error:
             self._after_failed_load(claimed, error)
@@ -223,7 +223,7 @@ class Drain:
         self._unwritten.postponed |= later
         self._flight.hand_over(parcel for parcel in due if parcel.recipient.id not in later)
 
-    def _after_failed_load(self, claimed: list[Claimed], error: Exception) -> None:
+    def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
         """A row that cannot be read is deferred alone; the others are found by halves."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             self._unwritten.returned += [one.id for one in claimed]

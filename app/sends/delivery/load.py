@@ -31,8 +31,8 @@ from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import Prepared
 from app.lists.fields import ADDRESS_KEYS
-from app.sends.delivery.bounds import Allowance
-from app.sends.delivery.claim import Claimed
+from app.sends.delivery.bounds import RenderQuota
+from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import Addressee, CompiledMessage, SendContent
 from app.sends.delivery.contact_values import GIVES_WAY
 from app.sends.delivery.contacts import contacts_of
@@ -110,17 +110,17 @@ ENTRIES = Prepared(
 class PreparedRecipient(NamedTuple):
     """A recipient ready to be rendered and sent; with a `skip` reason it is not sent to."""
 
-    recipient: Claimed
+    recipient: ClaimedRecipient
     letter: CompiledMessage
     addressee: Addressee
     skip: str | None
     is_large: bool
     """Whether it takes long to make the message."""
-    allowance: Allowance | None = None
+    allowance: RenderQuota | None = None
     """What the message is counted against, where its send can reach its bound."""
 
 
-def load(session: Session, claimed: Sequence[Claimed]) -> list[PreparedRecipient]:
+def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[PreparedRecipient]:
     """A parcel for each claimed recipient, in the same order; six selects at most, three where nothing is tracked or
     attached and nobody is a contact."""
     contacts = contacts_of(session, claimed)
@@ -136,7 +136,7 @@ def load(session: Session, claimed: Sequence[Claimed]) -> list[PreparedRecipient
 
 
 def _parcel(
-    recipient: Claimed,
+    recipient: ClaimedRecipient,
     letter: CompiledMessage,
     contact: ContactState | None,
     suppressions: Suppressions,
@@ -148,17 +148,19 @@ def _parcel(
     return PreparedRecipient(recipient, letter, addressee, skip, letter.sizes.is_large(_known(recipient, contact)))
 
 
-def _known(recipient: Claimed, contact: ContactState | None) -> Iterable[object]:
+def _known(recipient: ClaimedRecipient, contact: ContactState | None) -> Iterable[object]:
     return (*recipient.values.values(), *(contact.values.values() if contact else ()))
 
 
-def _sends(session: Session, claimed: Iterable[Claimed]) -> tuple[list[SendContent], set[int]]:
+def _sends(session: Session, claimed: Iterable[ClaimedRecipient]) -> tuple[list[SendContent], set[int]]:
     """The sends, and which of them have attachments."""
     rows = SENDS.rows(session, send_ids=json_array({one.send_id for one in claimed}))
     return [SendContent(*row[:-1]) for row in rows], {row.id for row in rows if row.has_files}
 
 
-def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendContent]) -> dict[int, Sequence[StoredKey]]:
+def _keys(
+    session: Session, claimed: Iterable[ClaimedRecipient], sends: Iterable[SendContent]
+) -> dict[int, Sequence[StoredKey]]:
     """The keys of each send, RSA first, because that is what every receiver can check; one select."""
     accounts = {one.send_id: one.account_id for one in claimed}
     senders = {send.id: (accounts[send.id], domain_of(send.from_address)) for send in sends}
@@ -172,7 +174,9 @@ def _keys(session: Session, claimed: Iterable[Claimed], sends: Iterable[SendCont
     return {send_id: found.get(sender, ()) for send_id, sender in senders.items()}
 
 
-def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[int, ContactState]) -> Suppressions:
+def _suppressions(
+    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, ContactState]
+) -> Suppressions:
     """The entries on the addresses of these recipients; one select."""
     targets = {to for one in claimed if (to := target(one, contacts.get(one.id)))}
     wanted = {
@@ -190,7 +194,7 @@ def _suppressions(session: Session, claimed: Iterable[Claimed], contacts: dict[i
 
 
 def _files(
-    session: Session, claimed: Sequence[Claimed], with_files: Collection[int]
+    session: Session, claimed: Sequence[ClaimedRecipient], with_files: Collection[int]
 ) -> tuple[dict[int, list[mime.EncodedAttachment]], dict[int, list[mime.EncodedAttachment]]]:
     """Attachments by send, and those of single recipients by recipient, each in the order of the request."""
     shared: dict[int, list[mime.EncodedAttachment]] = defaultdict(list)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.db.in_json import in_json, json_array
 from app.db.models import Attachment, Send
 from app.db.prepared import Prepared
-from app.sends.delivery.claim import Claimed
+from app.sends.delivery.claim import ClaimedRecipient
 
 BUDGET = 32 * 1024 * 1024
 """Characters of bodies and bytes of attachments of one chunk. One recipient alone may exceed it."""
@@ -33,12 +33,12 @@ FILE_WEIGHTS = Prepared(
 )
 
 
-def within_budget(session: Session, claimed: Sequence[Claimed]) -> list[Claimed]:
+def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
     """The first of the chunk, as many as fit into the budget and at least one; two selects for more than one."""
     if len(claimed) < 2:
         return list(claimed)
     shared, own = _weights(session, {one.send_id for one in claimed})
-    total, counted, kept = 0, set[int](), list[Claimed]()
+    total, counted, kept = 0, set[int](), list[ClaimedRecipient]()
     for one in claimed:
         total += own[one.id] + (0 if one.send_id in counted else shared[one.send_id])
         counted.add(one.send_id)

@@ -38,7 +38,7 @@ TRIES = 50
 """How often a worker counts again because another one has counted in between."""
 
 
-class Taken(NamedTuple):
+class BucketState(NamedTuple):
     """What a sender has used up, as times of Redis' clock."""
 
     upcoming: float = 0.0
@@ -47,13 +47,13 @@ class Taken(NamedTuple):
     """The last turn that was handed out."""
 
 
-def take(taken: Taken, rate: float, count: int, clock: float) -> tuple[Taken, int]:
+def take(taken: BucketState, rate: float, count: int, clock: float) -> tuple[BucketState, int]:
     """What is used up with `count` messages more, and how many of them may go at once; the others get turns."""
     step, burst = 1 / rate, max(rate, 1.0)
     upcoming, allowed = max(taken.upcoming, clock), 0
     while allowed < count and upcoming - clock <= (burst - 1) * step:
         upcoming, allowed = upcoming + step, allowed + 1
-    return Taken(upcoming, max(taken.turn, clock) + (count - allowed) * step), allowed
+    return BucketState(upcoming, max(taken.turn, clock) + (count - allowed) * step), allowed
 
 
 def rates_of(session: Session, parcels: Sequence[PreparedRecipient]) -> dict[Sender, float]:
@@ -103,10 +103,10 @@ def _count(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]
 
 def _count_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:
     commands.watch(key)  # type: ignore[no-untyped-call]
-    stored = cast("list[bytes | None]", commands.hmget(key, Taken._fields))
+    stored = cast("list[bytes | None]", commands.hmget(key, BucketState._fields))
     seconds, microseconds = commands.time()
     clock = seconds + microseconds / 1e6
-    before = Taken(*(float(value or 0) for value in stored))
+    before = BucketState(*(float(value or 0) for value in stored))
     after, allowed = take(before, rate, count, clock)
     commands.multi()
     commands.hset(key, mapping={name: f"{value:.6f}" for name, value in after._asdict().items()})

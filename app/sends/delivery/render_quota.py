@@ -22,7 +22,7 @@ from app.clock import now
 from app.db.in_json import in_json, json_array
 from app.db.models import Recipient
 from app.db.prepared import Prepared
-from app.sends.delivery.bounds import Allowance, Bounds
+from app.sends.delivery.bounds import RenderQuota, SizeLimits
 from app.sends.delivery.load import PreparedRecipient
 
 MOST_RECIPIENTS = 100
@@ -46,7 +46,7 @@ class Apportioned(NamedTuple):
     later: dict[int, datetime]
 
 
-def apportion(session: Session, parcels: Sequence[PreparedRecipient], bounds: Bounds) -> Apportioned:
+def apply_render_quota(session: Session, parcels: Sequence[PreparedRecipient], bounds: SizeLimits) -> Apportioned:
     """Looks after the bounds of the sends of a chunk: no select where none can be reached, else one."""
     by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
     for parcel in parcels:
@@ -77,12 +77,12 @@ class _Row(NamedTuple):
     rendered: int | None
 
 
-def _most(parcels: Sequence[PreparedRecipient], bounds: Bounds) -> int:
+def _most(parcels: Sequence[PreparedRecipient], bounds: SizeLimits) -> int:
     """Bytes that any recipient of the send can become."""
     return parcels[0].letter.sizes.most_bytes(bounds.body)
 
 
-def _shares(parcels: Sequence[PreparedRecipient], rows: Iterable[_Row], bounds: Bounds) -> list[PreparedRecipient]:
+def _shares(parcels: Sequence[PreparedRecipient], rows: Iterable[_Row], bounds: SizeLimits) -> list[PreparedRecipient]:
     """The parcels of one send that may be rendered now."""
     most, own = _most(parcels, bounds), {parcel.recipient.id for parcel in parcels}
     rendered = {row.id: row.rendered for row in rows if row.rendered is not None}
@@ -91,6 +91,6 @@ def _shares(parcels: Sequence[PreparedRecipient], rows: Iterable[_Row], bounds: 
     new = [parcel for parcel in parcels if parcel.recipient.id not in rendered]
     left = bounds.send - sum(rendered.values())
     if not elsewhere:
-        allowance = Allowance(bounds.send, left)
+        allowance = RenderQuota(bounds.send, left)
         return [*known, *(parcel._replace(allowance=allowance) for parcel in new)]
     return [*known, *new[: max(0, left - elsewhere * most) // most]]

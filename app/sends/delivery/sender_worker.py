@@ -20,7 +20,7 @@ from app.infrastructure import logs
 from app.infrastructure.liveness import own_name
 from app.recipients.redaction import Redaction
 from app.sends.delivery.batch_size import AdaptiveBatchSize
-from app.sends.delivery.build import MessageBuilder, Outgoing, deferred
+from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred
 from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
 from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.unsendable import Unsendable
@@ -31,7 +31,7 @@ from app.settings import Settings
 from app.transports.base import OutboundSms, Outcome, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
-from app.transports.sms.incoming import Listening, Take
+from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,9 @@ class SenderWorker:
         self.last_account = 0
         """Whose turn it was last."""
 
-    def transmit(self, lane: ConnectionSlot, outgoing: Outgoing, following: Outgoing | None = None) -> AttemptResult:
+    def transmit(
+        self, lane: ConnectionSlot, outgoing: BuiltMessage, following: BuiltMessage | None = None
+    ) -> AttemptResult:
         """Sends one message and journals what came of it. Raises nothing: a fault of our own defers.
 
         `following` is what the lane sends next, where that is known.
@@ -106,15 +108,15 @@ class SenderWorker:
         finally:
             self._lanes.put(lane)
 
-    def listen(self, take: Take) -> None:
+    def listen(self, take: IncomingHandler) -> None:
         """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
-        if isinstance(self.texts, Listening):
+        if isinstance(self.texts, ReceivingTransport):
             self.texts.listen(take)
 
     def close(self) -> None:
         """Ends all of it, the bind to the sms gateway included."""
         self.clear_away()
-        if isinstance(self.texts, Listening):
+        if isinstance(self.texts, ReceivingTransport):
             self.texts.end()
 
     def clear_away(self) -> None:
@@ -158,7 +160,7 @@ def renew_sender_worker(services: Services) -> None:
             old.clear_away()
             _stations[services] = SenderWorker(services.settings, old.texts)
         except BaseException:
-            if isinstance(old.texts, Listening):
+            if isinstance(old.texts, ReceivingTransport):
                 old.texts.end()
             raise
 

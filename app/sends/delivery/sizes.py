@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.content.wildcards import SIGN
-from app.sends.delivery.bounds import MOST_SUBJECT_BYTES
+from app.sends.delivery.bounds import MAX_SUBJECT_BYTES
 
 LARGE = 128 * 1024
 """Characters beyond which it takes long, some ten milliseconds and more, to make a message."""
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
     def most_bytes(self, body: int) -> int:
         """Bytes that no recipient's subject and bodies exceed, where a body has at most so many."""
         text = body if self.is_read else self.text.most_bytes(body)
-        return self.subject.most_bytes(MOST_SUBJECT_BYTES) + self.html.most_bytes(body) + text
+        return self.subject.most_bytes(MAX_SUBJECT_BYTES) + self.html.most_bytes(body) + text
 
     def is_large(self, values: Iterable[object]) -> bool:
         """Whether it may take long to make the message of a recipient with these values."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.addresses import email_key
-from app.sends.delivery.claim import Claimed
+from app.sends.delivery.claim import ClaimedRecipient
 
 INVALID_CONTACT_ID = "invalid_contact_id"
 """Stands in a recipient's `reason` from acceptance on when its contact_id was not in the list."""
@@ -50,14 +50,14 @@ class Suppressions:
     unsubscribed: frozenset[tuple[Target, int | None]]
 
 
-def destination(recipient: Claimed, contact: ContactState | None) -> str | None:
+def destination(recipient: ClaimedRecipient, contact: ContactState | None) -> str | None:
     """The address that the recipient was given, else the one that its contact has now."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def target(recipient: Claimed, contact: ContactState | None) -> Target | None:
+def target(recipient: ClaimedRecipient, contact: ContactState | None) -> Target | None:
     """The destination as the suppression tables have it."""
     address = destination(recipient, contact)
     if not address:
@@ -68,7 +68,7 @@ def target(recipient: Claimed, contact: ContactState | None) -> Target | None:
 
 
 def skip_reason(
-    recipient: Claimed, contact: ContactState | None, suppressions: Suppressions, *, include_unsubscribed: bool
+    recipient: ClaimedRecipient, contact: ContactState | None, suppressions: Suppressions, *, include_unsubscribed: bool
 ) -> str | None:
     """Why the recipient is skipped: the first reason that holds, in this order. None when it is to be sent to."""
     if recipient.reason == INVALID_CONTACT_ID:
@@ -87,7 +87,9 @@ def skip_reason(
     return None
 
 
-def _is_unsubscribed(recipient: Claimed, contact: ContactState | None, to: Target, suppressions: Suppressions) -> bool:
+def _is_unsubscribed(
+    recipient: ClaimedRecipient, contact: ContactState | None, to: Target, suppressions: Suppressions
+) -> bool:
     if contact is not None and not (contact.subscribed_email if to.kind == "email" else contact.subscribed_mobile):
         return True
     entries = suppressions.unsubscribed

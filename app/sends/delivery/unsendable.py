@@ -11,7 +11,7 @@ class Unsendable(Exception):
     reason: ClassVar[str]
 
 
-class NothingToSay(Unsendable):
+class EmptyMessage(Unsendable):
     """A text message without a text (decisions: 12)."""
 
     reason = "content_missing"

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from app.db.database import Database
 from app.db.outage import is_unavailable
-from app.sends.delivery.claim import give_back, postpone, renew
+from app.sends.delivery.claim import postpone, release_claims, renew_leases
 from app.sends.outcomes.attempt_result import AttemptResult, fault_of
 from app.sends.outcomes.operator_log import tell_operator
 from app.sends.outcomes.transitions import RetryRules
@@ -58,10 +58,10 @@ class PendingOutcomes:
         try:
             with self._database.write() as transaction:
                 made = write_outcomes(transaction, self._worker, self.verdicts, self._rules)
-                give_back(transaction, self._worker, self.returned)
+                release_claims(transaction, self._worker, self.returned)
                 postpone(transaction, self._worker, self.postponed)
                 if renewed:
-                    renew(transaction, self._worker, renewed)
+                    renew_leases(transaction, self._worker, renewed)
         except Exception as error:
             if is_unavailable(error) or not self.verdicts:
                 raise

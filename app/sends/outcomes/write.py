@@ -24,7 +24,7 @@ from app.db.in_json import in_json
 from app.db.models import Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
-from app.sends.delivery.domain_backoff import note_destinations
+from app.sends.delivery.domain_backoff import update_backoffs
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
 from app.sends.outcomes.transitions import Held, RetryRules, Transition, consequence
@@ -65,7 +65,7 @@ def write_outcomes(
     if made:
         _write_recipients(transaction, made)
         touched = apply_to_addresses(transaction, made)
-        note_destinations(transaction, made)
+        update_backoffs(transaction, made)
         _tell(transaction, made, touched)
         insert_rows(transaction, RecipientStep, [_step(one) for one in made])
         # Last here as everywhere: workers that write outcomes of one group wait for each other from here on.

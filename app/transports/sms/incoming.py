@@ -62,15 +62,15 @@ class GatewayPart:
 
 
 Incoming = GatewayReceipt | GatewayReply | GatewayPart
-Take = Callable[[Incoming], bool]
+IncomingHandler = Callable[[Incoming], bool]
 """Takes one in; False where that was not possible now, so that the gateway hands it in again."""
 
 
 @runtime_checkable
-class Listening(Protocol):
+class ReceivingTransport(Protocol):
     """A transport that also hands in what comes back, over a connection that is kept while nothing is sent."""
 
-    def listen(self, take: Take) -> None:
+    def listen(self, take: IncomingHandler) -> None:
         """Connects now, and gives what comes in to `take`, in a thread of its own."""
         ...
 

@@ -16,7 +16,7 @@ from smpplib import consts
 
 from app.transports.base import DeliveryResult, OutboundSms
 from app.transports.sms import gsm
-from app.transports.sms.incoming import Take
+from app.transports.sms.incoming import IncomingHandler
 from app.transports.sms.segments import split
 from app.transports.sms.smpp_bind import Bind, NoAnswer, NoBind
 from app.transports.sms.smpp_url import SmppSettings, parse_smpp_url
@@ -48,7 +48,7 @@ class SmppTransport:
         """The bind is shared."""
         return self
 
-    def listen(self, take: Take) -> None:
+    def listen(self, take: IncomingHandler) -> None:
         """Binds now, and gives receipts and replies to `take`, in a thread of its own."""
         self._bind.listen(take)
 

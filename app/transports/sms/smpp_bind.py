@@ -19,7 +19,7 @@ from smpplib import consts, smpp
 from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
 
-from app.transports.sms.incoming import Take, read_deliver_sm
+from app.transports.sms.incoming import IncomingHandler, read_deliver_sm
 from app.transports.sms.smpp_answers import Answers
 from app.transports.sms.smpp_client import LOST, SmppClient, tls_context, words
 from app.transports.sms.smpp_url import SmppSettings
@@ -46,7 +46,7 @@ class Bind:
     def __init__(self, settings: SmppSettings) -> None:
         self._settings = settings
         self._context = tls_context(settings)
-        self._take: Take | None = None
+        self._take: IncomingHandler | None = None
         self._client: Any = None
         self._sequence = SimpleSequenceGenerator()  # goes on over connections, so that no answer is mistaken
         self._trouble = ""
@@ -59,7 +59,7 @@ class Bind:
         self._changed = threading.Condition()
         self._closing = threading.Event()
 
-    def listen(self, take: Take) -> None:
+    def listen(self, take: IncomingHandler) -> None:
         """Binds now, and gives what the gateway hands in to `take`."""
         self._take = take
         self._start()

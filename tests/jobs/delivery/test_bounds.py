@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from app.sends.delivery import batch_size
-from app.sends.delivery.bounds import MOST_SUBJECT_BYTES, Bounds
+from app.sends.delivery.bounds import MAX_SUBJECT_BYTES, SizeLimits
 from app.sends.delivery.claim import claim
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
-from app.sends.delivery.render_quota import apportion
+from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, body, events, parsed
@@ -38,7 +38,7 @@ def person(email: str, **values: str) -> dict[str, Any]:
             {"body_html": f"{'<ul>' * 8}%%w%%", "body_text": None},
             "the text that is made of body_html has more than 1500",
         ),
-        ({"body_text": "short", "subject": "%%v%%" * 66}, f"subject has more than {MOST_SUBJECT_BYTES} bytes"),
+        ({"body_text": "short", "subject": "%%v%%" * 66}, f"subject has more than {MAX_SUBJECT_BYTES} bytes"),
     ],
 )
 def test_a_recipient_whose_message_is_too_large_fails_alone(
@@ -110,8 +110,8 @@ def test_the_bound_of_a_send_holds_across_chunks_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They see each other's rows, and none spends what another one may need."""
-    monkeypatch.setattr(batch_size, "FIRST_CHUNK", 3)
-    monkeypatch.setattr(batch_size, "LARGEST_CHUNK", 3)
+    monkeypatch.setattr(batch_size, "INITIAL_BATCH_SIZE", 3)
+    monkeypatch.setattr(batch_size, "MAX_BATCH_SIZE", 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(30)], body_text="%%v%%")
     workers = [make_worker(max_send_bytes=10_000) for _ in range(2)]
     threads = [start_drain(worker) for worker in workers]
@@ -137,7 +137,7 @@ def test_the_bound_of_a_send_costs_a_select_only_where_it_can_be_reached(
     with worker.database.write() as transaction:
         parcels = load(transaction, claim(transaction, "worker", size=count, after=0))
         with StatementCounter(worker.database.engine) as counted:
-            apportioned = apportion(transaction, parcels, Bounds.of(worker.settings))
+            apportioned = apply_render_quota(transaction, parcels, SizeLimits.of(worker.settings))
     assert ([one.recipient.id for one in apportioned.parcels], apportioned.later) == (
         [one.recipient.id for one in parcels], {}
     )  # fmt: skip

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from app.clock import now
 from app.db.models import DestinationPause
 from app.sends.delivery.claim import claim
-from app.sends.delivery.domain_backoff import PROBE, TOLERATED, concerns_domain, hold_back
+from app.sends.delivery.domain_backoff import PROBE, TOLERATED, concerns_domain, defer_backed_off
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.base import DeliveryResult
@@ -116,7 +116,7 @@ def test_looking_for_rests_takes_two_selects_at_most_where_nothing_rests(rows: R
     with worker.database.write() as transaction:
         claimed = claim(transaction, "worker", size=50, after=0)
         with StatementCounter(worker.database.engine) as counted:
-            assert hold_back(transaction, "worker", claimed) == claimed
+            assert defer_backed_off(transaction, "worker", claimed) == claimed
     assert (len(claimed), counted.count) == (21, 2)
 
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import event, text
 
 from app.clock import now
-from app.sends.delivery.batch_size import FIRST_CHUNK, AdaptiveBatchSize
-from app.sends.delivery.claim import Claimed, claim, give_back, has_due, has_expired_leases, renew
+from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE, AdaptiveBatchSize
+from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, has_expired_leases, release_claims, renew_leases
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
@@ -34,7 +34,7 @@ def addresses(count: int, prefix: str = "r") -> list[str]:
     return [f"{prefix}{number}@example.com" for number in range(count)]
 
 
-def take(services: Services, size: int, after: int = 0, worker: str = "w") -> list[Claimed]:
+def take(services: Services, size: int, after: int = 0, worker: str = "w") -> list[ClaimedRecipient]:
     with services.database.write() as transaction:
         return claim(transaction, worker, size=size, after=after)
 
@@ -96,7 +96,7 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
     order = [mail.recipients[0] for mail in mail_server.mails]
     worker.stopping.set()
     draining.join()
-    assert order.index("reset@example.com") - before <= FIRST_CHUNK + 10
+    assert order.index("reset@example.com") - before <= INITIAL_BATCH_SIZE + 10
 
 
 def test_what_waits_too_long_goes_back(
@@ -137,7 +137,7 @@ def test_pace() -> None:
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
     """Several at once: every row goes to one of them."""
     rows.add_send(addresses(200))
-    taken: list[list[Claimed]] = [[], [], []]
+    taken: list[list[ClaimedRecipient]] = [[], [], []]
 
     def claim_all(number: int) -> None:
         while claimed := take(worker, 7, worker=f"w{number}"):
@@ -161,7 +161,7 @@ def test_giving_back_undoes_a_claim(rows: Rows, worker: Services) -> None:
     take(worker, 1)
     assert rows.recipient(ann).attempts == 1
     with worker.database.write() as transaction:
-        give_back(transaction, "w", [ann])
+        release_claims(transaction, "w", [ann])
     recipient = rows.recipient(ann)
     assert (recipient.state, recipient.attempts, recipient.due_time) == ("queued", 0, due_time)
     assert (recipient.worker, recipient.lease_time) == (None, None)
@@ -174,8 +174,8 @@ def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Servi
     lease_time = rows.recipient(ann).lease_time
     verdict = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
     with worker.database.write() as transaction:
-        give_back(transaction, "old", [ann])
-        renew(transaction, "old", [ann])
+        release_claims(transaction, "old", [ann])
+        renew_leases(transaction, "old", [ann])
         assert write_outcomes(transaction, "old", [verdict], RetryRules(30, 60)) == []
     assert (rows.recipient(ann).state, rows.recipient(ann).lease_time) == ("sending", lease_time)
 
@@ -323,6 +323,6 @@ def test_a_chunk_is_cut_where_memory_would_not_do(
         assert [one.id for one in within_budget(session, claimed)] == shared
         assert [one.id for one in within_budget(session, claimed[3:])] == own[:1]
     with worker.database.write() as transaction:
-        give_back(transaction, "w", [one.id for one in claimed])
+        release_claims(transaction, "w", [one.id for one in claimed])
     drain(worker)
     assert set(rows.states([*shared, *own])) == {"delivered"}

@@ -11,7 +11,7 @@ import pytest
 from app.clock import now, this_second
 from app.db.models import SmsSender
 from app.sends.delivery.drain import drain
-from app.sends.delivery.rate_limit import Taken, _count, take
+from app.sends.delivery.rate_limit import BucketState, _count, take
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services, connect_redis
 from tests.jobs.delivery.conftest import Changed
@@ -62,7 +62,7 @@ def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 4.0, 30.0])
 def test_a_bucket_holds_a_second_and_fills_at_the_rate(rate: float) -> None:
-    taken, allowed = take(Taken(), rate, 100, clock=1000.0)
+    taken, allowed = take(BucketState(), rate, 100, clock=1000.0)
     assert allowed == max(1, round(rate))
     again, more = take(taken, rate, 100, clock=1000.0)
     assert more == 0
