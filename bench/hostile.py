@@ -11,9 +11,9 @@ from bench.contacts import Shop
 from bench.load import request
 
 BODY = 1024 * 1024
-"""Bytes of a body, at most (decisions: 6)."""
+"""Bytes of a body, at most (docs/sending.md#attributes)."""
 VALUE = 10_000
-"""Characters of a value, at most (specification: Limits)."""
+"""Characters of a value, at most (docs/sending.md#wildcard-values)."""
 
 
 def _filled(piece: str) -> str:

@@ -116,7 +116,7 @@ class Delivery:
         return measure
 
     def floor_with_promises(self, count: int) -> Measure:
-        """Rounds of the floor that keeps the promises of the design."""
+        """Rounds of the floor that keeps the promises of the service."""
         url = plain_url(self.parts.database_url)
 
         def measure() -> float:
@@ -218,7 +218,7 @@ def _one(options: Options, delivery: Delivery, count: int) -> Row:
 
 
 def _promised(options: Options, delivery: Delivery, count: int) -> Row:
-    """Against a floor that keeps the promises of the design, too."""
+    """Against a floor that keeps the promises of the service, too."""
     with delivery.ours(count) as ours:
         floor = delivery.floor_with_promises(count)
         return in_turns("E. the floor with its promises", "mails/s", Goal(0.50), options.rounds, ours=ours, floor=floor)

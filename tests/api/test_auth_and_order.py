@@ -1,4 +1,4 @@
-"""Keys, networks, https, and the order in which a request is checked (decisions: 1; specification: Authentication)."""
+"""Keys, networks, https, and the order in which a request is checked (docs/requests.md#order-of-checks)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ FAULTS: dict[str, tuple[Any, tuple[int, str, str]]] = {
     ),
     "rule": (lambda w, r: replace(r, body=b'{"email": "%s"}' % w.taken.encode()), (409, "conflict", "conflict")),
 }
-"""In the order of the decisions: what is wrong with a request, and its answer."""
+"""In the order of docs/requests.md#order-of-checks: what is wrong with a request, and its answer."""
 
 
 def test_the_request_without_a_fault_passes(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What may be a body, and what becomes of any other (decisions: 1.9).
+"""What may be a body, and what becomes of any other (docs/requests.md#bodies).
 
 The last part sends hand-made bad values for every attribute of every endpoint that writes: each answer is one that
 the client can act on, never a failure of the service.

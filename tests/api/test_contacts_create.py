@@ -1,4 +1,4 @@
-"""Creating contacts, single and multiple form (specification: Contacts; decisions: 1, 2, 5, 6, 11)."""
+"""Creating contacts, single and multiple form (docs/contacts.md#attributes)."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ def gone(tenant: Tenant, customers: int) -> dict[str, str]:
 def test_remove_unsubscribers(
     tenant: Tenant, customers: int, gone: dict[str, str], mode: str, skipped: set[str]
 ) -> None:
-    """Specification: Contacts, rule 2; decisions: 11: `list` looks at the list's own entries alone."""
+    """`list` looks at the list's own entries alone."""
     fresh = new_email()
     contacts = [{"email": fresh}, *({"email": email.upper()} for email in gone.values())]
     path = f"{contacts_path(customers)}?remove_unsubscribers={mode}"

@@ -1,4 +1,4 @@
-"""Deleting contacts, single and bulk (specification: Contacts, rules 3 to 5; decisions: 4, 5, 11)."""
+"""Deleting contacts, single and bulk (docs/contacts.md#deleting)."""
 
 from __future__ import annotations
 

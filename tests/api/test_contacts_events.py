@@ -1,4 +1,4 @@
-"""Events and automation triggers of contacts (specification: Contact events, Other behaviours, 3; decisions: 9)."""
+"""Events and automation triggers of contacts (docs/contacts.md#events-and-triggers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests at the same moment (decisions: 5: an identifier belongs to one contact, whoever was quicker)."""
+"""Requests at the same moment (docs/contacts.md#identifiers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading contacts: instances, pages, filters of every property (specification: Contacts; decisions: 4, 5)."""
+"""Reading contacts: instances, pages, filters of every property (docs/contacts.md#attributes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A request issues as many statements for a thousand contacts as for one (design: hot paths)."""
+"""A request issues as many statements for a thousand contacts as for one
+(docs/architecture.md#fixed-number-of-statements)."""
 
 from __future__ import annotations
 

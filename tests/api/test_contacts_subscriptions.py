@@ -1,4 +1,4 @@
-"""The unsubscribers list and the flags of contacts (decisions: 5 and 11, Contacts)."""
+"""The unsubscribers list and the flags of contacts (docs/contacts.md#subscriptions)."""
 
 from __future__ import annotations
 

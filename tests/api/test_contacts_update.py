@@ -1,4 +1,4 @@
-"""Updating contacts, single and bulk (specification: Contacts, States; decisions: 1, 5, 11)."""
+"""Updating contacts, single and bulk (docs/contacts.md#attributes)."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def emails(tenant: Tenant, made: list[dict[str, Any]]) -> list[str | None]:
 
 
 def test_identifiers_can_go_round(tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]) -> None:
-    """Decisions 11: swaps in one bulk update are judged by the end state."""
+    """Swaps in one bulk update are judged by the end state."""
     a, b, c = (one["email"] for one in three)
     elements = [{"id": one["id"], "email": email} for one, email in zip(three, (b, c, a), strict=True)]
     assert api.patch(path, {"contacts": elements}).status_code == 204

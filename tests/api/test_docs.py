@@ -1,4 +1,4 @@
-"""The pages about this API that need no key (decisions: 2)."""
+"""The pages about this API that need no key (docs/errors.md)."""
 
 from __future__ import annotations
 

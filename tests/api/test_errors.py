@@ -1,4 +1,5 @@
-"""The error body, its links and headers, several errors at once, and failures that nobody foresaw (decisions: 2)."""
+"""The error body, its links and headers, several errors at once, and failures that nobody foresaw
+(docs/requests.md#errors)."""
 
 from __future__ import annotations
 
@@ -243,7 +244,7 @@ def test_redis_that_is_gone_takes_nothing_but_the_rate_limit_away(settings: Sett
 
 
 def test_the_text_says_what_would_be_accepted(api: Client, customers: int) -> None:
-    """Decisions 2: `developer_message` names the field, the value's problem and what would be accepted."""
+    """`developer_message` names the field, the value's problem and what would be accepted."""
 
     def said(answer: TestResponse) -> str:
         return str(answer.get_json()["developer_message"])

@@ -1,4 +1,4 @@
-"""Kinds of fields that only plugins use, proved over HTTP by a plugin (specification: Schema errors)."""
+"""Kinds of fields that only plugins use, proved over HTTP by a plugin (docs/errors.md#values-of-a-body)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactional groups (specification: Transactional groups)."""
+"""Transactional groups (docs/endpoints.md#transactional-groups)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes and metrics (contract: Health)."""
+"""Probes and metrics (docs/operations.md#health)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6)."""
+"""Idempotency keys: the same POST twice gives the first answer twice (docs/requests.md#idempotency)."""
 
 from __future__ import annotations
 

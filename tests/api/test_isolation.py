@@ -1,4 +1,4 @@
-"""Every endpoint for every access level, and the walls between accounts (decisions: 1.7, 1.8 and 3).
+"""Every endpoint for every access level, and the walls between accounts (docs/requests.md#keys-and-scopes).
 
 While these requests run, every statement on a table of account rows must name the account.
 """

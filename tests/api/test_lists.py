@@ -1,4 +1,4 @@
-"""Lists: reading them, and their contacts embedded (specification: Lists; decisions: 1, 4)."""
+"""Lists: reading them, and their contacts embedded (docs/endpoints.md#lists)."""
 
 from __future__ import annotations
 

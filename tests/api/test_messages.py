@@ -1,4 +1,4 @@
-"""Messages and their content (specification: Messages and message content)."""
+"""Messages and their content (docs/endpoints.md#messages)."""
 
 from __future__ import annotations
 

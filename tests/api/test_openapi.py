@@ -1,4 +1,4 @@
-"""The OpenAPI description: complete, true of real answers, and a source of bad input (decisions: 1 and 2)."""
+"""The OpenAPI description: complete, true of real answers, and a source of bad input (docs/requests.md#errors)."""
 
 from __future__ import annotations
 

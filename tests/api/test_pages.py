@@ -1,4 +1,5 @@
-"""What a browser may do with the pages outside of the API, and what a person sees of an error (decisions: 12)."""
+"""What a browser may do with the pages outside of the API, and what a person sees of an error
+(docs/requests.md#cross-origin)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of trusted proxies, in all forms in which they say it (decisions: 12)."""
+"""What is believed of trusted proxies, in all forms in which they say it (docs/operations.md#behind-a-proxy)."""
 
 from __future__ import annotations
 

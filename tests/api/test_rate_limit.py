@@ -1,4 +1,4 @@
-"""The rate limit of a key: its headers, its answer and when it does not apply (decisions: 1.5, 2 and 10)."""
+"""The rate limit of a key: its headers, its answer and when it does not apply (docs/requests.md#rate-limit)."""
 
 from __future__ import annotations
 

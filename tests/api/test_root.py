@@ -1,4 +1,4 @@
-"""The API root (specification: API root)."""
+"""The API root (docs/endpoints.md#api-root)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency-Key on sends: the same request twice sends once (decisions: 6)."""
+"""Idempotency-Key on sends: the same request twice sends once (docs/requests.md#idempotency)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends at the same moment: one contact per new address, one group per new name (decisions: 5 and 6)."""
+"""Sends at the same moment: one contact per new address, one group per new name (docs/sending.md#recipients)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepting sms: senders, opting out, and whom a text goes to (specification: Transactional send, rule 8)."""
+"""Accepting sms: senders, opting out, and whom a text goes to (docs/sending.md#senders)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_unknown_mobile_becomes_a_contact(desk: Desk) -> None:
 
 @pytest.mark.parametrize("fields", [PLAIN_FIELDS, MOBILE_ONLY])
 def test_a_known_mobile_is_found(desk: Desk, fields: tuple[tuple[Any, ...], ...]) -> None:
-    """Also in a list whose contacts are told apart by their email (decisions: 6)."""
+    """Also in a list whose contacts are told apart by their email (docs/sending.md#recipients)."""
     list_id = desk.tenant.add_list(fields=fields)
     known = desk.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
     body = desk.sms(list_id=list_id, recipients=[{"mobile": known["mobile"]}])

@@ -1,4 +1,5 @@
-"""A send issues as many statements for a hundred recipients as for one (design: the way of one send)."""
+"""A send issues as many statements for a hundred recipients as for one
+(docs/architecture.md#fixed-number-of-statements)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sent contacts of a message (specification: Sent contact; decisions: 8)."""
+"""The sent contacts of a message (docs/endpoints.md#sent-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GET /v1/transactional-sends/{uuid}`: one recipient and what happened to it (an addition to the specification)."""
+"""`GET /v1/transactional-sends/{uuid}`: one recipient and what happened to it (docs/endpoints.md#recipients)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_long_timeline_comes_in_pages(desk: Desk) -> None:
 
 
 def test_a_key_that_may_not_see_contacts_sees_states_and_times(desk: Desk) -> None:
-    """Decisions, 12, Reports: neither addresses nor contacts nor the other side's words."""
+    """Neither addresses nor contacts nor the other side's words."""
     row = desk.send(desk.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
     words = "550 5.1.1 ann.secret is unknown"
     add_step(desk.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)

@@ -1,4 +1,4 @@
-"""What pixels and links do (specification: Recipient events; decisions: 11, Outcomes)."""
+"""What pixels and links do (docs/tracking.md#counting)."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_the_same_again_changes_only_the_last_time(mail: Mail) -> None:
 
 
 def test_a_later_open_and_a_later_click_are_told_but_counted_no_more(mail: Mail) -> None:
-    """Specification, Transactional group: one per recipient, no duplicates."""
+    """One per recipient, no duplicates."""
     mail.click(User_Agent=IPHONE)
     early = now().replace(microsecond=0) - REPEATED_WITHIN
     mail.written().change([mail.id], first_open_time=early, last_open_time=early, first_click_time=early)

@@ -1,4 +1,4 @@
-"""The page behind an opt-out link (decisions: 5, 6 and 11, Unsubscribing)."""
+"""The page behind an opt-out link (docs/inbound.md#unsubscribing)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_second_click_changes_nothing(tenant: Tenant, rows: Rows, anon: Client
 
 
 def test_two_messages_count_twice(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """Specification, Transactional group: unsubscribed can recur per contact."""
+    """Unsubscribed can recur per contact."""
     mobile, list_id, group_id = new_mobile(), rows.add_list(), rows.add_group("sms")
     for _ in range(2):
         (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id, group_id=group_id)

@@ -1,4 +1,4 @@
-"""`make run` from outside: one command, one screen, nothing lost, nothing left behind (contract: Two commands)."""
+"""`make run` from outside: one command, one screen, nothing lost, nothing left behind (docs/operations.md#make-run)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def test_a_second_start_is_quick_and_finds_everything(launch: Launch) -> None:
-    """Contract: less than 5 seconds to the first answered request, here of work, all processes together and one after
+    """Less than 5 seconds to the first answered request, here of work, all processes together and one after
     the other; the stop lost nothing."""
     service = launch()
     service.start()
@@ -194,7 +194,7 @@ def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
 
 
 def test_a_filter_of_1000_long_values_fits_into_a_request(running: Launched) -> None:
-    """Decisions 4: up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
+    """Up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
     values = ",".join(f"{number:0200}" for number in range(1000))
     assert running.get("/v1/lists", **{"name:in": values})["size"] == 0
     response = requests.get(f"{running.base}/v1/lists", params={"name:in": values * 2}, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Who may import what (design: 1, import rules), read from the imports themselves."""
+"""Who may import what (docs/architecture.md#imports), read from the imports themselves."""
 
 from __future__ import annotations
 

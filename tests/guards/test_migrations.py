@@ -76,7 +76,7 @@ def test_an_upgrade_to_where_it_is_changes_nothing(database_url: str) -> None:
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
-    """Each waits for the one that came first, and finds it done (contract: any number of processes)."""
+    """Each waits for the one that came first, and finds it done (docs/operations.md#migrations)."""
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=migrate.upgrade, args=(database_url,)) for _ in range(4)]
     for process in processes:

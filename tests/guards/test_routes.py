@@ -1,4 +1,5 @@
-"""Routes and who may use them: the specification's table, and what is refused at start (design: 1, plugins)."""
+"""Routes and their scopes (docs/requests.md#keys-and-scopes), and what is refused at start
+(docs/architecture.md#plugins)."""
 
 from __future__ import annotations
 
@@ -41,8 +42,7 @@ ENDPOINTS = {
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),
 }
-"""The endpoints of the specification and the scopes that the decisions give them (decisions: 3), and one addition:
-a recipient's timeline."""
+"""Every endpoint with its scopes (docs/requests.md#keys-and-scopes)."""
 
 
 def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -54,7 +54,7 @@ def routes(app: Flask) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-def test_the_api_has_the_endpoints_of_the_specification_with_their_scopes(app: Flask) -> None:
+def test_the_api_has_these_endpoints_with_these_scopes(app: Flask) -> None:
     assert {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/v1")} == ENDPOINTS
 
 

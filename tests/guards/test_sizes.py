@@ -1,4 +1,4 @@
-"""Modules and functions stay small enough to read (design: 5)."""
+"""Modules and functions stay small enough to read (docs/architecture.md#imports)."""
 
 from __future__ import annotations
 

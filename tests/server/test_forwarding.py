@@ -1,4 +1,4 @@
-"""Whose word counts for the scheme, the client's address and the path (decisions: 12)."""
+"""Whose word counts for the scheme, the client's address and the path (docs/operations.md#behind-a-proxy)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the log and in the metrics of a request, and what never does (decisions: 12)."""
+"""What stands in the log and in the metrics of a request, and what never does (docs/requests.md#confidentiality)."""
 
 from __future__ import annotations
 
