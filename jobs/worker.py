@@ -36,6 +36,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
 from app.db.outage import tell
+from app.inbound.smpp import incoming_handler
 from app.infrastructure.queueing import JOBS, SENDS
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services, connect_redis
@@ -195,7 +196,7 @@ def _open_station(parts: Services) -> None:
     """Now, not at the first message: an sms gateway may have receipts and replies for us while there is nothing to
     send. A transport that cannot be used is one line and exit status 2, like any wrong setting."""
     try:
-        sender_worker_of(parts)
+        sender_worker_of(parts, incoming_handler(parts))
     except TransportUrlError as error:
         print(error)
         raise SystemExit(2) from None

@@ -16,18 +16,12 @@ from app.inbound.receipts import Effect, Receipt, Status, take_receipt
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.settings import Settings
-from app.tracking.tokens import recipient_of, recipient_token
+from app.tracking.tokens import SMS_RECEIPT, recipient_of
 
-RECEIPT = "sms receipt"
 ENDS: Mapping[str, Status] = {"1": "delivered", "2": "failed", "16": "failed"}
 """Kannel's kinds of receipts that are an end; the others are of messages on their way."""
 PATIENCE = 5.0
 """Seconds that a receipt waits for its message to be noted as sent, before Kannel is asked to come again."""
-
-
-def receipt_url(settings: Settings, recipient_id: int) -> str:
-    """Where the gateway may tell what became of a recipient's text."""
-    return f"{settings.public_url}/inbound/kannel/dlr/{recipient_token(settings.secret_key, RECEIPT, recipient_id)}"
 
 
 def reply_url(settings: Settings) -> str:
@@ -48,7 +42,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
     Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
     before its message was noted as sent, which Kannel shall bring again.
     """
-    recipient_id = recipient_of(services.settings.secret_key, RECEIPT, token)
+    recipient_id = recipient_of(services.settings.secret_key, SMS_RECEIPT, token)
     if recipient_id is None:
         raise ServiceError("not_found")
     if kind not in ENDS:

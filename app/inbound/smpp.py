@@ -30,8 +30,8 @@ PATIENCE = 3.0
 """Seconds that a receipt waits for its message to be noted as sent, while any text is on its way."""
 
 
-def taker(services: Services) -> IncomingHandler:
-    """Takes in what comes, each in a transaction of its own. What the database does not take the gateway keeps."""
+def incoming_handler(services: Services) -> IncomingHandler:
+    """Writes each receipt and reply in a transaction of its own. What the database does not take the gateway keeps."""
 
     def take(incoming: Incoming) -> bool:
         try:

@@ -16,6 +16,7 @@ from functools import lru_cache
 UNSUBSCRIBE = "unsubscribe"
 OPEN = "open"
 CLICK = "click"
+SMS_RECEIPT = "sms receipt"
 SIGNATURE_BYTES = 10
 LONGEST_TOKEN = 3000
 """Characters; with the path before it, well within what web servers take as a request line."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from app.settings import Settings
 from app.tracking.instrument import Marker
 from app.tracking.return_path import return_path, unsubscribe_address
+from app.tracking.tokens import SMS_RECEIPT, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 
 COPY = "copy"
@@ -37,3 +38,9 @@ def ways_back(settings: Settings, recipient_id: int, from_address: str) -> WaysB
         return_path(settings, recipient_id, from_address),
         Marker.of(settings),
     )
+
+
+def receipt_url(settings: Settings, recipient_id: int) -> str:
+    """The URL at which an SMS gateway reports the receipt of a recipient's text message."""
+    token = recipient_token(settings.secret_key, SMS_RECEIPT, recipient_id)
+    return f"{settings.public_url}/inbound/kannel/dlr/{token}"

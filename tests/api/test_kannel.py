@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from app.clock import this_second
-from app.inbound.kannel import receipt_url, reply_secret, reply_url
+from app.inbound.kannel import reply_secret, reply_url
+from app.tracking.ways_back import receipt_url
 from tests.support.client import Client, check_error
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_mobile

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from app.inbound.kannel import receipt_url
 from app.infrastructure import logs
 from app.sends.delivery.bounds import SizeLimits
 from app.sends.delivery.compose import RenderedContent
@@ -14,7 +13,7 @@ from app.sends.delivery.sign import signed
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import fault_of
 from app.settings import Settings
-from app.tracking.ways_back import WaysBack, ways_back
+from app.tracking.ways_back import WaysBack, receipt_url, ways_back
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 
 logger = logging.getLogger(__name__)

@@ -34,6 +34,7 @@ from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import look_into
 from app.services import Services
+from app.transports.sms.incoming import IncomingHandler
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +50,14 @@ TROUBLE_PAUSE = 1.0
 """Seconds before a database that failed is tried again."""
 
 
-def drain(services: Services) -> None:
+def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     """Sends what is due until nothing is, the time slice ends, or the process is asked to stop.
 
-    When work is left, another wake-up goes out for it.
+    When work is left, another wake-up goes out for it. `handler` processes what the SMS gateway delivers, should this
+    drain be the one that creates the sender worker.
     """
     try:
-        sending = Drain(services, sender_worker_of(services))
+        sending = Drain(services, sender_worker_of(services, handler))
         sending.begin()
         sending.look_after_others()
         sending.run()

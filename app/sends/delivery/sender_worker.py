@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from app.clock import now
-from app.inbound.smpp import taker
 from app.infrastructure import logs
 from app.infrastructure.liveness import own_name
 from app.recipients.redaction import Redaction
@@ -108,10 +107,10 @@ class SenderWorker:
         finally:
             self._lanes.put(lane)
 
-    def listen(self, take: IncomingHandler) -> None:
-        """Takes in what the sms gateway hands in, where it does so over the connection that sends."""
+    def listen(self, handler: IncomingHandler) -> None:
+        """Has the handler process what the SMS gateway delivers over the connection that sends, where it does so."""
         if isinstance(self.texts, ReceivingTransport):
-            self.texts.listen(take)
+            self.texts.listen(handler)
 
     def close(self) -> None:
         """Ends all of it, the bind to the sms gateway included."""
@@ -137,12 +136,14 @@ _stations: dict[Services, SenderWorker] = {}
 _making = threading.Lock()
 
 
-def sender_worker_of(services: Services) -> SenderWorker:
-    """The station of this process, made at its first drain."""
+def sender_worker_of(services: Services, handler: IncomingHandler | None = None) -> SenderWorker:
+    """The sender worker of this process, created at the first call. `handler` processes what an SMS gateway delivers
+    over the connection that sends (receipts and replies); without one, nothing is received."""
     with _making:
         if services not in _stations:
             _stations[services] = SenderWorker(services.settings, sms_transport(services.settings.sms_transport_url))
-            _stations[services].listen(taker(services))
+            if handler:
+                _stations[services].listen(handler)
         return _stations[services]
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import delete, update
 from app.clock import now, this_second
 from app.db.models import ReplyPart, SmsSender
 from app.inbound.reassembly import PATIENCE
+from app.inbound.smpp import incoming_handler
 from app.maintenance import sweeps
 from app.sends.delivery.sender_worker import sender_worker_of
 from tests.jobs.delivery.conftest import Changed, events
@@ -49,7 +50,8 @@ def smsc() -> Iterator[Smsc]:
 
 @pytest.fixture
 def phone(smsc: Smsc, rows: Rows, make_worker: Changed) -> Phone:
-    sender_worker_of(make_worker(sms_transport_url=smsc.url()))
+    worker = make_worker(sms_transport_url=smsc.url())
+    sender_worker_of(worker, incoming_handler(worker))
     rows.add_webhook()
     number = new_mobile()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())

@@ -11,6 +11,7 @@ from sqlalchemy.event import listen, remove
 
 from app.clock import this_second
 from app.db.models import SmsSender
+from app.inbound.smpp import incoming_handler
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes import pending
@@ -36,7 +37,7 @@ def sender(make_worker: Changed, smsc: Smsc) -> Services:
 def test_a_text_is_sent_and_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
     rows.add_webhook()
     (ann,) = rows.add_send([new_mobile()], type="sms", body_text="Hi STOP")
-    drain(sender)
+    drain(sender, incoming_handler(sender))
     recipient = rows.recipient(ann)
     assert (recipient.state, recipient.gateway_id, recipient.segments) == ("sent", "m1", 1)
     assert [smsc.receipt("m1") for _ in range(2)] == [OK, OK]
@@ -48,7 +49,7 @@ def test_a_text_is_sent_and_acknowledged(rows: Rows, sender: Services, smsc: Sms
 def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, smsc: Smsc) -> None:
     rows.add_webhook()
     (ann,) = rows.add_send([new_mobile()], type="sms", body_text="a" * 200 + " STOP")
-    drain(sender)
+    drain(sender, incoming_handler(sender))
     assert (rows.recipient(ann).gateway_id, rows.recipient(ann).segments) == ("m2", 2)
     assert smsc.receipt("m2", "UNDELIV") == OK
     group = rows.group_of(ann)
@@ -59,7 +60,7 @@ def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, sm
 def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """The gateway answers and reports at once; the outcome is written a moment later."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
-    sender_worker_of(sender)
+    sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     answers: list[int] = []
     thread = threading.Thread(target=lambda: answers.append(smsc.receipt("early-1")))
@@ -74,7 +75,7 @@ def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender:
 def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """Not noted at the first look, and nothing on its way any more at the second: the note was written in between."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
-    sender_worker_of(sender)
+    sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
     noting: list[threading.Thread] = []
 
@@ -97,7 +98,7 @@ def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, se
 
 def test_a_receipt_of_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """Else the gateway would bring it again for ever."""
-    sender_worker_of(sender)
+    sender_worker_of(sender, incoming_handler(sender))
     assert smsc.receipt("nobody's") == OK
     assert rows.payloads() == []
 
@@ -106,7 +107,7 @@ def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services,
     number, mobile = new_mobile(), new_mobile()
     rows.add_webhook()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
-    sender_worker_of(sender)
+    sender_worker_of(sender, incoming_handler(sender))
     assert smsc.deliver(mobile, number, b"Yes please") == OK
     assert smsc.deliver(mobile, new_mobile(), b"to nobody") == OK
     (event,) = events(rows)
@@ -128,10 +129,10 @@ def test_a_drain_that_crashes_leaves_the_bind_alone(
     with monkeypatch.context() as patch:
         patch.setattr(pending, "write_outcomes", failing)
         with pytest.raises(RuntimeError):
-            drain(sender)
+            drain(sender, incoming_handler(sender))
     assert smsc.deliver(mobile, number, b"Still there?") == OK
     assert [event["body_text"] for event in events(rows)] == ["Still there?"]
-    drain(sender)
+    drain(sender, incoming_handler(sender))
     assert rows.states([ann]) == ["sent"]
     assert smsc.receipt("m1") == OK
     assert rows.states([ann]) == ["delivered"]
@@ -148,12 +149,12 @@ def test_a_drain_that_crashes_while_the_process_stops_unbinds(
     rows.add_send([new_mobile()], type="sms")
     monkeypatch.setattr(pending, "write_outcomes", failing)
     with pytest.raises(RuntimeError):
-        drain(sender)
+        drain(sender, incoming_handler(sender))
     smsc.wait(lambda: not smsc.bound)
 
 
 def test_what_the_gateway_refuses_has_failed(rows: Rows, sender: Services, smsc: Smsc) -> None:
     smsc.statuses += [0x0B, 0x58]
     refused, later = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
-    drain(sender)
+    drain(sender, incoming_handler(sender))
     assert sorted(rows.states([refused, later])) == ["failed", "queued"]
