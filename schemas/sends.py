@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
+from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.rules import Limits, Violation, attachment_errors, send_errors
 from schemas.attachments import attachments
@@ -18,7 +19,7 @@ from schemas.recipients import Recipients
 from schemas.violations import Messages, add_violations
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
-STATES = ("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
+STATES = tuple(state.value for state in RecipientState)
 """Of a recipient (docs/delivery.md)."""
 LONGEST_SUBJECT = 998
 LONGEST_NAME = 255

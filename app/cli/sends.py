@@ -22,11 +22,12 @@ from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
+from app.recipients.states import RecipientState
 from app.sends.outcomes.requeue import find_recipient, requeue, timeline
 
 group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
 
-STATES = ("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
+STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
 

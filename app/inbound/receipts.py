@@ -25,13 +25,14 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
+from app.recipients.conditions import in_state
 from app.recipients.redaction import Redaction
-from app.sends.delivery.claim import SENDING
+from app.recipients.states import NOT_YET_SENT, RecipientState
+from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import Address, note_bounce, note_delivery
 from app.services import Services
 from app.storable import storable_id, storable_words
 
-UNSETTLED = ("queued", "sending")
 EXPIRED = re.compile(r"\bEXPIRED\b", re.IGNORECASE)
 NO_WORDS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}
 LOOK_AGAIN = 0.1
@@ -83,9 +84,9 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
     text = first_text(transaction, texts().where(Recipient.id == receipt.recipient_id))
     if text is None:
         return Effect.UNKNOWN
-    if text.state in UNSETTLED:
+    if text.state in NOT_YET_SENT:
         return Effect.EARLY
-    if text.state != "sent":
+    if text.state != RecipientState.SENT:
         return Effect.KNOWN
     detail = clean(receipt.detail) or NO_WORDS[receipt.status]
     if receipt.status == "delivered":
@@ -102,25 +103,25 @@ def clean(detail: str) -> str:
 
 def _acknowledge(transaction: Transaction, text: Text, detail: str) -> None:
     moment = now()
-    _set_state(transaction, text, "delivered", None)
+    _set_state(transaction, text, RecipientState.DELIVERED, None)
     note_delivery(transaction, _address(text))
     record(transaction, text.account_id, [text.event("acknowledged", moment)])
-    text.add_step(transaction, "acknowledged", detail, moment)
+    text.add_step(transaction, TimelineStep.ACKNOWLEDGED, detail, moment)
 
 
 def _bounce(transaction: Transaction, text: Text, detail: str) -> None:
     moment, temporary = now(), EXPIRED.search(detail) is not None
-    _set_state(transaction, text, "bounced", detail)
+    _set_state(transaction, text, RecipientState.BOUNCED, detail)
     touched = note_bounce(transaction, _address(text), text.id, temporary=temporary)
     reason = "delivery time expired" if temporary else "not delivered"
     told = text.event("bounced", moment, bounce_reason=reason, bounce_string=detail, is_temporary_bounce=temporary)
     updates = payloads_of("updated", touched.get(text.account_id, ()), moment)
     record(transaction, text.account_id, [told, *updates])
-    text.add_step(transaction, "bounced", detail, moment)
+    text.add_step(transaction, TimelineStep.BOUNCED, detail, moment)
     count_in_group(transaction, text.group_id, bounced=1, delivered=-1)
 
 
-def _set_state(transaction: Transaction, text: Text, state: str, reason: str | None) -> None:
+def _set_state(transaction: Transaction, text: Text, state: RecipientState, reason: str | None) -> None:
     transaction.execute(
         update(Recipient).where(Recipient.id == text.id).values(state=state, reason=reason),
         execution_options={"synchronize_session": False},
@@ -142,5 +143,5 @@ def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
 
 def has_unsettled_texts(session: Session) -> bool:
     """Whether a text message is on its way, so that a receipt may have been quicker than the note of its id."""
-    statement = select(Recipient.id).where(SENDING, IS_TEXT).limit(1)
+    statement = select(Recipient.id).where(in_state(RecipientState.SENDING), IS_TEXT).limit(1)
     return session.scalars(statement).first() is not None

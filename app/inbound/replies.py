@@ -24,6 +24,7 @@ from app.errors import ServiceError
 from app.events.outbox import record
 from app.events.payloads import reply_event
 from app.inbound.texts import Text, first_text, texts
+from app.recipients.timeline import TimelineStep
 from app.sends.accept.stop_words import has_stop_word
 from app.tracking.unsubscribe import UnsubscribeRequest, fulfil
 
@@ -51,7 +52,7 @@ def record_reply(
     told = reply_event(answered, contact, mobile=mobile, body_text=body_text, moment=moment)
     record(transaction, account_id, [told])
     if text:
-        text.add_step(transaction, "received", body_text, moment)
+        text.add_step(transaction, TimelineStep.RECEIVED, body_text, moment)
     list_id = text.list_id if text else numbers_list
     if has_stop_word(body_text, _stop_words(transaction, list_id)):
         _stop(transaction, account_id, mobile, list_id, text)

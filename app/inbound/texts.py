@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from app.db.database import Transaction
 from app.db.models import List, Recipient, RecipientStep, Send
 from app.events.payloads import Payload, recipient_event
+from app.recipients.timeline import TimelineStep
 
 # Written out, not bound: with a parameter in its place neither database would use the partial index.
 IS_TEXT = text("recipients.type = 'sms'")
@@ -52,7 +53,7 @@ class Text:
             **extra,
         )
 
-    def add_step(self, transaction: Transaction, step: str, detail: str | None, moment: datetime) -> None:
+    def add_step(self, transaction: Transaction, step: TimelineStep, detail: str | None, moment: datetime) -> None:
         """One more line of its timeline."""
         transaction.add(
             RecipientStep(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import Event, Recipient, Webhook
+from app.recipients.conditions import in_state
+from app.recipients.states import RecipientState
 
 
 def status(session: Session) -> dict[str, int]:
@@ -27,13 +29,13 @@ def status(session: Session) -> dict[str, int]:
 
 def figures(moment: datetime) -> dict[str, Select[int]]:
     """The statement of each."""
-    queued, sending = _state("queued"), _state("sending")
+    queued, sending = in_state(RecipientState.QUEUED), in_state(RecipientState.SENDING)
     return {
         "due": _recipients(and_(queued, Recipient.due_time <= moment)),
         "deferred": _recipients(and_(queued, Recipient.due_time > moment)),
         "in_flight": _recipients(sending),
         "abandoned": _recipients(and_(sending, Recipient.lease_time < moment)),
-        "uncertain": _recipients(_state("uncertain")),
+        "uncertain": _recipients(in_state(RecipientState.UNCERTAIN)),
         "events_waiting": select(func.count()).select_from(Event),
         "webhooks_in_flight": select(func.count()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
@@ -41,8 +43,3 @@ def figures(moment: datetime) -> dict[str, Select[int]]:
 
 def _recipients(condition: ColumnElement[bool]) -> Select[int]:
     return select(func.count()).select_from(Recipient).where(condition)
-
-
-def _state(name: str) -> ColumnElement[bool]:
-    """Written out, not bound: with a parameter in its place neither database would use the partial index."""
-    return literal_column(f"recipients.state = '{name}'")

@@ -17,6 +17,7 @@ from app.query.fields import Resource
 from app.query.links import page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.redaction import Redaction
+from app.recipients.states import RecipientState
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
@@ -80,7 +81,7 @@ ANONYMOUS = replace(
     properties={
         **PROPERTIES,
         **{name: Property(null()) for name in ("contact_id", "email", "mobile")},
-        "reason": Property(case((Recipient.state == "failed", Recipient.reason))),
+        "reason": Property(case((Recipient.state == RecipientState.FAILED, Recipient.reason))),
     },
     links=_links_without_contact,
 )

@@ -31,7 +31,8 @@ from app.db.in_json import in_json
 from app.db.models import Contact, Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
-from app.tracking.visits import CLICKED, OPENED, STEPS, Visit, link_of_detail
+from app.recipients.timeline import VISITS
+from app.tracking.visits import Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)
 """A double click, a reload, a mail program that shows a message twice: the same deed, told once."""
@@ -41,6 +42,8 @@ MOST_OF_A_KIND = 100
 """The same for all links of a recipient together: opens, clicks, and those of machines, each."""
 
 WRITTEN = ("first_open_time", "last_open_time", "open_type", "first_click_time")
+OPENED, CLICKED = "opened", "clicked"
+"""Names of the events, and of the counters of a group."""
 COUNTERS = (OPENED, CLICKED)
 
 
@@ -177,7 +180,7 @@ def _known(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[
             func.max(RecipientStep.time, type_=RecipientStep.time.type),
             func.count(),
         )
-        .where(in_json(RecipientStep.recipient_id, ids), RecipientStep.step.in_(STEPS))
+        .where(in_json(RecipientStep.recipient_id, ids), RecipientStep.step.in_(VISITS))
         .group_by(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail)
     )
     return transaction.execute(statement)

@@ -13,10 +13,9 @@ from app.contacts.suppress import unsubscribe
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep
+from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.tracking.tokens import UNSUBSCRIBE, recipient_of, recipient_token
-
-STEP = "unsubscribed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,18 @@ def fulfil(transaction: Transaction, wish: UnsubscribeRequest, *, block_reason: 
     # outcome is written that blocks the address.
     transaction.execute(select(Recipient.id).where(Recipient.id == wish.recipient_id).with_for_update())
     unsubscribe(transaction, wish.account_id, wish.kind, wish.address, wish.list_id, block_reason=block_reason)
-    followed = exists().where(RecipientStep.recipient_id == wish.recipient_id, RecipientStep.step == STEP)
+    followed = exists().where(
+        RecipientStep.recipient_id == wish.recipient_id, RecipientStep.step == TimelineStep.UNSUBSCRIBED
+    )
     if transaction.scalar(select(followed)):
         return
     transaction.add(
-        RecipientStep(account_id=wish.account_id, recipient_id=wish.recipient_id, time=now(), step=STEP, detail=None)
+        RecipientStep(
+            account_id=wish.account_id,
+            recipient_id=wish.recipient_id,
+            time=now(),
+            step=TimelineStep.UNSUBSCRIBED,
+            detail=None,
+        )
     )
     count_in_group(transaction, wish.group_id, unsubscribed=1)

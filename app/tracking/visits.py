@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.clock import now
+from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.tracking.countries import Address, country_of
 from app.tracking.devices import Client
 from app.tracking.link_targets import Target
-
-OPENED, CLICKED = "opened", "clicked"
-OPENED_BY_MACHINE, CLICKED_BY_MACHINE = "opened by machine", "clicked by machine"
-STEPS = (OPENED, CLICKED, OPENED_BY_MACHINE, CLICKED_BY_MACHINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +24,11 @@ class Visit:
     target: Target | None = None
 
     @property
-    def step(self) -> str:
+    def step(self) -> TimelineStep:
         """Its name in the timeline."""
         if self.client.machine:
-            return CLICKED_BY_MACHINE if self.target else OPENED_BY_MACHINE
-        return CLICKED if self.target else OPENED
+            return TimelineStep.CLICKED_BY_MACHINE if self.target else TimelineStep.OPENED_BY_MACHINE
+        return TimelineStep.CLICKED if self.target else TimelineStep.OPENED
 
     @property
     def detail(self) -> str:
@@ -60,4 +57,4 @@ def visit_of(
 
 def link_of_detail(step: str, detail: str | None) -> str:
     """The link of a step that was written for a visit."""
-    return (detail or "").partition(" · ")[0] if step in (CLICKED, CLICKED_BY_MACHINE) else ""
+    return (detail or "").partition(" · ")[0] if step in (TimelineStep.CLICKED, TimelineStep.CLICKED_BY_MACHINE) else ""

@@ -12,6 +12,7 @@ from app.addresses import email_key
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep, Send
 from app.events.payloads import Payload, recipient_event
+from app.recipients.timeline import TimelineStep
 from app.tracking.unsubscribe import UnsubscribeRequest
 
 
@@ -64,7 +65,7 @@ class Mail:
         copy = email_key(self.bcc_address or "")
         return copy in about and email_key(self.email or "") not in about
 
-    def add_step(self, transaction: Transaction, step: str, detail: str, moment: datetime) -> None:
+    def add_step(self, transaction: Transaction, step: TimelineStep, detail: str, moment: datetime) -> None:
         """One more line of its timeline."""
         transaction.add(
             RecipientStep(

@@ -27,6 +27,8 @@ from app.db.models import InboundRecord, Recipient, RecipientStep
 from app.events.outbox import record
 from app.inbound.email.mails import Mail, locked_mail
 from app.inbound.email.report import Kind, Report
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import Address, note_bounce
 from app.sends.outcomes.transitions import bounce_reason, bounce_string
 from app.tracking.unsubscribe import fulfil
@@ -36,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 COMPLAINT = "complaint"
 """Why the address is blocked."""
+REPORTED = {Kind.DELAYED: TimelineStep.REPORTED_DELAYED, Kind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
+MAY_STILL_BOUNCE = (RecipientState.DELIVERED, RecipientState.UNCERTAIN, RecipientState.QUEUED)
 MOST_REPORTS = 20
 """Delays of one mail that are kept, and arrivals; further ones tell nothing new."""
 
@@ -62,7 +66,7 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
     mail = locked_mail(transaction, recipient_id)
     if mail is None or _means_somebody_else(mail, report):
         return Effect.IGNORED
-    if mail.state == "sending":
+    if mail.state == RecipientState.SENDING:
         return Effect.EARLY
     if _is_one_too_many(transaction, mail, report):
         return Effect.KNOWN
@@ -84,10 +88,10 @@ def _means_somebody_else(mail: Mail, report: Report) -> bool:
 
 def _is_one_too_many(transaction: Transaction, mail: Mail, report: Report) -> bool:
     """Whoever knows the return path can report delays and arrivals for ever."""
-    if report.kind not in (Kind.DELAYED, Kind.ARRIVED):
+    if report.kind not in REPORTED:
         return False
     same = select(func.count()).where(
-        RecipientStep.recipient_id == mail.id, RecipientStep.step == f"reported {report.kind.value}"
+        RecipientStep.recipient_id == mail.id, RecipientStep.step == REPORTED[report.kind]
     )
     return (transaction.scalar(same) or 0) >= MOST_REPORTS
 
@@ -114,17 +118,17 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
             fulfil(transaction, mail.wish())
         case Kind.DELAYED | Kind.ARRIVED:
             words = bounce_string(DeliveryResult.deferred(report.words, report.status))
-            mail.add_step(transaction, f"reported {report.kind.value}", words, now())
+            mail.add_step(transaction, REPORTED[report.kind], words, now())
     return Effect.RECORDED
 
 
 def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     """One that is uncertain, or queued after a try, had arrived at a mail server that could not tell us so."""
-    if mail.state not in ("delivered", "uncertain", "queued") or not mail.attempts:
+    if mail.state not in MAY_STILL_BOUNCE or not mail.attempts:
         return Effect.KNOWN
     moment, temporary = now(), (report.status or "").startswith("4")
     diagnostic = bounce_string(DeliveryResult.refused(report.words, report.status))
-    mail.change(transaction, state="bounced", reason=diagnostic)
+    mail.change(transaction, state=RecipientState.BOUNCED, reason=diagnostic)
     touched = note_bounce(
         transaction, Address(mail.account_id, email_key(mail.email or "")), mail.id, temporary=temporary
     )
@@ -137,8 +141,8 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     )
     updates = payloads_of("updated", touched.get(mail.account_id, ()), moment)
     record(transaction, mail.account_id, [told, *updates])
-    mail.add_step(transaction, "bounced", diagnostic, moment)
-    count_in_group(transaction, mail.group_id, bounced=1, delivered=-1 if mail.state == "delivered" else 0)
+    mail.add_step(transaction, TimelineStep.BOUNCED, diagnostic, moment)
+    count_in_group(transaction, mail.group_id, bounced=1, delivered=-1 if mail.state == RecipientState.DELIVERED else 0)
     return Effect.RECORDED
 
 
@@ -148,6 +152,6 @@ def _complain(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         return Effect.KNOWN
     moment = now()
     mail.change(transaction, complaint_time=moment)
-    mail.add_step(transaction, "complained", report.words, moment)
+    mail.add_step(transaction, TimelineStep.COMPLAINED, report.words, moment)
     fulfil(transaction, mail.wish(), block_reason=COMPLAINT)
     return Effect.RECORDED

@@ -15,6 +15,7 @@ from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact
 from app.lists.fields import ListSpec
+from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
 from app.sends.delivery.suppression import INVALID_CONTACT_ID
 
@@ -107,7 +108,7 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted_ti
         "message_id": draft.message_id,
         "list_id": draft.list_id,
         "type": draft.type,
-        "state": "queued",
+        "state": RecipientState.QUEUED.value,
         "creation_time": accepted_time.replace(microsecond=0),
         "due_time": accepted_time,
         "attempts": 0,

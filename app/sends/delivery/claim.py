@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, select, text, update
+from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
@@ -23,12 +23,15 @@ from app.db.in_json import in_json
 from app.db.models import Recipient, table_of
 from app.db.prepared import Prepared
 from app.db.queue import any_due, is_picked
+from app.recipients.conditions import in_state
+from app.recipients.states import RecipientState
 
 LEASE = 90.0
 """Seconds for which a claimed row stays its worker's: longer than a living worker stalls, renewed well before."""
 
-# Written out, not bound: with a parameter in its place neither database would use the partial index.
-SENDING = text("recipients.state = 'sending'")
+IS_SENDING = in_state(RecipientState.SENDING)
+# Plain strings, because the driver of PostgreSQL binds them without a search through the bases of their class.
+QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 
 class ClaimedRecipient(NamedTuple):
@@ -71,7 +74,7 @@ def _claiming(*, postgresql: bool) -> Prepared:
         update(table_of(Recipient))
         .where(is_picked(columns.id, postgresql=postgresql))
         .values(
-            state="sending",
+            state=SENDING,
             worker=bindparam("claimer"),
             lease_time=bindparam("lease_end", type_=columns.lease_time.type),
             attempts=columns.attempts + 1,
@@ -95,7 +98,7 @@ def release_claims(transaction: Transaction, worker: str, ids: Collection[int]) 
     statement = (
         update(Recipient)
         .where(*_held_by(worker, ids))
-        .values(state="queued", worker=None, lease_time=None, attempts=Recipient.attempts - 1)
+        .values(state=QUEUED, worker=None, lease_time=None, attempts=Recipient.attempts - 1)
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
@@ -115,14 +118,14 @@ def _postponement(*, postgresql: bool) -> Update:
     given = given_values(types, postgresql=postgresql)
     return (
         update(table_of(Recipient))
-        .where(columns.id == given["row"], columns.state == "sending", columns.worker == given["held_by"])
-        .values(state="queued", worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=given["due"])
+        .where(columns.id == given["row"], columns.state == SENDING, columns.worker == given["held_by"])
+        .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=given["due"])
     )
 
 
 def release_unknown_claims(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
     """Puts the rows back that are the worker's without its knowing: their claim was committed, and the answer lost."""
-    held = select(Recipient.id).where(SENDING, Recipient.worker == worker)
+    held = select(Recipient.id).where(IS_SENDING, Recipient.worker == worker)
     release_claims(transaction, worker, set(transaction.scalars(held)) - set(in_hand))
 
 
@@ -133,7 +136,7 @@ def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) ->
 
 
 def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
-    return in_json(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker
+    return in_json(Recipient.id, ids), Recipient.state == SENDING, Recipient.worker == worker
 
 
 def has_due(session: Session) -> bool:
@@ -148,4 +151,4 @@ def _any_due() -> Select[Any]:
 
 def has_expired_leases(session: Session) -> bool:
     """Whether any row is held by a worker that has not renewed its lease."""
-    return bool(session.scalar(select(exists().where(SENDING, Recipient.lease_time < now()))))
+    return bool(session.scalar(select(exists().where(IS_SENDING, Recipient.lease_time < now()))))

@@ -27,7 +27,7 @@ from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
-from app.sends.delivery.claim import ClaimedRecipient
+from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
@@ -182,8 +182,8 @@ def _put_off(
     if ids:
         statement = (
             update(Recipient)
-            .where(Recipient.id.in_(ids), Recipient.state == "sending", Recipient.worker == worker)
-            .values(state="queued", worker=None, lease_time=None, attempts=Recipient.attempts - 1, due_time=until)
+            .where(Recipient.id.in_(ids), Recipient.state == SENDING, Recipient.worker == worker)
+            .values(state=QUEUED, worker=None, lease_time=None, attempts=Recipient.attempts - 1, due_time=until)
         )
         transaction.execute(statement, execution_options={"synchronize_session": False})
     return ids

@@ -23,6 +23,7 @@ from app.db.in_json import in_json, json_array
 from app.db.models import Recipient
 from app.db.prepared import Prepared
 from app.sends.delivery.bounds import RenderQuota, SizeLimits
+from app.sends.delivery.claim import SENDING
 from app.sends.delivery.load import PreparedRecipient
 
 MOST_RECIPIENTS = 100
@@ -86,7 +87,7 @@ def _shares(parcels: Sequence[PreparedRecipient], rows: Iterable[_Row], bounds: 
     """The parcels of one send that may be rendered now."""
     most, own = _most(parcels, bounds), {parcel.recipient.id for parcel in parcels}
     rendered = {row.id: row.rendered for row in rows if row.rendered is not None}
-    elsewhere = sum(row.state == "sending" and row.id not in own and row.id not in rendered for row in rows)
+    elsewhere = sum(row.state == SENDING and row.id not in own and row.id not in rendered for row in rows)
     known = [parcel for parcel in parcels if parcel.recipient.id in rendered]
     new = [parcel for parcel in parcels if parcel.recipient.id not in rendered]
     left = bounds.send - sum(rendered.values())

@@ -18,7 +18,9 @@ from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import Recipient, RecipientStep
-from app.sends.delivery.claim import SENDING
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
+from app.sends.delivery.claim import IS_SENDING
 from app.sends.outcomes.journal import FoundJournal, found_journals, journal_folder
 from app.sends.outcomes.pending import write_apart
 from app.sends.outcomes.transitions import RetryRules
@@ -44,7 +46,7 @@ def recover_expired_leases(services: Services) -> None:
 
 
 def _expired_workers(session: Session) -> set[str]:
-    statement = select(Recipient.worker).distinct().where(SENDING, Recipient.lease_time < now())
+    statement = select(Recipient.worker).distinct().where(IS_SENDING, Recipient.lease_time < now())
     return {worker for worker in session.scalars(statement) if worker}
 
 
@@ -65,12 +67,14 @@ def _requeue_all(services: Services, dead: Collection[str]) -> None:
 def _requeue_some(services: Services, dead: Collection[str]) -> int:
     """Puts rows of dead workers, and rows whose lease has run out, back into the queue, due now; tells how many."""
     given_up = or_(Recipient.worker.in_(dead), Recipient.lease_time < now())
-    oldest = select(Recipient.id, Recipient.account_id).where(SENDING, given_up).order_by(Recipient.id).limit(AT_ONCE)
+    oldest = (
+        select(Recipient.id, Recipient.account_id).where(IS_SENDING, given_up).order_by(Recipient.id).limit(AT_ONCE)
+    )
     with services.database.write() as transaction:
         rows = transaction.execute(oldest.with_for_update(skip_locked=True)).all()
         if rows:
             _requeue(transaction, [row.id for row in rows])
-            step = {"time": now(), "step": "recovered", "detail": "the worker that held it is gone"}
+            step = {"time": now(), "step": TimelineStep.RECOVERED, "detail": "the worker that held it is gone"}
             steps = [{"recipient_id": row.id, "account_id": row.account_id, **step} for row in rows]
             insert_rows(transaction, RecipientStep, steps)
     return len(rows)
@@ -81,6 +85,6 @@ def _requeue(transaction: Transaction, ids: Collection[int]) -> None:
     statement = (
         update(Recipient)
         .where(Recipient.id.in_(ids))
-        .values(state="queued", due_time=now(), worker=None, lease_time=None)
+        .values(state=RecipientState.QUEUED, due_time=now(), worker=None, lease_time=None)
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})

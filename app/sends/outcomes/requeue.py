@@ -14,8 +14,14 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.models import BlockedAddress, Group, Recipient, RecipientStep
 from app.errors import ServiceError
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
 
-COUNTERS = {"bounced": Group.bounced, "failed": Group.failed_contacts, "uncertain": None}
+COUNTERS = {
+    RecipientState.BOUNCED: Group.bounced,
+    RecipientState.FAILED: Group.failed_contacts,
+    RecipientState.UNCERTAIN: None,
+}
 """State that can be retried -> the group's counter that told of it, if any did."""
 
 HOPELESS = ("invalid_contact_id", "contact_deleted")
@@ -44,7 +50,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update()
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
     _check(transaction, recipient)
-    counter = COUNTERS[recipient.state]
+    counter = COUNTERS[RecipientState(recipient.state)]
     if counter is not None:
         fewer = update(Group).where(Group.id == recipient.group_id, counter > 0).values({counter: counter - 1})
         transaction.execute(fewer)
@@ -52,11 +58,20 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
     transaction.add(
         RecipientStep(
-            account_id=recipient.account_id, recipient_id=recipient.id, time=moment, step="requeued", detail=detail
+            account_id=recipient.account_id,
+            recipient_id=recipient.id,
+            time=moment,
+            step=TimelineStep.REQUEUED,
+            detail=detail,
         )
     )
     # The count of tries goes on: verdicts in journals are told apart by it.
-    recipient.state, recipient.reason, recipient.due_time, recipient.sent_time = "queued", None, moment, None
+    recipient.state, recipient.reason, recipient.due_time, recipient.sent_time = (
+        RecipientState.QUEUED,
+        None,
+        moment,
+        None,
+    )
     transaction.flush()
     return recipient
 

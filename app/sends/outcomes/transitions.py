@@ -23,6 +23,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Outcome
@@ -72,8 +74,8 @@ class Transition(NamedTuple):
 
     held: Held
     verdict: AttemptResult
-    state: str
-    step: str
+    state: RecipientState
+    step: TimelineStep
     detail: str | None
     reason: str | None = None
     due_time: datetime | None = None
@@ -139,8 +141,8 @@ def _sent(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Transit
     return Transition(
         held,
         verdict,
-        state="delivered" if held.type == "email" else "sent",
-        step="sent",
+        state=RecipientState.DELIVERED if held.type == "email" else RecipientState.SENT,
+        step=TimelineStep.SENT,
         detail=result.reply,
         sent_time=verdict.moment.replace(microsecond=0),
         counter="delivered",
@@ -158,13 +160,27 @@ def _refused(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Tran
 def _uncertain(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
     """Not even at the end of the period is it given up before it has been looked into."""
     due_time = verdict.moment + timedelta(seconds=rules.uncertain_wait)
-    return Transition(held, verdict, state="uncertain", step="uncertain", detail=result.reply, due_time=due_time)
+    return Transition(
+        held,
+        verdict,
+        state=RecipientState.UNCERTAIN,
+        step=TimelineStep.UNCERTAIN,
+        detail=result.reply,
+        due_time=due_time,
+    )
 
 
 def _deferred(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
     due_time = rules.next_try(held, verdict.moment)
     if due_time is not None:
-        return Transition(held, verdict, state="queued", step="deferred", detail=result.reply, due_time=due_time)
+        return Transition(
+            held,
+            verdict,
+            state=RecipientState.QUEUED,
+            step=TimelineStep.DEFERRED,
+            detail=result.reply,
+            due_time=due_time,
+        )
     if held.type == "sms":
         return _failed(held, verdict, "expired", result.reply)
     return _bounced(held, verdict, result, temporary=True)
@@ -175,8 +191,8 @@ def _bounced(held: Held, verdict: AttemptResult, result: DeliveryResult, *, temp
     return Transition(
         held,
         verdict,
-        state="bounced",
-        step="bounced",
+        state=RecipientState.BOUNCED,
+        step=TimelineStep.BOUNCED,
         detail=diagnostic,
         reason=diagnostic,
         counter="bounced",
@@ -195,8 +211,8 @@ def _failed(held: Held, verdict: AttemptResult, reason: str, reply: str | None) 
     return Transition(
         held,
         verdict,
-        state="failed",
-        step="failed",
+        state=RecipientState.FAILED,
+        step=TimelineStep.FAILED,
         detail=reply or reason,
         reason=reason,
         counter="failed_contacts",

@@ -11,13 +11,16 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Row, exists, select, text, update
+from sqlalchemy import Row, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import Recipient, RecipientStep
+from app.recipients.conditions import in_state
+from app.recipients.states import RecipientState
+from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
@@ -26,22 +29,16 @@ from app.transports.base import DeliveryResult
 
 logger = logging.getLogger(__name__)
 
-# Written out, not bound: with a parameter in its place neither database would use the partial index.
-UNCERTAIN = text("recipients.state = 'uncertain'")
+IS_UNCERTAIN = in_state(RecipientState.UNCERTAIN)
 AT_ONCE = 500
 """Rows of one transaction."""
-SIGNS = (
-    *("opened", "clicked", "opened by machine", "clicked by machine"),
-    *("reported arrived", "reported delayed", "complained"),
-)
-"""Steps that only a message that arrived somewhere can have."""
 LOOKING = "looking into uncertain ones"
 """Who holds a row for the moment in which its arrival is written."""
 
 
 def has_ripe(session: Session) -> bool:
     """Whether any recipient has been uncertain for long enough."""
-    return bool(session.scalar(select(exists().where(UNCERTAIN, Recipient.due_time <= now()))))
+    return bool(session.scalar(select(exists().where(IS_UNCERTAIN, Recipient.due_time <= now()))))
 
 
 def look_into(services: Services) -> None:
@@ -62,7 +59,7 @@ def look_into(services: Services) -> None:
 def _ripe(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
     statement = (
         select(Recipient.id, Recipient.account_id, Recipient.attempts, Recipient.email)
-        .where(UNCERTAIN, Recipient.due_time <= now())
+        .where(IS_UNCERTAIN, Recipient.due_time <= now())
         .order_by(Recipient.due_time)
         .limit(AT_ONCE)
         .with_for_update(skip_locked=True)
@@ -73,7 +70,7 @@ def _ripe(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
 def _signs(transaction: Transaction, ids: Collection[int]) -> dict[int, str]:
     """The sign of arrival of each that has one."""
     steps = select(RecipientStep.recipient_id, RecipientStep.step)
-    steps = steps.where(RecipientStep.recipient_id.in_(ids), RecipientStep.step.in_(SIGNS))
+    steps = steps.where(RecipientStep.recipient_id.in_(ids), RecipientStep.step.in_(SIGNS_OF_ARRIVAL))
     return {row.recipient_id: row.step for row in transaction.execute(steps)}
 
 
@@ -82,7 +79,7 @@ def _settle(
 ) -> None:
     if not rows:
         return
-    _change(transaction, rows, state="sending", worker=LOOKING)
+    _change(transaction, rows, state=RecipientState.SENDING, worker=LOOKING)
     results = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
     verdicts = [AttemptResult(row.id, row.attempts, row.email, now(), results[row.id]) for row in rows]
     write_outcomes(transaction, LOOKING, verdicts, RetryRules.of(services.settings))
@@ -92,8 +89,12 @@ def _queue_again(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]
     if not rows:
         return
     moment = now()
-    _change(transaction, rows, state="queued", due_time=moment)
-    step = {"time": moment, "step": "requeued", "detail": "no sign that it arrived; sent again with its Message-ID"}
+    _change(transaction, rows, state=RecipientState.QUEUED, due_time=moment)
+    step = {
+        "time": moment,
+        "step": TimelineStep.REQUEUED,
+        "detail": "no sign that it arrived; sent again with its Message-ID",
+    }
     insert_rows(
         transaction, RecipientStep, [{"recipient_id": row.id, "account_id": row.account_id, **step} for row in rows]
     )

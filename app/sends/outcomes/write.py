@@ -24,6 +24,7 @@ from app.db.in_json import in_json
 from app.db.models import Group, Recipient, RecipientStep, Send, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload, recipient_event
+from app.recipients.states import RecipientState
 from app.sends.delivery.domain_backoff import update_backoffs
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
@@ -78,7 +79,7 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
     statement = (
         select(*OF_RECIPIENT)
         .join(Send, Send.id == Recipient.send_id)
-        .where(in_json(Recipient.id, ids), Recipient.state == "sending", Recipient.worker == worker)
+        .where(in_json(Recipient.id, ids), Recipient.state == RecipientState.SENDING, Recipient.worker == worker)
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
@@ -113,7 +114,7 @@ def _update_of_recipients(*, postgresql: bool) -> Update:
 
 
 def _columns(one: Transition) -> dict[str, Any]:
-    address = one.verdict.address if one.event or one.state == "uncertain" else None
+    address = one.verdict.address if one.event or one.state is RecipientState.UNCERTAIN else None
     is_email = one.held.type == "email"
     result = one.verdict.result
     return {

@@ -1,0 +1,23 @@
+"""States of a recipient, as its row and the API name them (docs/delivery.md). Pure."""
+
+from __future__ import annotations
+
+import enum
+
+
+class RecipientState(enum.StrEnum):
+    """State of one recipient, in the order of its life."""
+
+    QUEUED = "queued"
+    SENDING = "sending"
+    UNCERTAIN = "uncertain"
+    """The message may have arrived: decided once its `due_time` has passed."""
+    SENT = "sent"
+    """Of a text message that the carrier accepted and no receipt has confirmed."""
+    DELIVERED = "delivered"
+    BOUNCED = "bounced"
+    FAILED = "failed"
+
+
+NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)
+"""A receipt for such a recipient was quicker than the write of its outcome."""

@@ -1,0 +1,50 @@
+"""Steps of a recipient's timeline, as they are stored and shown (docs/delivery.md). Pure."""
+
+from __future__ import annotations
+
+import enum
+
+
+class TimelineStep(enum.StrEnum):
+    """Name of one step; each module that writes steps takes them from here."""
+
+    SENT = "sent"
+    DEFERRED = "deferred"
+    UNCERTAIN = "uncertain"
+    BOUNCED = "bounced"
+    FAILED = "failed"
+
+    RECOVERED = "recovered"
+    """Queued again because its worker died."""
+    REQUEUED = "requeued"
+    """Queued again by an operator, or because an uncertain message shows no sign of arrival."""
+
+    ACKNOWLEDGED = "acknowledged"
+    """The receipt of a text message says that it was delivered."""
+    RECEIVED = "received"
+    """The recipient replied to a text message."""
+    REPORTED_ARRIVED = "reported arrived"
+    REPORTED_DELAYED = "reported delayed"
+    COMPLAINED = "complained"
+    UNSUBSCRIBED = "unsubscribed"
+
+    OPENED = "opened"
+    CLICKED = "clicked"
+    OPENED_BY_MACHINE = "opened by machine"
+    CLICKED_BY_MACHINE = "clicked by machine"
+
+
+VISITS = (
+    TimelineStep.OPENED,
+    TimelineStep.CLICKED,
+    TimelineStep.OPENED_BY_MACHINE,
+    TimelineStep.CLICKED_BY_MACHINE,
+)
+"""Steps that open and click tracking writes."""
+SIGNS_OF_ARRIVAL = (
+    *VISITS,
+    TimelineStep.REPORTED_ARRIVED,
+    TimelineStep.REPORTED_DELAYED,
+    TimelineStep.COMPLAINED,
+)
+"""Steps that only a message that arrived somewhere can have."""

@@ -1,0 +1,34 @@
+"""States of recipients and steps of timelines: what is stored, and the indexes that rely on it."""
+
+from __future__ import annotations
+
+import re
+
+from app.db.models import Recipient, table_of
+from app.recipients.states import RecipientState
+from app.recipients.timeline import TimelineStep
+
+
+def test_the_stored_states_are_those_of_the_documented_life() -> None:
+    assert [state.value for state in RecipientState] == [
+        *("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
+    ]
+
+
+def test_the_stored_steps_are_those_that_timelines_have_always_had() -> None:
+    assert [step.value for step in TimelineStep] == [
+        *("sent", "deferred", "uncertain", "bounced", "failed", "recovered", "requeued", "acknowledged", "received"),
+        *("reported arrived", "reported delayed", "complained", "unsubscribed"),
+        *("opened", "clicked", "opened by machine", "clicked by machine"),
+    ]
+
+
+def test_each_partial_index_over_a_state_names_one_that_exists() -> None:
+    predicates = [
+        str(options["where"])
+        for index in table_of(Recipient).indexes
+        for options in (index.dialect_options["postgresql"], index.dialect_options["sqlite"])
+        if options["where"] is not None
+    ]
+    named = {state for predicate in predicates for state in re.findall(r"\bstate = '(\w+)'", predicate)}
+    assert named == {RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN}
