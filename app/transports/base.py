@@ -14,7 +14,7 @@ class TransportUrlError(ValueError):
 
 
 class Outcome(enum.Enum):
-    """What became of one try (decisions: 8)."""
+    """What became of one try (docs/transports.md#replies)."""
 
     ACCEPTED = "accepted"
     """The next system has taken the message over."""

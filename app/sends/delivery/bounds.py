@@ -1,4 +1,5 @@
-"""How large what is made of a send may be, and what says that something is larger (decisions: 12, Size). Pure."""
+"""How large what is made of a send may be, and what says that something is larger (docs/delivery.md#size-limits).
+Pure."""
 
 from __future__ import annotations
 

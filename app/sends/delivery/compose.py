@@ -56,7 +56,7 @@ class SendContent:
     track_clicks: bool
     track_secrets: bool
     time_zone: str
-    """That of the account (decisions: 12)."""
+    """That of the account (docs/personalisation.md#time-zone)."""
     shadowing: int | None
     """Which attributes of contacts are hidden by fields of the list: a sum of `contact_values.GIVES_WAY`."""
 
@@ -154,7 +154,7 @@ class CompiledMessage:
 
     def copy_of(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent, most: int) -> OutboundEmail:
         """The blind copy of one recipient's mail: the same to read, but nothing in it acts in the recipient's name
-        (decisions: 12, Service messages). It is filled in with the ways of a copy."""
+        (docs/sending.md#blind-copies). It is filled in with the ways of a copy."""
         content = self._content(addressee, filled, most, None)
         return OutboundEmail(f"{addressee.uuid}-bcc", ways.return_path, self.send.bcc_address or "", content)
 
@@ -212,8 +212,9 @@ class CompiledMessage:
         return text
 
     def sms_to(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent) -> OutboundSms:
-        """The text for one recipient, with its opt-out link where the send asks for one (decisions: 6). Raises
-        `EmptyMessage` where only that would be left (decisions: 12)."""
+        """The text for one recipient, with its opt-out link where the send asks for one
+        (docs/sending.md#opting-out-of-sms). Raises `EmptyMessage` where only that would be left
+        (docs/delivery.md#skipped-recipients)."""
         text = filled.text or ""
         if not text.strip():
             raise EmptyMessage("the text is empty once it is filled in")
@@ -222,7 +223,7 @@ class CompiledMessage:
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
 
     def _values(self, addressee: Addressee, ways: WaysBack) -> Values:
-        """The recipient's own values go before the contact's (specification: Content personalisation, rule 2), and
+        """The recipient's own values go before the contact's (docs/personalisation.md#values), and
         both before the link of the service."""
         own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)
         return AllValues(own, self._known_of(addressee), {"unsubscribe_link": ways.unsubscribe_link})

@@ -1,7 +1,7 @@
 """What wildcards know of a recipient without being told by the request: the attributes of the contact. Pure.
 
-All that the API shows of a contact can be said in a message (decisions: 12). A list field with the key of an attribute
-hides it, also for a contact that has no value in that field.
+All that the API shows of a contact can be said in a message (docs/personalisation.md#values). A list field with the key
+of an attribute hides it, also for a contact that has no value in that field.
 """
 
 from __future__ import annotations

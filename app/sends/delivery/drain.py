@@ -1,4 +1,4 @@
-"""Draining: the recipients that are due go out, for one slice of time (design: the way of one send).
+"""Draining: the recipients that are due go out, for one slice of time (docs/architecture.md#a-send).
 
 A drain is one loop. It claims a chunk, loads what the chunk needs and hands it to the threads of the station, which
 render and transmit; meanwhile it collects their verdicts and writes them, many in one transaction. It alone uses the

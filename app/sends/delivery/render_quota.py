@@ -1,4 +1,4 @@
-"""The bound of all that one send renders, kept across chunks and workers (decisions: 12, Size).
+"""The bound of all that one send renders, kept across chunks and workers (docs/delivery.md#size-limits).
 
 Nearly always nothing has to be counted: what the send's recipients can become at most, all together, is within the
 bound. Where it is not, what each recipient was rendered to stands in its row from its first outcome on, and is never
@@ -27,7 +27,7 @@ from app.sends.delivery.claim import SENDING
 from app.sends.delivery.load import PreparedRecipient
 
 MOST_RECIPIENTS = 100
-"""Of one send (specification: Limits)."""
+"""Of one send (docs/delivery.md#size-limits)."""
 PAUSE = (0.3, 0.6)
 """Seconds that recipients wait for outcomes of their send. Not the same for all: two workers would meet again."""
 

@@ -11,7 +11,7 @@ from app.sends.delivery.bounds import MAX_SUBJECT_BYTES
 LARGE = 128 * 1024
 """Characters beyond which it takes long, some ten milliseconds and more, to make a message."""
 LONGEST_VALUE = 10_000
-"""Characters of a value (specification: Limits; decisions: 5)."""
+"""Characters of a value (docs/sending.md#wildcard-values)."""
 LARGEST_VALUE = LONGEST_VALUE * 6
 """Bytes, where each character is written as `&quot;`."""
 LARGEST_CHARACTER = 4

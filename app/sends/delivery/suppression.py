@@ -1,4 +1,4 @@
-"""Who is not sent to, and why. Pure (decisions: 6, Skipped at delivery)."""
+"""Who is not sent to, and why. Pure (docs/delivery.md#skipped-recipients)."""
 
 from __future__ import annotations
 

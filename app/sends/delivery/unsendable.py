@@ -12,6 +12,6 @@ class Unsendable(Exception):
 
 
 class EmptyMessage(Unsendable):
-    """A text message without a text (decisions: 12)."""
+    """A text message without a text (docs/delivery.md#skipped-recipients)."""
 
     reason = "content_missing"

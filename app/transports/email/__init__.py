@@ -20,7 +20,7 @@ def relay_urls(url: str) -> list[str]:
 
 
 def email_transport(url: str) -> Transport[OutboundEmail]:
-    """The transport for `EMAIL_TRANSPORT_URL` (contract: Settings), which may name several relays.
+    """The transport for `EMAIL_TRANSPORT_URL` (docs/transports.md), which may name several relays.
 
     Raises `TransportUrlError`.
     """

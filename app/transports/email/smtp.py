@@ -45,7 +45,7 @@ class SmtpConnection:
         """Whether the relay puts off the last message's sender alone."""
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """Hand one message to the relay (decisions: 8)."""
+        """Hand one message to the relay (docs/transports.md#replies)."""
         if self._session and self._session.carried >= self._transport.settings.messages:
             self.close()
         kept = self._session is not None

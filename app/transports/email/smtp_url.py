@@ -1,4 +1,4 @@
-"""`smtp://` and `smtps://` URLs (contract: Settings, `EMAIL_TRANSPORT_URL`; documented in docs/transports.md)."""
+"""`smtp://` and `smtps://` URLs (docs/transports.md#smtp)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["sms_transport"]
 
 
 def sms_transport(url: str) -> Transport[OutboundSms]:
-    """The transport for `SMS_TRANSPORT_URL` (contract: Settings); raises `TransportUrlError`."""
+    """The transport for `SMS_TRANSPORT_URL` (docs/sms.md#gateways); raises `TransportUrlError`."""
     built_in: dict[str, Callable[[str], Transport[OutboundSms]]] = {
         "file": file_transport,
         "smpp": smpp_transport,

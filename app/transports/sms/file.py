@@ -1,4 +1,4 @@
-"""Text messages into a folder: one `<uuid>.json` per message (contract: Settings, `SMS_TRANSPORT_URL`)."""
+"""Text messages into a folder: one `<uuid>.json` per message (docs/transports.md#folders)."""
 
 from __future__ import annotations
 

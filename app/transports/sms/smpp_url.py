@@ -1,4 +1,4 @@
-"""`smpp://` and `smpps://` URLs (contract: Settings, `SMS_TRANSPORT_URL`; documented in docs/sms.md)."""
+"""`smpp://` and `smpps://` URLs (docs/sms.md#gateways)."""
 
 from __future__ import annotations
 

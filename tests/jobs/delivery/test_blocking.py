@@ -1,4 +1,4 @@
-"""Blocking an address is a change of the contacts that hold it (decisions: 12, Blocking)."""
+"""Blocking an address is a change of the contacts that hold it (docs/contacts.md#blocked-addresses)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a send is bounded, and whoever is beyond a bound fails with it (decisions: 12, Size)."""
+"""What is made of a send is bounded, and whoever is beyond a bound fails with it (docs/delivery.md#size-limits)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a recipient gets: personalisation, attachments, headers that stay, the opt-out link (decisions: 6 and 7)."""
+"""What a recipient gets: personalisation, attachments, headers that stay, the opt-out link
+(docs/personalisation.md#values)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Specification, Transactional send: the sender's fields reach the mail; the copy is told nowhere."""
+    """The sender's fields reach the mail; the copy is told nowhere."""
     accepted = now() - timedelta(hours=3)
     (ann,) = rows.add_send(
         ["ann@example.com"], reply_to="answers@elsewhere.example", bcc_address="copy@acme.example", accepted=accepted
@@ -41,7 +42,7 @@ def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
 
 
 def test_own_values_go_before_the_contacts(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Specification, Content personalisation, rule 2; decisions 7: attributes and list fields of the contact."""
+    """Attributes and list fields of the contact."""
     list_id = rows.add_list()
     contact_id = rows.add_contact(
         list_id, "ann@example.com", "61411111111", values={"first_name": "Stored", "last_name": "Byron", "score": 7.0}
@@ -63,7 +64,7 @@ def test_own_values_go_before_the_contacts(rows: Rows, worker: Services, mail_se
 
 
 def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 7: with recipient_data_html_encoded false values are escaped, but for `#key`."""
+    """With recipient_data_html_encoded false values are escaped, but for `#key`."""
     rows.add_send(
         [{"email": "ann@example.com", "values": {"v": "<b>", "#w": "<i>"}}],
         recipient_data_html_encoded=False,
@@ -75,7 +76,7 @@ def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: Mai
 
 
 def test_attachments_of_all_and_of_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Specification, Transactional send, rule 6: root attachments are everybody's, own ones are one's own."""
+    """Root attachments are everybody's, own ones are one's own."""
     own = {"email": "a@example.com", "attachments": [("mine.txt", "text/plain", b"mine")]}
     rows.add_send(
         [own, "b@example.com"],
@@ -95,7 +96,7 @@ def test_attachments_of_all_and_of_one(rows: Rows, worker: Services, mail_server
 
 
 def test_inline_attachments(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 7: `cid:content_<id>`, multipart/related, and the matching Content-ID."""
+    """`cid:content_<id>`, multipart/related, and the matching Content-ID."""
     rows.add_send(
         ["ann@example.com"],
         attachments=[("logo.png", "image/png", PNG)],
@@ -140,7 +141,7 @@ def test_a_retried_mail_is_the_same_mail(rows: Rows, make_worker: Changed, tmp_p
 
 
 def test_an_opt_out_link_is_added(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """Decisions 6: with unsubscribe_type `link` the service adds the opt-out link itself, one per recipient."""
+    """With unsubscribe_type `link` the service adds the opt-out link itself, one per recipient."""
     rows.add_send(["61411111111", "61422222222"], type="sms", unsubscribe_type="link", body_text="Hi")
     drain(make_worker(public_url="https://t.example"))
     found = [text["text"] for text in texts(tmp_path / "sms")]
@@ -150,7 +151,7 @@ def test_an_opt_out_link_is_added(rows: Rows, make_worker: Changed, tmp_path: Pa
 
 
 def test_without_link_nothing_is_added(rows: Rows, worker: Services, tmp_path: Path) -> None:
-    """Decisions 6: `word` and `none` add nothing."""
+    """`word` and `none` add nothing."""
     for unsubscribe_type in ("word", "none", None):
         rows.add_send(["61411111111"], type="sms", unsubscribe_type=unsubscribe_type, body_text="Hi %%mobile%%")
     drain(worker)
@@ -173,7 +174,7 @@ def test_html_alone_gets_its_text_beside_it(rows: Rows, worker: Services, mail_s
 def test_a_text_that_is_empty_once_it_is_filled_in_is_not_sent(
     rows: Rows, worker: Services, tmp_path: Path, unsubscribe_type: str
 ) -> None:
-    """Decisions 12: `failed` with `content_missing`, whoever else of the send gets a text."""
+    """`failed` with `content_missing`, whoever else of the send gets a text."""
     rows.add_webhook()
     people = [
         {"mobile": f"6141111111{number}", "values": values}

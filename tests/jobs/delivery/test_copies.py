@@ -1,4 +1,4 @@
-"""The blind copy: a mail of its own, in which nothing acts in the recipient's name (decisions: 12)."""
+"""The blind copy: a mail of its own, in which nothing acts in the recipient's name (docs/sending.md#blind-copies)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_in_a_folder_the_copy_lies_beside_the_mail(rows: Rows, make_worker: Chan
 def test_with_include_unsubscribed_nothing_tells_how_to_leave(
     tenant: Tenant, worker: Services, mail_server: MailServer
 ) -> None:
-    """Decisions 12, Service messages: who leaves would get the next one all the same."""
+    """Who leaves would get the next one all the same."""
     desk = Desk(tenant)
     for wanted in (True, False):
         desk.send(desk.email(include_unsubscribed=wanted))

@@ -1,4 +1,4 @@
-"""Killing a worker loses nothing and doubles at most the message in flight (design: Crash safety)."""
+"""Killing a worker loses nothing and doubles at most the message in flight (docs/delivery.md#crash-safety)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A day of a thousand messages on which everything happens, much of it twice: what the service tells of it agrees.
 
 Group counts, contact flags, sent contacts and events are worked out again from the recipients' timelines, and nothing
-else may be found anywhere (specification: Transactional group, Sent contact, Recipient events; decisions: 5, 8 and 11).
+else may be found anywhere (docs/delivery.md#recipient-states).
 """
 
 from __future__ import annotations

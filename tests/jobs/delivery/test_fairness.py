@@ -1,4 +1,4 @@
-"""Turns: what is claimed, in which order, at which cost (design: the way of one send)."""
+"""Turns: what is claimed, in which order, at which cost (docs/delivery.md#fairness)."""
 
 from __future__ import annotations
 
@@ -219,7 +219,8 @@ RESULTS = {
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
 def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
-    """For 2 recipients as for 100 (design: 2 and 4). A single one is sent whatever it weighs, without two of them."""
+    """For 2 recipients as for 100 (docs/architecture.md#fixed-number-of-statements). A single one is sent whatever it
+    weighs, without two of them."""
     rows.add_webhook()
     list_id = rows.add_list()
     for_one, for_two, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 2, 100))

@@ -1,4 +1,4 @@
-"""Emails that come back about what was sent (decisions: 5, 8 and 11, Outcomes)."""
+"""Emails that come back about what was sent (docs/inbound.md#reports)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def assert_nothing_happened(sent: Sent) -> None:
 
 
 def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
-    """Decisions 8: email counts as delivered until a bounce says otherwise."""
+    """Email counts as delivered until a bounce says otherwise."""
     report = delivery_failure(sent.return_path, ANN, original=sent.mail.content)
     assert sent.comes_back(report) == RECORDED
     assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
@@ -122,7 +122,7 @@ def fails_for_now(sent: Sent) -> None:
 
 
 def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 5: five temporary bounces with no delivery between block an address."""
+    """Five temporary bounces with no delivery between block an address."""
     mails = [Sent(rows, worker, mail_server) for _ in range(5)]
     for sent in mails:
         assert sent.blocked == []
@@ -136,7 +136,7 @@ def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, m
 def test_what_bounced_after_all_was_no_delivery_in_between(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Decisions 8: the relay takes each mail over, which counts as delivered only until the bounce comes."""
+    """The relay takes each mail over, which counts as delivered only until the bounce comes."""
     for _ in range(5):
         sent = Sent(rows, worker, mail_server)
         assert sent.blocked == []
@@ -218,7 +218,7 @@ def test_a_failure_of_the_blind_copy_is_not_the_recipients(
 
 
 def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
-    """Decisions 5: a spam complaint blocks the address."""
+    """A spam complaint blocks the address."""
     report = complaint(sent.return_path, ANN)
     assert sent.comes_back(report) == Received("complaint", Effect.RECORDED)
     for again in (report, complaint(sent.return_path, ANN)):

@@ -1,4 +1,5 @@
-"""What becomes of a recipient: states, counters, events, timelines, blocked addresses (decisions: 5, 8 and 11)."""
+"""What becomes of a recipient: states, counters, events, timelines, blocked addresses
+(docs/delivery.md#recipient-states)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def troubles(rows: Rows) -> dict[str, int]:
 
 
 def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 8: an email counts as delivered when the next mail server has accepted it."""
+    """An email counts as delivered when the next mail server has accepted it."""
     rows.add_webhook()
     (ann,) = rows.add_send(["ann@example.com"], message_id=7)
     drain(worker)
@@ -73,7 +74,7 @@ def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server
 
 
 def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -> None:
-    """Decisions 8: an sms counts as delivered when the gateway accepted it; it is not acknowledged yet."""
+    """An sms counts as delivered when the gateway accepted it; it is not acknowledged yet."""
     rows.add_webhook()
     (ann,) = rows.add_send(["61411111111"], type="sms", body_text="Hi STOP")
     drain(worker)
@@ -89,7 +90,7 @@ def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -
 
 
 def test_a_refused_mail_is_bounced_and_blocks(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 8: 5xx is bounced with the reply and its RFC 3463 code; decisions 5: it blocks the address."""
+    """5xx is bounced with the reply and its RFC 3463 code, and it blocks the address."""
     rows.add_webhook()
     mail_server.reply("Gone@example.com", NO_SUCH_USER)
     gone, ann = rows.add_send(["Gone@example.com", "ann@example.com"])
@@ -107,7 +108,7 @@ def test_a_refused_mail_is_bounced_and_blocks(rows: Rows, worker: Services, mail
 
 
 def test_a_reply_without_a_status_gets_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Specification, Recipient events: bounce_string is a status diagnostic with an RFC 3463 code."""
+    """bounce_string is a status diagnostic with an RFC 3463 code."""
     rows.add_webhook()
     mail_server.reply(".", "554 go away")
     rows.add_send(["ann@example.com"])
@@ -116,7 +117,7 @@ def test_a_reply_without_a_status_gets_one(rows: Rows, worker: Services, mail_se
 
 
 def test_a_deferred_mail_waits_for_its_next_try(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 8: 4xx is tried again; until then it is neither delivered nor bounced. Decisions 11: after 30 s."""
+    """4xx is tried again; until then it is neither delivered nor bounced. The first retry comes after 30 s."""
     rows.add_webhook()
     mail_server.reply(".", BUSY)
     before = now()
@@ -141,7 +142,7 @@ def test_a_deferred_mail_is_sent_at_its_next_try(rows: Rows, make_worker: Change
 
 
 def test_a_relay_that_is_away_defers(rows: Rows, make_worker: Changed) -> None:
-    """Decisions 8: a connection failure is a temporary refusal."""
+    """A connection failure is a temporary refusal."""
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(email_transport_url=f"smtp://127.0.0.1:{free_port()}"))
     assert rows.states([ann]) == ["queued"]
@@ -149,7 +150,7 @@ def test_a_relay_that_is_away_defers(rows: Rows, make_worker: Changed) -> None:
 
 
 def test_a_mail_deferred_for_too_long_is_bounced_for_now(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 8: after the retry period it is bounced with is_temporary_bounce true, which blocks nobody yet."""
+    """After the retry period it is bounced with is_temporary_bounce true, which blocks nobody yet."""
     rows.add_webhook()
     mail_server.reply(".", BUSY)
     (ann,) = rows.add_send(["ann@example.com"], accepted=now() - LONG_AGO)
@@ -161,7 +162,7 @@ def test_a_mail_deferred_for_too_long_is_bounced_for_now(rows: Rows, worker: Ser
 
 
 def test_five_temporary_bounces_block(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Decisions 5: 5 temporary bounces with no delivery between block an address; the count then starts anew."""
+    """5 temporary bounces with no delivery between block an address; the count then starts anew."""
     for bounces in range(1, 6):
         assert blocked(rows) == []
         mail_server.reply(".", BUSY)
@@ -172,7 +173,7 @@ def test_five_temporary_bounces_block(rows: Rows, worker: Services, mail_server:
 
 
 def test_a_delivery_makes_temporary_bounces_forgotten(rows: Rows, worker: Services) -> None:
-    """Decisions 5: with a delivery between, they do not add up; those of other addresses stay."""
+    """With a delivery between, they do not add up; those of other addresses stay."""
     for address in ("ann@example.com", "bob@example.com"):
         rows.add(AddressTrouble, kind="email", address=address, temporary_bounces=4)
     rows.add_send(["ANN@example.com"])
@@ -201,7 +202,7 @@ def test_an_address_that_is_blocked_already_keeps_its_reason(
 
 
 def test_an_sms_that_cannot_be_sent_for_too_long_expires(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """Decisions 11: an sms that expires is failed with `expired`."""
+    """An sms that expires is failed with `expired`."""
     rows.add_webhook()
     (tmp_path / "file").write_text("no folder can be made here")
     (ann,) = rows.add_send(["61411111111"], type="sms", accepted=now() - LONG_AGO)
@@ -256,7 +257,7 @@ def test_rows_that_are_not_due_stay(rows: Rows, worker: Services, mail_server: M
 
 
 def test_events_come_in_the_order_of_the_request(rows: Rows, make_worker: Changed) -> None:
-    """One connection keeps the order of the request, and events keep that of the outcomes (decisions: 9)."""
+    """One connection keeps the order of the request, and events keep that of the outcomes (docs/webhooks.md)."""
     rows.add_webhook()
     ids = rows.add_send([f"{number}@example.com" for number in range(30)])
     drain(make_worker(send_connections=1))

@@ -1,4 +1,4 @@
-"""Who is not sent to, and why (decisions: 6, Skipped at delivery)."""
+"""Who is not sent to, and why (docs/delivery.md#skipped-recipients)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_not_skipped(rows: Rows, worker: Services, mail_server: MailServer, case
 
 @pytest.mark.parametrize("case", [flag_is_off, unsubscribed_from_the_list, unsubscribed_from_the_account])
 def test_include_unsubscribed(rows: Rows, worker: Services, mail_server: MailServer, case: Case) -> None:
-    """Specification, Transactional send: include_unsubscribed true ignores that."""
+    """include_unsubscribed true ignores that."""
     list_id = rows.add_list()
     (sent,) = rows.add_send([case(rows, list_id)], list_id=list_id, include_unsubscribed=True)
     drain(worker)
@@ -204,7 +204,7 @@ def test_an_sms_is_skipped_by_its_mobile(rows: Rows, worker: Services) -> None:
 
 
 def test_an_sms_without_a_list_is_skipped_by_account_wide_entries_alone(rows: Rows, worker: Services) -> None:
-    """Decisions 9 and 11: without a list there is only the account."""
+    """Without a list there is only the account."""
     unsubscribe(rows, rows.add_list(), "61411111111", "mobile")
     unsubscribe(rows, None, "61422222222", "mobile")
     ids = rows.add_send(["61411111111", "61422222222"], type="sms")

@@ -1,4 +1,4 @@
-"""What tracked mails carry, and what following it does: from the request to the group (decisions: 11, Outcomes)."""
+"""What tracked mails carry, and what following it does: from the request to the group (docs/tracking.md#counting)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_account_can_do_without_and_a_send_with(
 
 @pytest.mark.parametrize("asked", [None, True])
 def test_a_link_with_a_secret_is_tracked_only_when_the_request_asks(inbox: Inbox, asked: bool | None) -> None:
-    """Decisions 12, Service messages: written by the sender or filled in; whatever the account has."""
+    """Written by the sender or filled in; whatever the account has."""
     markup, text = inbox.get(
         body_html='<p><a href="https://a.example/?reset_token=x1">a</a> <a href="https://a.example/?k=%%n%%">b</a></p>',
         body_text="https://a.example/?token=%%name%% https://a.example/?page=2",

@@ -1,4 +1,5 @@
-"""How recipients reach the service again: the headers of mail programs and the link in a body (decisions: 11)."""
+"""How recipients reach the service again: the headers of mail programs and the link in a body
+(docs/inbound.md#unsubscribing)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.unit.transports.mailserver import MailServer
 def test_email_to_a_list_can_be_unsubscribed_by_a_mail_program(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Decisions 11, Unsubscribing: List-Unsubscribe and List-Unsubscribe-Post (RFC 8058)."""
+    """List-Unsubscribe and List-Unsubscribe-Post (RFC 8058)."""
     (ann,) = rows.add_send(["ann@example.com"], list_id=rows.add_list())
     drain(worker)
     message = parsed(mail_server.mails[0].content)

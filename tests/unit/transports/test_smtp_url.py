@@ -1,4 +1,4 @@
-"""Reading of `smtp://` and `smtps://` URLs (contract: Settings, `EMAIL_TRANSPORT_URL`)."""
+"""Reading of `smtp://` and `smtps://` URLs (docs/transports.md#smtp)."""
 
 from __future__ import annotations
 
