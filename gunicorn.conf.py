@@ -16,7 +16,7 @@ from app.db.schema import SchemaError, check_schema
 from app.http import worker
 from app.http.server.limits import LONGEST_LINE
 from app.infrastructure import logs, metrics
-from app.infrastructure.startup_report import announce
+from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
 
 try:
@@ -48,7 +48,7 @@ class ServiceLogger(Logger):
             logger.handlers = []
             logger.propagate = True
         self.error_log.setLevel(logging.INFO)
-        announce(settings)
+        log_startup(settings)
 
 
 def post_worker_init(process: object) -> None:

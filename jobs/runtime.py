@@ -9,10 +9,10 @@ import time
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.db.schema import SchemaError, check_schema
 from app.infrastructure import logs, memory, metrics
-from app.infrastructure.startup_report import announce
+from app.infrastructure.startup_report import log_startup
 from app.services import Services, make_services
 from app.settings import SettingsError, from_environment
 from app.transports.base import TransportUrlError
@@ -37,7 +37,7 @@ def services() -> Services:
     logs.configure(settings)
     made = make_services(settings)
     _await_database(made)
-    announce(settings)
+    log_startup(settings)
     metrics.share(settings)
     memory.tune()
     return made
@@ -53,5 +53,5 @@ def _await_database(made: Services) -> None:
             print(f"cannot start: {error}", file=sys.stderr)
             raise SystemExit(1) from None
         except SQLAlchemyError as error:
-            tell(logger, "waiting for the database", error)
+            log_failure(logger, "waiting for the database", error)
         time.sleep(PAUSE)

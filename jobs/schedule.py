@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.services import Services
@@ -46,7 +46,7 @@ def tick(parts: Services, table: list[Periodic]) -> None:
     try:
         _wake_for_work(parts)
     except SQLAlchemyError as error:
-        tell(logger, "cannot look for work", error)
+        log_failure(logger, "cannot look for work", error)
     for job in table:
         if job.due <= time.monotonic():
             job.due = time.monotonic() + job.seconds

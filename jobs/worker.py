@@ -35,7 +35,7 @@ from rq.utils import as_text
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
 from app.infrastructure.queueing import JOBS, SENDS
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
@@ -135,7 +135,7 @@ class Worker(SimpleWorker):
         try:
             job.func()
         except SQLAlchemyError as error:
-            tell(logger, f"the job {job.func_name} failed", error)
+            log_failure(logger, f"the job {job.func_name} failed", error)
         except Exception:
             logger.exception("the job %s failed; the next sweep finds what it has left", job.func_name)
 

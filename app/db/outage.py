@@ -1,5 +1,5 @@
 """What the database's failures mean: whether it is unavailable, or one statement was wrong. Everybody who goes on
-without the database, or answers 503 for it, asks here and tells the log by `tell`.
+without the database, or answers 503 for it, asks here and tells the log by `log_failure`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Outage:
 outage = _Outage()
 
 
-def tell(logger: logging.Logger, what: str, error: SQLAlchemyError, **extra: Any) -> None:
+def log_failure(logger: logging.Logger, what: str, error: SQLAlchemyError, **extra: Any) -> None:
     """Logs what could not be done: of an outage one line each, the first one of a process with its traceback; of
     anything else every traceback."""
     if not is_unavailable(error):

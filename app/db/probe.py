@@ -16,7 +16,7 @@ MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit
 table."""
 
 
-def takes_write(database: Database) -> bool:
+def accepts_writes(database: Database) -> bool:
     """False for a server that is read-only. Raises `SQLAlchemyError` for any other reason not to take it."""
     if database.is_postgresql:
         with database.write() as transaction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import make_url
 
 
-def shown(url: str) -> str:
+def without_credentials(url: str) -> str:
     """Which database it is, without user, password and options."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":

@@ -27,7 +27,7 @@ from app.events.batch_contents import drop_expired, fix_batch, oldest_events, ta
 from app.events.http_client import Answer
 from app.events.lease_recovery import LEASE, presence_folder
 from app.events.webhook_lease import Held, hold, hold_ours
-from app.infrastructure.liveness import present
+from app.infrastructure.liveness import registered_name
 from app.infrastructure.metrics import WEBHOOK_TRIES
 from app.services import Services
 from app.settings import Settings
@@ -181,7 +181,7 @@ def _next_batch(transaction: Transaction, webhook: Held, settings: Settings) -> 
 def _lease(webhook: Held, payloads: list[str], began: datetime, settings: Settings) -> Batch:
     """Takes the lease, or goes on with it under the same claim. The due time moves at once, so that the spacing holds
     even if this worker dies."""
-    webhook.worker = webhook.worker or f"{present(presence_folder(settings))}:{uuid.uuid4().hex}"
+    webhook.worker = webhook.worker or f"{registered_name(presence_folder(settings))}:{uuid.uuid4().hex}"
     webhook.lease_time = began + timedelta(seconds=LEASE)
     webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
     return Batch(

@@ -17,7 +17,7 @@ from functools import cache
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
-from app.db.outage import is_unavailable, tell
+from app.db.outage import is_unavailable, log_failure
 from app.events import batches
 from app.events.batches import Batch, has_due
 from app.events.http_client import Answer, WebhookClient
@@ -113,7 +113,7 @@ class WebhookDispatcher:
         if not is_unavailable(error):
             raise error
         self._in_doubt = True
-        tell(logger, "webhooks wait", error)
+        log_failure(logger, "webhooks wait", error)
         time.sleep(PAUSE)
 
     def _start_due(self, services: Services) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import or_, update
 
 from app.db.models import Webhook
-from app.infrastructure.liveness import departed, present
+from app.infrastructure.liveness import dead_processes, registered_name
 from app.services import Services
 from app.settings import Settings
 
@@ -30,7 +30,7 @@ def presence_folder(settings: Settings) -> Path:
 
 def take_over(services: Services) -> None:
     """Ends the leases of processes of this machine that have died; those of other machines run out."""
-    with departed(presence_folder(services.settings)) as names:
+    with dead_processes(presence_folder(services.settings)) as names:
         if not names:
             return
         theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
@@ -43,7 +43,7 @@ def take_over(services: Services) -> None:
 
 def give_back_others(services: Services, in_flight: Collection[str]) -> None:
     """Ends the leases that are this process's without its knowing: their claim was committed, and the answer lost."""
-    own = Webhook.worker.startswith(f"{present(presence_folder(services.settings))}:", autoescape=True)
+    own = Webhook.worker.startswith(f"{registered_name(presence_folder(services.settings))}:", autoescape=True)
     with services.database.write() as transaction:
         freeing = update(Webhook).where(own, Webhook.worker.not_in(in_flight)).values(lease_time=None, worker=None)
         freed = transaction.connection().execute(freeing).rowcount

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from app.clock import this_second, timestamp
-from app.db.outage import OutcomeUnknown, tell
+from app.db.outage import OutcomeUnknown, log_failure
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
 from app.http.context import known_method, request_id
 from app.http.pages import error_page, is_for_persons
@@ -125,7 +125,7 @@ def _unforeseen(error: Exception) -> Response:
     outages, which may be met by hundreds of requests."""
     where = {"method": known_method(), "path": loggable_path()}
     if isinstance(error, SQLAlchemyError):
-        tell(logger, "request failed", error, **where)
+        log_failure(logger, "request failed", error, **where)
     else:
         logger.error("unforeseen failure", exc_info=error, extra=where)
     return render(ServiceError("service_unavailable", detail=UNKNOWN if isinstance(error, OutcomeUnknown) else None))

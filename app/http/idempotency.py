@@ -28,7 +28,7 @@ from app.clock import now
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.in_hand import RequestsInHand, requests_in_hand
@@ -199,4 +199,4 @@ def _forget(claim: int) -> None:
                 delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
             )
     except SQLAlchemyError as error:
-        tell(logger, f"cannot give an {HEADER} back", error)
+        log_failure(logger, f"cannot give an {HEADER} back", error)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from app.infrastructure.liveness import own_name
+from app.infrastructure.liveness import new_process_name
 
 SUFFIX = ".requests"
 KEPT_SECONDS = 3600
@@ -32,7 +32,7 @@ class RequestsInHand:
     """Those of this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.name = own_name()
+        self.name = new_process_name()
         self._folder = folder
         self._numbers = itertools.count(1)
         self._present: set[int] = set()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Transaction
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.errors import ServiceError
 from app.inbound.reassembly import record_part
 from app.inbound.receipts import (
@@ -37,7 +37,7 @@ def incoming_handler(services: Services) -> IncomingHandler:
         try:
             return _take(services, incoming)
         except SQLAlchemyError as error:
-            tell(logger, "the gateway keeps what it hands in", error)
+            log_failure(logger, "the gateway keeps what it hands in", error)
             return False
 
     return take

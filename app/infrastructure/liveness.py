@@ -23,12 +23,12 @@ OLD_DRAFT = 60.0
 """Seconds; a draft gets its name within a moment."""
 
 
-def own_name() -> str:
+def new_process_name() -> str:
     """A name for this process that no other one has or had."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def make_locked(path: Path, content: bytes = b"") -> int:
+def create_locked(path: Path, content: bytes = b"") -> int:
     """Makes the file and locks it until the process ends or the descriptor, opened to append, is closed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # It gets its name only once it is locked: nobody may take it for a dead process's in between.
@@ -52,7 +52,7 @@ def write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def forget_drafts(folder: Path) -> None:
+def delete_stale_drafts(folder: Path) -> None:
     """Deletes what processes left behind that were killed while they made their files."""
     longest_ago = time.time() - OLD_DRAFT
     for draft in folder.glob(f"*{DRAFT}"):
@@ -61,7 +61,7 @@ def forget_drafts(folder: Path) -> None:
                 draft.unlink()
 
 
-def lock_abandoned(path: Path, locks: contextlib.ExitStack) -> bool:
+def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
     """Whether the process of the file is gone; the file is then ours until `locks` is closed."""
     try:
         return lock_if_free(path, os.O_RDONLY, locks)
@@ -82,25 +82,25 @@ def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
 
 
 @functools.cache
-def present(folder: Path) -> str:
+def registered_name(folder: Path) -> str:
     """The name under which this process is present in the folder, from the first call to its end."""
-    name = own_name()
-    make_locked(folder / f"{name}{SUFFIX}")
+    name = new_process_name()
+    create_locked(folder / f"{name}{SUFFIX}")
     return name
 
 
 @contextlib.contextmanager
-def departed(folder: Path) -> Iterator[list[str]]:
+def dead_processes(folder: Path) -> Iterator[list[str]]:
     """Names of processes that were present and have died. Unless the block raises, they are forgotten after it."""
     with contextlib.ExitStack() as locks:
-        gone = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_abandoned(path, locks)]
+        gone = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_if_dead(path, locks)]
         yield [path.name.removesuffix(SUFFIX) for path in gone]
         for path in gone:
             path.unlink(missing_ok=True)
-        forget_drafts(folder)
+        delete_stale_drafts(folder)
 
 
-def living(folder: Path) -> list[Path]:
+def live_processes(folder: Path) -> list[Path]:
     """The files of the processes that live."""
     with contextlib.ExitStack() as locks:
-        return [path for path in sorted(folder.glob(f"*{SUFFIX}")) if not lock_abandoned(path, locks)]
+        return [path for path in sorted(folder.glob(f"*{SUFFIX}")) if not lock_if_dead(path, locks)]

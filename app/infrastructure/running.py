@@ -7,19 +7,19 @@ from __future__ import annotations
 import contextlib
 import logging
 
-from app.db.url import shown
-from app.infrastructure.liveness import SUFFIX, departed, living, make_locked, own_name
+from app.db.url import without_credentials
+from app.infrastructure.liveness import SUFFIX, create_locked, dead_processes, live_processes, new_process_name
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
-def join(settings: Settings) -> None:
+def register(settings: Settings) -> None:
     """This process runs, until it ends. Without a place to note it nothing is lost but that hint."""
     folder = settings.data_dir / "processes"
     try:
-        make_locked(folder / f"{own_name()}{SUFFIX}", shown(settings.database_url).encode())
-        with departed(folder):
+        create_locked(folder / f"{new_process_name()}{SUFFIX}", without_credentials(settings.database_url).encode())
+        with dead_processes(folder):
             pass  # forgets those that have ended
     except OSError as error:
         logger.warning("cannot note in the data folder that this process runs: %s", error)
@@ -29,6 +29,6 @@ def databases(settings: Settings) -> set[str]:
     """Those that the running processes use."""
     found = set()
     with contextlib.suppress(OSError):
-        for path in living(settings.data_dir / "processes"):
+        for path in live_processes(settings.data_dir / "processes"):
             found.add(path.read_text("utf-8", "replace"))
     return found

@@ -20,11 +20,11 @@ from typing import Any
 from app.infrastructure.liveness import (
     DRAFT,
     SUFFIX,
-    forget_drafts,
-    lock_abandoned,
+    create_locked,
+    delete_stale_drafts,
+    lock_if_dead,
     lock_if_free,
-    make_locked,
-    own_name,
+    new_process_name,
 )
 
 logger = logging.getLogger(__name__)
@@ -104,8 +104,8 @@ class SharedCounts:
                 logger.info("counts for /metrics are shared again")
 
     def _join(self) -> None:
-        name = own_name()
-        self._descriptor = make_locked(self._folder / f"{name}{SUFFIX}")
+        name = new_process_name()
+        self._descriptor = create_locked(self._folder / f"{name}{SUFFIX}")
         self._name, self._written = name, {}
 
     def _leave(self) -> None:
@@ -120,13 +120,13 @@ class SharedCounts:
             if not lock_if_free(self._folder / "fold.lock", os.O_RDWR | os.O_CREAT, locks):
                 return
             present = sorted(self._folder.glob(f"*{SUFFIX}"))
-            gone = [path.name.removesuffix(SUFFIX) for path in present if lock_abandoned(path, locks)]
+            gone = [path.name.removesuffix(SUFFIX) for path in present if lock_if_dead(path, locks)]
             if gone:
                 self._add_to_total(gone)
             for name in gone:
                 for suffix in (f"{COUNTS}{DRAFT}", COUNTS, SUFFIX):
                     (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
-            forget_drafts(self._folder)
+            delete_stale_drafts(self._folder)
 
     def _add_to_total(self, names: list[str]) -> None:
         total = _read(self._folder / TOTAL)

@@ -16,25 +16,25 @@ from app.transports.urls import place
 logger = logging.getLogger(__name__)
 
 
-def announce(settings: Settings) -> None:
+def log_startup(settings: Settings) -> None:
     """One line with database and transports, one for each variable that looks like a setting and is none."""
-    running.join(settings)
+    running.register(settings)
     logger.info(
         "using the database %s, sending mail to %s and texts to %s",
-        database_url.shown(settings.database_url),
-        mail_place(settings),
+        database_url.without_credentials(settings.database_url),
+        email_destination(settings),
         place(settings.sms_transport_url),
     )
-    for line in ignored():
+    for line in ignored_variables():
         logger.warning(line)
 
 
-def mail_place(settings: Settings) -> str:
+def email_destination(settings: Settings) -> str:
     """Where mail goes: a folder, a relay, or several in their order."""
     return ", else to ".join(map(place, relay_urls(settings.email_transport_url)))
 
 
-def ignored() -> Iterable[str]:
+def ignored_variables() -> Iterable[str]:
     """A line for each variable of the environment that is probably meant for us and that nobody reads."""
     return [
         f"{name} is no setting of this service, so it is ignored; did you mean {meant}?"

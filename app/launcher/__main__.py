@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.infrastructure import logs
-from app.infrastructure.startup_report import announce
+from app.infrastructure.startup_report import log_startup
 from app.launcher import demo as demos
 from app.launcher import embedded_redis, prepare
 from app.launcher.children import Child
@@ -77,7 +77,7 @@ def _serve(start: Start, patience: float) -> int:
             prepare.await_port(*start.settings.inbound_listen, patience, "INBOUND_LISTEN")
         redis = _start_redis(start)
         demo = _prepare_database(start)
-        announce(start.settings)
+        log_startup(start.settings)
         if redis == embedded_redis.PYTHON:
             logger.warning(IN_PYTHON)
         if demo and not start.environment.get("WEBHOOK_ALLOW_PRIVATE"):

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from app.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
-from app.infrastructure.startup_report import mail_place
+from app.infrastructure.startup_report import email_destination
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.settings import Settings
@@ -22,7 +22,7 @@ def screen(services: Services, demo: Demo | None) -> str:
     rows = [
         ("API", f"{settings.public_url}/v1/"),
         ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
-        ("Mail goes to", mail_place(settings)),
+        ("Mail goes to", email_destination(settings)),
         ("Texts go to", place(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
     ]

@@ -8,8 +8,8 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import patience
-from app.db.outage import tell
-from app.db.probe import SECONDS, takes_write
+from app.db.outage import log_failure
+from app.db.probe import SECONDS, accepts_writes
 from app.db.schema import FITS, Schema, newest_revision, schema_of
 from app.services import Services
 
@@ -37,16 +37,16 @@ def _database(services: Services) -> dict[str, str]:
         with services.database.read() as session:
             schema = schema_of(session.connection())
     except SQLAlchemyError as error:
-        tell(logger, "not ready", error)
+        log_failure(logger, "not ready", error)
         return {"database": SILENT, "migrations": "unknown"}
     return {"database": _write(services), "migrations": _migrations(schema)}
 
 
 def _write(services: Services) -> str:
     try:
-        return OK if takes_write(services.database) else "takes no write"
+        return OK if accepts_writes(services.database) else "takes no write"
     except SQLAlchemyError as error:
-        tell(logger, "not ready", error)
+        log_failure(logger, "not ready", error)
         return "takes no write"
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database
-from app.db.outage import is_unavailable, tell
+from app.db.outage import is_unavailable, log_failure
 from app.tracking.record import keep
 from app.tracking.visits import Visit
 
@@ -113,7 +113,7 @@ class Recorder:
                 if not (isinstance(error, SQLAlchemyError) and is_unavailable(error)):
                     self._write_apart(visits, error)
                     return
-                tell(logger, f"{len(visits)} visits wait", error)
+                log_failure(logger, f"{len(visits)} visits wait", error)
                 if not self._has_time():
                     return
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from app.db.models import Account, Contact, Group, IdempotencyRecord, Recipient, RecipientStep, Webhook
-from app.infrastructure.liveness import lock_abandoned
+from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
 from app.services import Services
 
@@ -68,7 +68,7 @@ def _abandoned_files(data_dir: Path) -> list[Path]:
     for folder in (data_dir / "journals", data_dir / "dispatchers"):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             with contextlib.ExitStack() as locks:
-                if lock_abandoned(path, locks):
+                if lock_if_dead(path, locks):
                     found.append(path)
     return found
 

@@ -9,7 +9,7 @@ import pytest
 
 from app import create_app
 from app.db.migrate import upgrade
-from app.db.url import shown
+from app.db.url import without_credentials
 from app.infrastructure import running
 from app.settings import Settings, from_environment
 from tests.cli.conftest import Cli
@@ -22,7 +22,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_on_a_database_that_was_never_migrated(settings: Settings) -> None:
     result = Cli(create_app(settings)).run("db", "current", "--json")
-    said = f"using the database {shown(settings.database_url)}, which was never migrated\n"
+    said = f"using the database {without_credentials(settings.database_url)}, which was never migrated\n"
     assert (result.exit_code, result.stderr) == (0, said)
     assert json.loads(result.stdout)["current"] is None
 
@@ -30,16 +30,16 @@ def test_on_a_database_that_was_never_migrated(settings: Settings) -> None:
 def test_on_another_database_than_the_running_services(settings: Settings) -> None:
     upgrade(settings.database_url)
     other = from_environment({"DATA_DIR": str(settings.data_dir), "DATABASE_URL": "postgresql://u:hunter2@host/tms"})
-    running.join(other)
+    running.register(other)
     result = Cli(create_app(settings)).run("accounts", "list", "--json")
-    own = shown(settings.database_url)
+    own = without_credentials(settings.database_url)
     assert result.stderr == f"using the database {own}, which is not the running service's, postgresql://host/tms\n"
     assert json.loads(result.stdout) == []
 
 
 def test_nothing_is_said_where_nothing_surprises(settings: Settings) -> None:
     upgrade(settings.database_url)
-    running.join(settings)
+    running.register(settings)
     assert Cli(create_app(settings)).run("accounts", "list").stderr == ""
 
 

@@ -24,7 +24,7 @@ from app.events.http_client import Answer, WebhookClient
 from app.events.lease_recovery import presence_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
-from app.infrastructure.liveness import present
+from app.infrastructure.liveness import registered_name
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, Hook, changed, new_account
 from tests.support.servers import PATIENCE, wait_until
@@ -480,14 +480,14 @@ def test_what_a_killed_process_was_sending_is_taken_over_at_once(
         dispatcher.run(services)
     assert numbers(receiver) == [[1]]
     assert batch_id(receiver, 0) == batch.batch_id
-    assert [path.stem for path in folder.glob("*.alive")] == [present(folder)]
+    assert [path.stem for path in folder.glob("*.alive")] == [registered_name(folder)]
 
 
 @contextmanager
 def another_process_in(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """The name under which another process is present, and a way to kill it."""
-    program = "import sys, pathlib; from app.infrastructure.liveness import present; "
-    program += "print(present(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
+    program = "import sys, pathlib; from app.infrastructure.liveness import registered_name; "
+    program += "print(registered_name(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -15,7 +15,7 @@ import socket
 from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.outage import tell
+from app.db.outage import log_failure
 from app.inbound.email.receive import receive_email
 from app.inbound.email.record import Effect
 from app.services import Services
@@ -84,7 +84,7 @@ class Handler:
         try:
             received = receive_email(self._services, raw, envelope, patience=PATIENCE)
         except SQLAlchemyError as error:
-            tell(logger, "the other side keeps the message", error)
+            log_failure(logger, "the other side keeps the message", error)
             return LATER
         return LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
 

@@ -17,7 +17,7 @@ import time
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.clock import now
-from app.db.outage import is_unavailable, tell
+from app.db.outage import is_unavailable, log_failure
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, release_unknown_claims
@@ -138,7 +138,7 @@ class Drain:
         """Waits for a database that is unavailable. Raises any other failure."""
         if not is_unavailable(error):
             raise error
-        tell(logger, "sending waits", error)
+        log_failure(logger, "sending waits", error)
         self._paused_until = time.monotonic() + TROUBLE_PAUSE
 
     def _collect(self) -> None:

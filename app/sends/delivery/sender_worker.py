@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.clock import now
 from app.infrastructure import logs
-from app.infrastructure.liveness import own_name
+from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.sends.delivery.batch_size import AdaptiveBatchSize
 from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred
@@ -48,7 +48,7 @@ class SenderWorker:
             self._lanes.put(ConnectionSlot(emails.connect(), texts.connect()))
         self.connections = settings.send_connections
         self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
-        self.worker = own_name()
+        self.worker = new_process_name()
         self.journal = Journal(journal_folder(settings), self.worker)
         self.pace = AdaptiveBatchSize()
         self.last_account = 0

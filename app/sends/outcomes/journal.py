@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.infrastructure.liveness import forget_drafts, lock_abandoned, make_locked, write_all
+from app.infrastructure.liveness import create_locked, delete_stale_drafts, lock_if_dead, write_all
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line
 from app.settings import Settings
 
@@ -34,7 +34,7 @@ class Journal:
     """The journal that this process writes, from several threads."""
 
     def __init__(self, folder: Path, worker: str) -> None:
-        self._descriptor = make_locked(folder / f"{worker}{SUFFIX}")
+        self._descriptor = create_locked(folder / f"{worker}{SUFFIX}")
         self._lock = threading.Lock()
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
@@ -86,9 +86,9 @@ def found_journals(folder: Path) -> Iterator[list[FoundJournal]]:
     """The journals of this machine. Those of dead workers are locked inside the block and gone after it, unless the
     block raises: nobody else recovers them meanwhile."""
     with contextlib.ExitStack() as locks:
-        found = [FoundJournal(path, lock_abandoned(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        found = [FoundJournal(path, lock_if_dead(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
         yield found
         for journal in found:
             if journal.dead:
                 journal.path.unlink(missing_ok=True)
-        forget_drafts(folder)
+        delete_stale_drafts(folder)

@@ -15,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from app.db import outage
 from app.db.database import Database
-from app.db.outage import is_unavailable, tell
+from app.db.outage import is_unavailable, log_failure
 from app.services import Services
 from tests.support.own_postgres import OwnPostgres
 
@@ -106,7 +106,7 @@ def test_an_outage_is_told_in_one_line_each_and_with_one_traceback(
     database = Database(own_postgres.url)
     with own_postgres.away():
         for _ in range(3):
-            tell(logger, "not done", failure(database, "SELECT 1"))
+            log_failure(logger, "not done", failure(database, "SELECT 1"))
     assert outages(caplog) == [(logging.WARNING, True), (logging.WARNING, False), (logging.WARNING, False)]
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
@@ -117,13 +117,13 @@ def test_the_next_outage_is_told_in_full_again(
     gone = failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1")
     for quiet in (60.0, 0.0):
         monkeypatch.setattr(outage, "QUIET_SECONDS", quiet)
-        tell(logger, "not done", gone)
+        log_failure(logger, "not done", gone)
     assert outages(caplog) == [(logging.WARNING, True), (logging.WARNING, True)]
 
 
 def test_what_is_no_outage_keeps_every_traceback(services: Services, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        tell(logger, "not done", failure(services.database, "nonsense"))
+        log_failure(logger, "not done", failure(services.database, "nonsense"))
     assert outages(caplog) == [(logging.ERROR, True), (logging.ERROR, True)]
 
 

@@ -20,7 +20,7 @@ from tests.support.servers import wait_until
 SENT = ("tms_recipient_outcomes_total", (("type", "email"), ("outcome", "sent")))
 COUNTING = """
 import pathlib, sys
-from app import metrics
+from app.infrastructure import metrics
 from app.settings import from_environment
 
 metrics.share(from_environment({"DATA_DIR": sys.argv[1]}))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.infrastructure.liveness import make_locked
+from app.infrastructure.liveness import create_locked
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.journal import Journal, found_journals
 from app.transports.base import DeliveryResult
@@ -97,6 +97,6 @@ def test_a_journal_that_is_being_made_is_no_dead_workers(tmp_path: Path, monkeyp
         flock(descriptor, operation)
 
     monkeypatch.setattr("app.infrastructure.liveness.fcntl.flock", look_first)
-    make_locked(tmp_path / "worker.journal")
+    create_locked(tmp_path / "worker.journal")
     assert seen == [[]]
     assert (tmp_path / "worker.journal").exists()

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from app.infrastructure.liveness import DRAFT, SUFFIX, departed, forget_drafts, living, make_locked
+from app.infrastructure.liveness import (
+    DRAFT,
+    SUFFIX,
+    create_locked,
+    dead_processes,
+    delete_stale_drafts,
+    live_processes,
+)
 
 PROGRAM = """
 import pathlib, sys
@@ -29,13 +36,13 @@ def test_a_file_is_alive_until_its_process_is_killed(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "made\n"
-        with departed(tmp_path) as names:
+        with dead_processes(tmp_path) as names:
             assert names == []
-        assert living(tmp_path) == [path]
+        assert live_processes(tmp_path) == [path]
         assert path.read_bytes() == b"its words"
         process.send_signal(signal.SIGKILL)
-    assert living(tmp_path) == []
-    with departed(tmp_path) as names:
+    assert live_processes(tmp_path) == []
+    with dead_processes(tmp_path) as names:
         assert names == ["one"]
     assert list(tmp_path.iterdir()) == []
 
@@ -47,12 +54,12 @@ def test_a_file_that_is_being_made_is_no_dead_process(tmp_path: Path, monkeypatc
 
     def look_first(descriptor: int, operation: int) -> None:
         monkeypatch.undo()
-        with departed(tmp_path) as names:
+        with dead_processes(tmp_path) as names:
             seen.append(names)
         flock(descriptor, operation)
 
     monkeypatch.setattr("app.infrastructure.liveness.fcntl.flock", look_first)
-    os.close(make_locked(tmp_path / f"one{SUFFIX}"))
+    os.close(create_locked(tmp_path / f"one{SUFFIX}"))
     assert seen == [[]]
     assert (tmp_path / f"one{SUFFIX}").exists()
 
@@ -63,7 +70,7 @@ def test_what_is_left_of_processes_that_were_killed_in_the_making_goes_away(tmp_
         path.touch()
     for path in (old, other):
         os.utime(path, (0, 0))
-    forget_drafts(tmp_path)
+    delete_stale_drafts(tmp_path)
     assert sorted(tmp_path.iterdir()) == [new, other]
 
 
@@ -71,5 +78,5 @@ def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypat
     (tmp_path / f"taken{SUFFIX}").mkdir()
     (tmp_path / f"taken{SUFFIX}" / "in it").touch()
     with pytest.raises(OSError, match="directory"):
-        make_locked(tmp_path / f"taken{SUFFIX}")
+        create_locked(tmp_path / f"taken{SUFFIX}")
     assert [path.name for path in tmp_path.iterdir()] == [f"taken{SUFFIX}"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.db.url import shown
+from app.db.url import without_credentials
 from app.infrastructure import running
-from app.infrastructure.startup_report import announce
+from app.infrastructure.startup_report import log_startup
 from app.settings import from_environment
 from app.transports.urls import place
 
@@ -24,7 +24,7 @@ def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
         "SMS_TRANSPORT_URL": "smpp://user:hunter2@gateway.example:2775",
     }
     with caplog.at_level(logging.INFO, logger="app.infrastructure.startup_report"):
-        announce(from_environment({"DATA_DIR": str(tmp_path), **given}))
+        log_startup(from_environment({"DATA_DIR": str(tmp_path), **given}))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         (
             "INFO",
@@ -48,7 +48,7 @@ def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
     ],
 )
 def test_a_database_is_shown_without_user_password_and_options(url: str, expected: str) -> None:
-    assert shown(url) == expected
+    assert without_credentials(url) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_a_folder_that_cannot_be_written_to_keeps_no_process_from_starting(
 ) -> None:
     settings = from_environment({"DATA_DIR": str(tmp_path)})
     (tmp_path / "processes").write_text("not a folder")
-    running.join(settings)
+    running.register(settings)
     assert "cannot note in the data folder that this process runs" in caplog.text
     assert running.databases(settings) == set()
