@@ -7,7 +7,7 @@ beyond the numbers of the specification (specification: Errors; decisions: 2 and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MAX_LISTED_ERRORS = 100
@@ -211,6 +211,7 @@ SENDS = _family(
 )
 
 CATALOGUE: dict[str, Code] = {**TYPE_LEVEL, **SCHEMA, **FILTER, **CONTACTS, **SENDS}
+RANK = {code: rank for rank, code in enumerate(CATALOGUE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,11 @@ class ServiceError(Exception):
     def code(self) -> str:
         """The code of the first error."""
         return self.errors[0].code
+
+
+def in_catalogue_order(errors: Iterable[FieldError]) -> list[FieldError]:
+    """The errors of a request, that first which stands first in the catalogue (decisions: 11)."""
+    return sorted(errors, key=lambda error: RANK[error.code])
 
 
 @dataclass(slots=True)

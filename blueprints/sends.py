@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response, request
 from flask.views import MethodView
 
-from app.db.database import Transaction
-from app.errors import ServiceError
 from app.groups.read import group_path
 from app.http.api import Blueprint
 from app.http.bodies import json_object
@@ -21,11 +17,9 @@ from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
 from app.recipients.read import RECIPIENT, Reader, get_recipient, require_recipient
 from app.recipients.redaction import Redaction
-from app.sends.accept.accept import AcceptedSend, accept
-from app.sends.accept.content import SavedMessage, find_saved_message
-from app.sends.accept.draft import MessageType
+from app.sends.accept.accept import accept, read_request
 from app.sends.accept.number_texts import with_number_texts
-from app.sends.accept.rules import Limits
+from app.sends.accept.write import AcceptedSend
 from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
 
 PATH = "/v1/transactional-sends"
@@ -43,29 +37,13 @@ class Sends(MethodView):
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the answer."""
         parse_write(query_pairs(), (), RESOURCE)
-        return idempotent(_read_send)
+        return idempotent(_prepare)
 
 
-def _read_send() -> Work:
-    """What the body asks for. Raises `ServiceError` with all that the body shows to be wrong."""
+def _prepare() -> Work:
     body = with_number_texts(json_object(), request.get_data(cache=True))
-    saved = _saved_message(body)
-    final_type = saved.type if saved else _type(body)
-    _check_scope(final_type)
-    draft = load_send(body, final_type, _limits())
-
-    def work(transaction: Transaction) -> Response:
-        accepted = accept(
-            transaction,
-            services(),
-            draft,
-            account_id=principal().account_id,
-            saved_message=saved,
-            request_id=request_id(),
-        )
-        return _answer(accepted)
-
-    return work
+    send_request = read_request(services(), principal(), body, load_send, request_id())
+    return lambda transaction: _answer(accept(transaction, services(), send_request))
 
 
 @blp.route("/<uuid>")
@@ -82,35 +60,6 @@ class Recipient(MethodView):
             query = parse_paged_instance(query_pairs(), RECIPIENT.resource)
             recipient = get_recipient(session, principal().account_id, recipient_id, query, reader)
         return json_response(recipient)
-
-
-def _saved_message(body: dict[str, Any]) -> SavedMessage | None:
-    """The message that the send refers to. Looked up first: its type decides what the rest may be."""
-    if body.get("message_id") is None:
-        return None
-    with services().database.read() as session:
-        return find_saved_message(session, principal().account_id, body["message_id"])
-
-
-def _type(body: dict[str, Any]) -> MessageType | None:
-    """The type that the body names, None when it names none that exists."""
-    match body.get("type"):
-        case "email":
-            return "email"
-        case "sms":
-            return "sms"
-    return None
-
-
-def _check_scope(final_type: MessageType | None) -> None:
-    """One of the two scopes lets a key in here; what is sent needs its own (specification: Transactional send)."""
-    if final_type is not None and f"send.{final_type}" not in principal().scopes:
-        raise ServiceError("permission_denied")
-
-
-def _limits() -> Limits:
-    settings = services().settings
-    return Limits(settings.max_attachments, settings.max_attachment_bytes)
 
 
 def _answer(accepted: AcceptedSend) -> Response:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.errors import CATALOGUE, FieldError, ServiceError
+from app.errors import FieldError, ServiceError, in_catalogue_order
 from app.lists.fields import ListSpec
-
-RANK = {code: rank for rank, code in enumerate(CATALOGUE)}
 
 
 class Place(TypedDict, total=False):
@@ -26,7 +24,7 @@ def place(index: int, bulk: bool) -> Place:
 def raise_in_order(errors: Sequence[FieldError]) -> None:
     """Raises all errors; the first is the one that stands first in the specification's tables (decisions: 11)."""
     if errors:
-        raise ServiceError.of(sorted(errors, key=lambda error: RANK[error.code]))
+        raise ServiceError.of(in_catalogue_order(errors))
 
 
 def system_errors(lst: ListSpec, allow_system: bool) -> list[FieldError]:

@@ -24,7 +24,7 @@ ADD_RECIPIENTS = Prepared(
     .where(Group.id == bindparam("group"))
     .values(
         sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
-        last_sent_time=bindparam("accepted_time", type_=Group.last_sent_time.type),
+        last_sent_time=bindparam("send_time", type_=Group.last_sent_time.type),
     )
 )
 
@@ -103,15 +103,15 @@ def create_group(
     name: str,
     *,
     recipients: int,
-    accepted_time: datetime,
+    send_time: datetime,
 ) -> int:
     """Creates the group that `find_group` planned, with the recipients of its first send; returns its id."""
     statement = insert(table_of(Group)).values(
         account_id=account_id,
         type=type_,
         name=name,
-        creation_time=accepted_time,
-        last_sent_time=accepted_time,
+        creation_time=send_time,
+        last_sent_time=send_time,
         sent=recipients,
         **dict.fromkeys(COUNTERS_OF_RESULTS, 0),
     )
@@ -119,6 +119,6 @@ def create_group(
     return created
 
 
-def count_send(transaction: Transaction, group_id: int, *, recipients: int, accepted_time: datetime) -> None:
+def count_send(transaction: Transaction, group_id: int, *, recipients: int, send_time: datetime) -> None:
     """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
-    ADD_RECIPIENTS.run(transaction, group=group_id, recipients=recipients, accepted_time=accepted_time)
+    ADD_RECIPIENTS.run(transaction, group=group_id, recipients=recipients, send_time=send_time)

@@ -1,11 +1,11 @@
-"""The people of a send: who they are in the list, and their rows, which are the queue (design: the way of one send)."""
+"""The recipient rows of a send, which are the queue (design: the way of one send)."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import select
 
@@ -25,83 +25,65 @@ ADDRESS_KINDS: dict[MessageType, Kind] = {"email": "email", "sms": "mobile"}
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
 
-class ResolvedRecipient(NamedTuple):
-    """A recipient as the list knows it; a `reason` says already why nothing will be sent."""
+def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None) -> list[dict[str, Any]]:
+    """The columns that differ between the rows. Contacts that the list lacks are created (specification: Transactional
+    send, rule 3); without a list there are no contacts. Raises `list_not_mutable` where a system list lacks a contact.
 
-    contact_id: int | None
-    address: str | None
-    reason: str | None = None
-
-
-UNKNOWN_CONTACT = ResolvedRecipient(None, None, INVALID_CONTACT_ID)
-
-
-def resolve_recipients(
-    transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None
-) -> list[ResolvedRecipient]:
-    """Who each recipient is. Contacts that the list lacks are created (specification: Transactional send, rule 3).
-
-    Without a list an address is just that. Raises `list_not_mutable` where a system list lacks a contact.
+    A recipient named by `contact_id` has no address yet: delivery takes the one that the contact has then.
     """
     kind = ADDRESS_KINDS[draft.type]
-    addresses = [_address(kind, one) for one in draft.recipients]
-    if contact_list is None:
-        return [ResolvedRecipient(None, address) for address in addresses]
-    named = _named(
-        transaction, contact_list, [one.contact_id for one in draft.recipients if one.contact_id is not None]
-    )
-    ids = _ids(transaction, contact_list, kind, [address for address in addresses if address is not None])
-    return [
-        named.get(one.contact_id, UNKNOWN_CONTACT)
-        if one.contact_id is not None
-        else ResolvedRecipient(ids(address), address)
-        for one, address in zip(draft.recipients, addresses, strict=True)
-    ]
+    contact_of = _contacts(transaction, contact_list, kind, draft.recipients) if contact_list else _no_contact
+    rows = []
+    for recipient in draft.recipients:
+        contact_id = contact_of(recipient)
+        rows.append(
+            {
+                "uuid": str(uuid.uuid4()),
+                "contact_id": contact_id,
+                kind: _address(kind, recipient),
+                "reason": INVALID_CONTACT_ID if contact_id is None and recipient.contact_id is not None else None,
+                "values": recipient.values,
+            }
+        )
+    return rows
 
 
 def _address(kind: Kind, recipient: RecipientDraft) -> str | None:
     return recipient.email if kind == "email" else recipient.mobile
 
 
-def _named(transaction: Transaction, contact_list: ListSpec, ids: Sequence[int]) -> dict[int, ResolvedRecipient]:
-    """The contacts of the list with these ids, without an address: delivery takes the one that they have then."""
-    if not ids:
-        return {}
-    statement = select(Contact.id).where(Contact.list_id == contact_list.id, in_json(Contact.id, ids))
-    found = transaction.connection().execute(statement).scalars()
-    return {contact_id: ResolvedRecipient(contact_id, None) for contact_id in found}
+def _no_contact(_recipient: RecipientDraft) -> int | None:
+    return None
 
 
-def _ids(
-    transaction: Transaction, contact_list: ListSpec, kind: Kind, addresses: Sequence[str]
-) -> Callable[[str | None], int | None]:
-    """A look-up of the contact of each of the addresses."""
-    found = get_or_create_contacts(transaction, contact_list, kind, addresses) if addresses else {}
+def _contacts(
+    transaction: Transaction, contact_list: ListSpec, kind: Kind, recipients: Sequence[RecipientDraft]
+) -> Callable[[RecipientDraft], int | None]:
+    """A look-up of each recipient's contact: two statements for all of them, more where contacts are created."""
+    ids = [recipient.contact_id for recipient in recipients if recipient.contact_id is not None]
+    existing = _existing(transaction, contact_list, ids)
+    addresses = [address for recipient in recipients if (address := _address(kind, recipient)) is not None]
+    by_key = get_or_create_contacts(transaction, contact_list, kind, addresses) if addresses else {}
 
-    def contact_of(text: str | None) -> int | None:
-        address = address_of(kind, text)
-        return found.get(address.key) if address else None
+    def contact_of(recipient: RecipientDraft) -> int | None:
+        if recipient.contact_id is not None:
+            return recipient.contact_id if recipient.contact_id in existing else None
+        address = address_of(kind, _address(kind, recipient))
+        return by_key.get(address.key) if address else None
 
     return contact_of
 
 
-def recipient_rows(draft: SendDraft, resolved: Sequence[ResolvedRecipient]) -> list[dict[str, Any]]:
-    """What tells the rows of the queue apart, one per recipient."""
-    kind = ADDRESS_KINDS[draft.type]
-    return [
-        {
-            "uuid": str(uuid.uuid4()),
-            "contact_id": recipient.contact_id,
-            kind: recipient.address,
-            "reason": recipient.reason,
-            "values": one.values,
-        }
-        for one, recipient in zip(draft.recipients, resolved, strict=True)
-    ]
+def _existing(transaction: Transaction, contact_list: ListSpec, ids: Sequence[int]) -> set[int]:
+    """Those of the ids that are contacts of the list."""
+    if not ids:
+        return set()
+    statement = select(Contact.id).where(Contact.list_id == contact_list.id, in_json(Contact.id, ids))
+    return set(transaction.connection().execute(statement).scalars())
 
 
-def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted_time: datetime) -> dict[str, Any]:
-    """What they have in common: all are due at once."""
+def shared_columns(draft: SendDraft, account_id: int, group_id: int, due_time: datetime) -> dict[str, Any]:
+    """The columns that are the same in all rows: all recipients are due at once."""
     return {
         "account_id": account_id,
         "group_id": group_id,
@@ -109,8 +91,8 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted_ti
         "list_id": draft.list_id,
         "type": draft.type,
         "state": RecipientState.QUEUED.value,
-        "creation_time": accepted_time.replace(microsecond=0),
-        "due_time": accepted_time,
+        "creation_time": due_time.replace(microsecond=0),
+        "due_time": due_time,
         "attempts": 0,
         "open_type": OPEN_TYPES[draft.type],
     }

@@ -10,8 +10,8 @@ from app.errors import ErrorCollector
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content
 from app.sends.accept.draft import SendDraft
 
-SAVED = SavedMessage(1, "email", "Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved")
-BLANK = SavedMessage(2, "email", None, None, None, None, None, None)
+SAVED = SavedMessage("email", Content("Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved"))
+BLANK = SavedMessage("email", Content(None, None, None, None, None, None))
 
 
 def draft(**values: Any) -> SendDraft:
@@ -26,8 +26,7 @@ def errors(request: SendDraft, saved: SavedMessage | None) -> list[tuple[str, st
 
 
 def test_the_message_gives_what_the_request_leaves_out() -> None:
-    expected = Content("Saved", "Acme", "a@acme.example", "r@acme.example", "<p>saved</p>", "saved")
-    assert effective_content(draft(), SAVED) == expected
+    assert effective_content(draft(), SAVED) == SAVED.content
 
 
 @pytest.mark.parametrize("name", Content.__slots__)
@@ -45,7 +44,7 @@ def test_an_empty_text_overrides_with_nothing() -> None:
 
 
 def test_a_text_has_a_sender_and_a_body_alone() -> None:
-    saved = SavedMessage(3, "sms", "x", "x", "61400000001", "x", "x", "Hi. STOP")
+    saved = SavedMessage("sms", Content("x", "x", "61400000001", "x", "x", "Hi. STOP"))
     assert effective_content(draft(type="sms"), saved) == Content(None, None, "61400000001", None, None, "Hi. STOP")
     assert errors(draft(type="sms"), saved) == []
     assert errors(draft(type="sms"), None) == [("content_missing", "body_text")]

@@ -1,0 +1,123 @@
+"""Writing an accepted send: group, send, links, recipients and attachments, in a fixed number of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.clock import now
+from app.content.attachments import new_content_id
+from app.db.bulk import Family, draw_ids, insert_rows, insert_with_family
+from app.db.database import Transaction
+from app.db.engine import release_after
+from app.db.models import Attachment, Recipient, Send, SendLink
+from app.lists.fields import ListSpec
+from app.sends.accept.content import Content
+from app.sends.accept.draft import AttachmentDraft, SendDraft
+from app.sends.accept.groups import SendGroup, count_send, create_group
+from app.sends.accept.recipients import shared_columns
+from app.sends.accept.senders import Sender
+from app.sends.accept.tracking import TrackingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ValidSend:
+    """A send without violations, with everything it refers to."""
+
+    draft: SendDraft
+    content: Content
+    sender: Sender
+    group: SendGroup
+    contact_list: ListSpec | None
+    tracking: TrackingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedSend:
+    """The uuids of the recipients in the order of the request, and the group that collects the results."""
+
+    uuids: tuple[str, ...]
+    group_id: int
+
+
+def write_send(
+    transaction: Transaction, account_id: int, request_id: str, valid: ValidSend, rows: list[dict[str, Any]]
+) -> AcceptedSend:
+    """Writes the send with its recipients, whose own columns are the `rows`.
+
+    The counters of an existing group are updated last: its row is the bottleneck of concurrent sends.
+    """
+    draft, group, due_time = valid.draft, valid.group, now()
+    creation_time, count = due_time.replace(microsecond=0), len(rows)
+    group_id = group.id or create_group(
+        transaction, account_id, draft.type, group.name, recipients=count, send_time=creation_time
+    )
+    if any(recipient.attachments for recipient in draft.recipients):
+        ids = draw_ids(transaction, Recipient, count)
+        rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
+    families = [
+        Family(Recipient, "send_id", rows, shared_columns(draft, account_id, group_id, due_time)),
+        Family(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
+    ]
+    send = _send_row(account_id, request_id, valid, group_id, creation_time)
+    send_id = insert_with_family(transaction, Send, send, families)
+    attachments = _attachment_rows(account_id, send_id, draft, rows)
+    insert_rows(transaction, Attachment, attachments)
+    release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
+    if group.id is not None:
+        count_send(transaction, group.id, recipients=count, send_time=creation_time)
+    return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
+
+
+def _send_row(
+    account_id: int, request_id: str, valid: ValidSend, group_id: int, creation_time: datetime
+) -> dict[str, Any]:
+    """The send with a copy of its content: later changes of a saved message do not affect it."""
+    draft, content, sender = valid.draft, valid.content, valid.sender
+    return {
+        "account_id": account_id,
+        "request_id": request_id,
+        "creation_time": creation_time,
+        "type": draft.type,
+        "list_id": draft.list_id,
+        "group_id": group_id,
+        "group_name": valid.group.name,
+        "message_id": draft.message_id,
+        "unsubscribe_type": draft.unsubscribe_type if draft.type == "sms" else None,
+        "subject": content.subject,
+        "from_name": sender.name,
+        "from_address": sender.address,
+        "reply_to": content.reply_to,
+        "bcc_address": draft.bcc_address,
+        "body_html": content.body_html,
+        "body_text": content.body_text,
+        "include_unsubscribed": draft.include_unsubscribed,
+        "recipient_data_html_encoded": draft.recipient_data_html_encoded,
+        "track_opens": valid.tracking.opens,
+        "track_clicks": valid.tracking.clicks,
+        "track_secrets": valid.tracking.secret_links,
+    }
+
+
+def _attachment_rows(
+    account_id: int, send_id: int, draft: SendDraft, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The attachments of the send, then those of single recipients, each in the order of the request."""
+    owned: list[tuple[int | None, AttachmentDraft]] = [(None, attachment) for attachment in draft.attachments]
+    for row, recipient in zip(rows, draft.recipients, strict=True):
+        owned += [(row["id"], attachment) for attachment in recipient.attachments]
+    return [
+        {
+            "account_id": account_id,
+            "send_id": send_id,
+            "recipient_id": recipient_id,
+            "position": position,
+            "name": attachment.name,
+            "mime_type": attachment.mime_type,
+            "content_id": new_content_id(),
+            "content": attachment.content,
+        }
+        for position, (recipient_id, attachment) in enumerate(owned)
+    ]
