@@ -24,7 +24,7 @@ from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import Prepared
 from app.events.batch_contents import drop_expired, fix_batch, oldest_events, take_off
-from app.events.http_client import Answer
+from app.events.endpoint import PostResult
 from app.events.lease_recovery import LEASE, presence_folder
 from app.events.webhook_lease import Held, hold, hold_ours
 from app.infrastructure.liveness import registered_name
@@ -83,7 +83,7 @@ def claim(services: Services) -> Batch | None:
         return batch
 
 
-def delivered(services: Services, batch: Batch, answer: Answer, *, go_on: bool = False) -> Batch | None:
+def delivered(services: Services, batch: Batch, answer: PostResult, *, go_on: bool = False) -> Batch | None:
     """The receiver has accepted the batch.
 
     With `go_on` the webhook's next batch is claimed in the same transaction, where the spacing allows it to leave now:
@@ -106,7 +106,7 @@ def delivered(services: Services, batch: Batch, answer: Answer, *, go_on: bool =
         return following
 
 
-def failed(services: Services, batch: Batch, answer: Answer) -> None:
+def failed(services: Services, batch: Batch, answer: PostResult) -> None:
     """The batch has to be tried again, later each time (decisions: 9)."""
     with services.database.write() as transaction:
         webhook = _still_ours(transaction, batch)
@@ -208,7 +208,7 @@ def _still_ours(transaction: Transaction, batch: Batch) -> Held | None:
     return webhook
 
 
-def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome: str) -> None:
+def _log_attempt(transaction: Transaction, batch: Batch, answer: PostResult, outcome: str) -> None:
     values: dict[str, Any] = {
         "account_id": batch.account_id,
         "webhook_id": batch.webhook_id,
@@ -224,5 +224,5 @@ def _log_attempt(transaction: Transaction, batch: Batch, answer: Answer, outcome
     transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
 
 
-def _outcome(answer: Answer) -> str:
+def _outcome(answer: PostResult) -> str:
     return answer.detail if answer.status is None else f"status {answer.status}"

@@ -20,7 +20,8 @@ from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.events import batches
 from app.events.batches import Batch, has_due
-from app.events.http_client import Answer, WebhookClient
+from app.events.endpoint import PostResult
+from app.events.http_client import WebhookClient
 from app.events.lease_recovery import give_back_others, take_over
 from app.events.signing import signature_header
 from app.infrastructure.secrets import SecretUnreadable, decrypt
@@ -148,7 +149,7 @@ class WebhookDispatcher:
             self._unrecorded.discard(first.claim)
             self._landed.set()
 
-    def _record(self, services: Services, batch: Batch, answer: Answer, *, go_on: bool) -> Batch | None:
+    def _record(self, services: Services, batch: Batch, answer: PostResult, *, go_on: bool) -> Batch | None:
         """Writes the outcome, however long the database is away: what a receiver has accepted is not sent again."""
         while True:
             try:
@@ -160,13 +161,13 @@ class WebhookDispatcher:
                 self._unrecorded.discard(batch.claim)
                 return following
 
-    def _post(self, services: Services, batch: Batch) -> Answer:
+    def _post(self, services: Services, batch: Batch) -> PostResult:
         settings = services.settings
         body = b'{"events":[' + ",".join(batch.payloads).encode() + b"]}"
         try:
             signers = [(key_id, decrypt(settings.secret_key, stored)) for key_id, stored in batch.stored_secrets]
         except SecretUnreadable as error:
-            return Answer(None, str(error), now())
+            return PostResult(None, str(error), now())
         signature = signature_header(
             signers,
             issuer=settings.public_url,
@@ -191,7 +192,7 @@ class WebhookDispatcher:
             self._landed.wait(LOOK_EVERY)
 
 
-def _settle(services: Services, batch: Batch, answer: Answer, *, go_on: bool) -> Batch | None:
+def _settle(services: Services, batch: Batch, answer: PostResult, *, go_on: bool) -> Batch | None:
     """Records the outcome; gives the batch to go on with."""
     if answer.status is None and services.stopping.is_set():
         batches.release(services, batch)

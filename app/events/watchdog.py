@@ -39,6 +39,10 @@ class Watchdog:
             with self._changed:
                 self._deadlines.pop(watched, None)
 
+    def restart(self, watched: Cuttable, seconds: float) -> None:
+        """Gives the block that watches it this many seconds from now on."""
+        self._watch(watched, time.monotonic() + seconds)
+
     def _watch(self, watched: Cuttable, deadline: float) -> None:
         with self._changed:
             self._deadlines[watched] = deadline

@@ -24,7 +24,12 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 _together: ContextVar[list[str] | None] = ContextVar("together", default=None)
 
-QUIET = {"rq.worker": logging.WARNING, "rq.job": logging.WARNING, "alembic": logging.WARNING}
+QUIET = {
+    "rq.worker": logging.WARNING,
+    "rq.job": logging.WARNING,
+    "alembic": logging.WARNING,
+    "urllib3": logging.ERROR,  # its warnings hold the URLs of webhooks and gateways, which may hold tokens
+}
 """Loggers that tell of every step; a wake-up is no news."""
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "request_id", "taskName"}

@@ -20,7 +20,8 @@ from app.db.models import Webhook
 from app.demo.receiver import verify
 from app.events import batches
 from app.events.dispatch import AT_ONCE, WebhookDispatcher, dispatch_due, has_due
-from app.events.http_client import Answer, WebhookClient
+from app.events.endpoint import PostResult
+from app.events.http_client import WebhookClient
 from app.events.lease_recovery import presence_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
@@ -158,7 +159,7 @@ def test_the_spacing_counts_from_the_moment_the_request_went_out(services: Servi
     batch = batches.claim(services)
     assert batch is not None
     began = now() + timedelta(seconds=4)
-    batches.delivered(changed(services, webhook_spacing=10.0), batch, Answer(200, "", began, began))
+    batches.delivered(changed(services, webhook_spacing=10.0), batch, PostResult(200, "", began, began))
     row = hook.row
     assert row is not None
     assert row.due_time == began + timedelta(seconds=10)
@@ -510,7 +511,7 @@ def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services,
     current = batches.claim(services)
     assert late is not None
     assert current is not None
-    answer = Answer(None, "time-out", now())
+    answer = PostResult(None, "time-out", now())
     batches.failed(services, late, answer)
     batches.delivered(services, late, answer)
     batches.gone(services, late)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import logging
 import socket
 import threading
 import time
@@ -11,7 +13,10 @@ from datetime import timedelta
 
 import pytest
 
-from app.events.http_client import MOST_KEPT, MOST_READ, Answer, WebhookClient
+from app.events.endpoint import MAX_BODY_BYTES, PostResult
+from app.events.http_client import MAX_IDLE, WebhookClient
+from app.infrastructure import logs
+from app.settings import Settings
 from tests.support.certificates import Authority
 from tests.support.servers import PATIENCE, wait_until
 from tests.support.webhook_receiver import Receiver, Reply
@@ -20,7 +25,7 @@ BODY = b'{"events":[]}'
 HEADERS = {"Content-Type": "application/json", "Service-Signature": "a.b.c"}
 
 
-def post(client: WebhookClient, url: str, *, webhook_id: int = 1, allow_private: bool = True) -> Answer:
+def post(client: WebhookClient, url: str, *, webhook_id: int = 1, allow_private: bool = True) -> PostResult:
     return client.post(webhook_id, url, BODY, HEADERS, allow_private=allow_private)
 
 
@@ -41,6 +46,16 @@ def trusting(authority: Authority) -> Iterator[WebhookClient]:
     """A client that believes the authority of the tests."""
     with closing(WebhookClient(authority.trust)) as made:
         yield made
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """Undoes `logs.configure`."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers, root.level = handlers, level
+    logging.captureWarnings(False)
 
 
 @contextmanager
@@ -119,6 +134,35 @@ def test_proxies_of_the_environment_are_not_used(client: WebhookClient, monkeypa
     assert (len(proxy.hits), len(receiver.hits)) == (0, 1)
 
 
+def test_cookies_are_not_sent_back(client: WebhookClient) -> None:
+    with Receiver(Reply(200, {"Set-Cookie": "id=7; Path=/"})) as receiver:
+        for _ in range(2):
+            post(client, receiver.url)
+    assert [hit.headers["Cookie"] for hit in receiver.hits] == [None, None]
+
+
+def test_a_compressed_answer_is_not_unpacked(client: WebhookClient) -> None:
+    packed = gzip.compress(b"0" * 10_000_000)
+    with Receiver(Reply(500, {"Content-Encoding": "gzip"}, packed)) as receiver:
+        answer = post(client, receiver.url)
+    assert answer.status == 500
+    assert "0" * 10 not in answer.detail
+
+
+def test_nothing_of_an_url_is_logged_because_of_a_malformed_answer(
+    client: WebhookClient, capsys: pytest.CaptureFixture[str], restored_logging: None
+) -> None:
+    logs.configure(Settings())
+
+    def serve(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nno field\r\nContent-Length: 5, 6\r\n\r\n")
+
+    with raw_server(serve) as url:
+        post(client, f"{url}?token=secret")
+    assert "secret" not in capsys.readouterr().err
+
+
 # ------------------------------------------------------------------------------------------------ connections
 
 
@@ -128,6 +172,27 @@ def test_the_connection_of_a_webhook_is_kept_for_its_next_batch(client: WebhookC
         post(client, receiver.url, webhook_id=8)
     ports = [hit.client_port for hit in receiver.hits]
     assert ports[0] == ports[1] == ports[2] != ports[3]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ],
+)
+def test_a_connection_is_kept_after_every_form_of_an_answer(client: WebhookClient, answer: bytes) -> None:
+    connections: list[socket.socket] = []
+
+    def serve(connection: socket.socket) -> None:
+        connections.append(connection)
+        while read_request(connection):
+            connection.sendall(answer)
+
+    with raw_server(serve) as url:
+        assert {post(client, url).status for _ in range(3)} <= {200, 204}
+    assert len(connections) == 1
 
 
 def test_a_connection_that_the_receiver_closed_is_replaced(client: WebhookClient) -> None:
@@ -167,9 +232,9 @@ def test_the_number_of_kept_connections_is_bounded(client: WebhookClient) -> Non
         open_now.discard(key)
 
     with raw_server(serve) as url:
-        for webhook_id in range(MOST_KEPT + 5):
+        for webhook_id in range(MAX_IDLE + 5):
             assert post(client, url, webhook_id=webhook_id).status == 200
-        wait_until(lambda: len(open_now) == MOST_KEPT, "the surplus connections are closed")
+        wait_until(lambda: len(open_now) == MAX_IDLE, "the surplus connections are closed")
 
 
 # ------------------------------------------------------------------------------------------------ hostile receivers
@@ -195,7 +260,7 @@ def test_a_receiver_that_trickles_its_answer_is_cut_off(hasty: WebhookClient, he
 def test_a_trickling_body_does_not_undo_the_status(
     client: WebhookClient, connection_header: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.events.http_client.REST_TIMEOUT", 0.2)
+    monkeypatch.setattr("app.events.endpoint.REST_TIMEOUT", 0.2)
     head = b"HTTP/1.1 200 OK\r\n" + connection_header + b"Content-Length: 1000000\r\n\r\n"
     with raw_server(lambda connection: trickle(connection, head)) as url:
         answer = post(client, url)
@@ -220,7 +285,7 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
         answer = post(client, url)
         assert ended.wait(PATIENCE), "the connection was not closed"
     assert (answer.status, answer.detail) == (500, "x" * 200)
-    assert sent < MOST_READ + 16 * 1024 * 1024  # what the kernel buffers comes on top
+    assert sent < MAX_BODY_BYTES + 16 * 1024 * 1024  # what the kernel buffers comes on top
 
 
 @pytest.mark.parametrize(
@@ -287,7 +352,7 @@ def test_a_tls_handshake_without_end_is_a_time_out() -> None:
 
 def test_requests_can_be_aborted_from_another_thread() -> None:
     gate = threading.Event()
-    answers: list[Answer] = []
+    answers: list[PostResult] = []
     with Receiver(Reply(gate=gate)) as receiver, closing(WebhookClient(read_timeout=10 * PATIENCE)) as client:
         thread = threading.Thread(target=lambda: answers.append(post(client, receiver.url)))
         thread.start()

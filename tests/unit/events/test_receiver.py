@@ -20,7 +20,8 @@ import pytest
 
 from app.clock import this_second
 from app.demo import receiver
-from app.events.http_client import Answer, WebhookClient
+from app.events.endpoint import PostResult
+from app.events.http_client import WebhookClient
 from app.events.signing import signature_header
 from tests.support.servers import PATIENCE, wait_until
 
@@ -93,7 +94,7 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
+def post(url: str, body: bytes, headers: dict[str, str]) -> PostResult:
     with closing(WebhookClient()) as client:
         return client.post(1, url, body, headers, allow_private=True)
 

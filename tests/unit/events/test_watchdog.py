@@ -55,6 +55,14 @@ def test_what_ended_in_time_is_not_cut_when_its_time_is_over(clock: Clock) -> No
     assert not quick.was_cut.is_set()
 
 
+def test_a_restart_sets_the_deadline_anew(clock: Clock) -> None:
+    watchdog, wait = Watchdog(), Wait()
+    with watchdog.cut_after(wait, LONG):
+        clock.moment = 2 * LONG
+        watchdog.restart(wait, -LONG)
+        assert wait.was_cut.wait(PATIENCE)
+
+
 def test_the_shorter_of_two_times_comes_first_whichever_began_first() -> None:
     watchdog, long, short = Watchdog(), Wait(), Wait()
     with watchdog.cut_after(long, LONG), watchdog.cut_after(short, 0.05):
