@@ -7,6 +7,8 @@ VENV := .venv
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
 CODE := app bench blueprints schemas jobs tests wsgi.py gunicorn.conf.py
+# For two cores: a third process of tests runs while the others wait for services that they have started.
+TEST_PROCESSES := 3
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
@@ -39,12 +41,12 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 
 .PHONY: test
 test: setup-dev ## run all tests, on SQLite and on PostgreSQL (ARGS="-k name" for some)
-	@$(PYTHON) -m pytest -n 2 $(ARGS)
+	@$(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 .PHONY: coverage-of-spec
 coverage-of-spec: setup-dev ## show which test produces which error code, and fail for a code without one
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
-	SPEC_COVERAGE=$$folder $(PYTHON) -m pytest tests/api -n 2 -q; \
+	SPEC_COVERAGE=$$folder $(PYTHON) -m pytest tests/api -n $(TEST_PROCESSES) -q; \
 	$(PYTHON) -m tests.support.coverage $$folder
 
 .PHONY: interop

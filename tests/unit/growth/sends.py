@@ -16,6 +16,7 @@ from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import cleaned
 from app.tracking.instrument import Marker
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
+from app.tracking.secret_links import has_secret
 from app.transports.base import DeliveryResult
 from app.transports.email import mime
 from app.transports.email.dkim import relaxed_body, relaxed_field
@@ -137,6 +138,13 @@ IN_SENDS = (
         ">b</a>",
     ),
     Reader("text that is laid out", _text, (" ", "\n", "x", "\t", "&nbsp;", "\x01", "\r"), BODY, "<pre>", "</pre>"),
+    Reader(
+        "a link that may hold a secret",
+        has_secret,
+        ("a=b&", "token", "A", "a1-", "%74", "=", "?", "#&;"),
+        64 * KIB,
+        "https://a.example/?",
+    ),
     Reader("a style", _text, ("display", ":", " ", "none", ";"), BODY, "<p style='", "'>x"),
     Reader("links of HTML", lambda text: replace_in_html(text, lambda _: "x"), HTML, BODY),
     Reader("links of a text", lambda text: replace_in_text(text, lambda _: "x"), TEXT, BODY),

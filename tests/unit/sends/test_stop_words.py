@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from time import thread_time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,17 +71,3 @@ def test_a_stop_word_of_a_message_stands_outside_of_conditionals(source: str, ex
 @given(st.text(st.sampled_from("%x:HASEND* ")))
 def test_the_unconditional_text_of_any_source_is_found(source: str) -> None:
     assert len(unconditional_text(source)) <= 2 * len(source) + 1
-
-
-@pytest.mark.parametrize("unit", ["%%x:HAS%%", "%%x:HAS%%a%%x:END%%", "%%x%%", "%%", "a", "%%x:END%%"])
-def test_the_unconditional_text_is_found_in_time_linear_in_the_source(unit: str) -> None:
-    def cost(size: int) -> float:
-        source = unit * (size // len(unit))
-        best = math.inf
-        for _ in range(5):
-            began = thread_time()
-            unconditional_text(source)
-            best = min(best, thread_time() - began)
-        return best / size
-
-    assert cost(64_000) < 1.5 * cost(8_000)
