@@ -1,6 +1,7 @@
 """`/v1/lists/{list_id}/contacts`: the contacts of a list.
 
-Every view looks at the path first, then at the query, then at the body, and last asks the use case (decisions: 1).
+Every view looks at the path first, then at the query, then at the body, and last asks the use case
+(docs/requests.md#order-of-checks).
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class Contact(MethodView):
             try:
                 query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)
             except ServiceError:
-                require_contact(session, lst, path_id(contact_id))  # the path counts before the query (decisions: 1)
+                # An unknown contact is reported before an invalid query (docs/requests.md#order-of-checks).
+                require_contact(session, lst, path_id(contact_id))
                 raise
             contact = get_contact(session, lst, path_id(contact_id), query)
         return json_response(contact)
@@ -161,7 +163,7 @@ class Contact(MethodView):
 
 
 def read_creation(lst: ListSpec, mode: RemoveUnsubscribers) -> Work:
-    """What the body asks for: the multiple form where it has `contacts` (specification: Contacts, rule 1)."""
+    """What the body asks for: the multiple form where it has `contacts` (docs/contacts.md#bulk-requests)."""
     body = json_object()
     if "contacts" in body:
         drafts = load(contacts_schema(lst, with_id=False), body)["contacts"]

@@ -1,4 +1,4 @@
-"""Pages about this API that need no key: its OpenAPI description and what each error means (decisions: 2)."""
+"""Pages about this API that need no key: its OpenAPI description and what each error means (docs/errors.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
 def _share(response: Response) -> Response:
-    """Pages of other origins may read the description, and nothing else of this service (decisions: 12)."""
+    """Pages of other origins may read the description, and nothing else of this service
+    (docs/requests.md#cross-origin)."""
     if request.path.rstrip("/").endswith(OPEN_TO_ALL):
         response.headers["Access-Control-Allow-Origin"] = "*"
     return response

@@ -1,4 +1,5 @@
-"""The page behind an opt-out link. It needs no key: the token in the link is what a recipient has (decisions: 11).
+"""The page behind an opt-out link. It needs no key: the token in the link is what a recipient has
+(docs/inbound.md#unsubscribing).
 
 GET only asks, because mail and sms apps fetch links by themselves; only POST unsubscribes.
 """

@@ -1,4 +1,4 @@
-"""Attachments of a send (specification: Send recipient and attachment shapes; Transactional send, rule 6)."""
+"""Attachments of a send (docs/sending.md#attachments)."""
 
 from __future__ import annotations
 

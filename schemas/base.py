@@ -1,7 +1,7 @@
 """Schemas whose errors are codes of the catalogue, located and in document order.
 
 A marshmallow error message here is a `Problem`: a code and, where it helps, the exact text for the integrator.
-`load` turns what marshmallow gathered into one `ServiceError` (decisions: 1.10, 2 and 11).
+`load` turns what marshmallow gathered into one `ServiceError` (docs/requests.md#errors).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CodeSchema(Schema):
 
 
 def load(schema: CodeSchema, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The validated body. Raises `ServiceError` with the errors of it that are reported (decisions: 2)."""
+    """The validated body. Raises `ServiceError` with the errors of it that are reported (docs/requests.md#errors)."""
     loaded: dict[str, Any]
     if schema.quick is not None:
         with suppress(ValidationError):

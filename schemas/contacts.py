@@ -1,4 +1,5 @@
-"""Contacts: what clients write, checked against the fields of the list, and what they see (specification: Contact)."""
+"""Contacts: what clients write, checked against the fields of the list, and what they see
+(docs/contacts.md#attributes)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from schemas.fields import Array, Boolean, Integer, Object
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 
 MOST_CONTACTS = 1000
-"""Contacts in one bulk request (specification: Limits)."""
+"""Contacts in one bulk request (docs/contacts.md#bulk-requests)."""
 
 EMAIL = FieldSpec(0, "email", "Email", "Email")
 MOBILE = FieldSpec(0, "mobile", "Mobile Phone", "Mobile Phone")
@@ -97,7 +98,7 @@ def contact_schema(lst: ListSpec) -> CodeSchema:
 
 
 def contacts_schema(lst: ListSpec, *, with_id: bool) -> CodeSchema:
-    """A `contacts` array of such contacts, for an update each with its id (specification: Contacts, rule 1)."""
+    """A `contacts` array of such contacts, for an update each with its id (docs/contacts.md#bulk-requests)."""
     return _bulk_schema(_element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id))
 
 

@@ -1,4 +1,4 @@
-"""Fields that speak codes: each names the error code of a value that does not fit (specification: Schema errors)."""
+"""Fields that speak codes: each names the error code of a value that does not fit (docs/errors.md#values-of-a-body)."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Bitfield(fields.Integer):
 
 
 class Email(String):
-    """An email address; an empty string means null where null is allowed (decisions: 11, Codes)."""
+    """An email address; an empty string means null where null is allowed (docs/contacts.md#values)."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         text = super()._deserialize(value, attr, data, **options)

@@ -1,4 +1,4 @@
-"""Transactional groups and sent contacts as clients see them (specification: Transactional group, Sent contact)."""
+"""Transactional groups and sent contacts as clients see them (docs/endpoints.md#transactional-groups)."""
 
 from __future__ import annotations
 

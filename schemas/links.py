@@ -1,4 +1,4 @@
-"""Links and envelopes, as the OpenAPI description shows them (specification: General conventions, 5)."""
+"""Links and envelopes, as the OpenAPI description shows them (docs/requests.md#links)."""
 
 from __future__ import annotations
 

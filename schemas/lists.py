@@ -1,4 +1,4 @@
-"""Lists as clients see them (specification: List)."""
+"""Lists as clients see them (docs/endpoints.md#lists)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as clients see them (specification: Message, Message content)."""
+"""Messages as clients see them (docs/endpoints.md#messages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API root as clients see it (specification: API root)."""
+"""The API root as clients see it (docs/endpoints.md#api-root)."""
 
 from __future__ import annotations
 

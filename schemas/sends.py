@@ -1,4 +1,4 @@
-"""Transactional sends as clients write them (specification: Transactional send)."""
+"""Transactional sends as clients write them (docs/sending.md#attributes)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = tuple(state.value for state in RecipientState)
 LONGEST_SUBJECT = 998
 LONGEST_NAME = 255
 LONGEST_BODY = 1024 * 1024
-"""Bytes in UTF-8 (decisions: 6, lengths)."""
+"""Bytes in UTF-8 (docs/sending.md#attributes)."""
 
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 
@@ -95,7 +95,7 @@ def _refuse(violations: Iterable[Violation]) -> None:
 
 
 class EmailSendSchema(SendSchema):
-    """The body of an email send, which goes to the contacts of a list (decisions: 6)."""
+    """The body of an email send, which goes to the contacts of a list (docs/sending.md#attributes)."""
 
     final_type = "email"
     list_id = Integer(required=True, error_messages={"null": Problem("required")})

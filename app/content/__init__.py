@@ -4,5 +4,5 @@ A body lives here like this: `wildcards` cuts its source into text and markers, 
 open and close a conditional and lays everything out as a flat list of steps, and `render` walks those steps once per
 recipient. `conditions` and `operators` decide a branch, `values` says what a recipient's values are, and `encoding`
 goes between plain text and HTML. Every pass is linear in its input and none of them fails on any markup: what is not
-understood stays as written (decisions: 7).
+understood stays as written (docs/personalisation.md#invalid-markup).
 """

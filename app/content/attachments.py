@@ -1,4 +1,4 @@
-"""What an attachment must look like (specification: Transactional send, rule 6; decisions: 6)."""
+"""What an attachment must look like (docs/sending.md#attachments)."""
 
 import base64
 import mimetypes
@@ -75,8 +75,9 @@ def media_type(mime_type: str) -> str | None:
 
 
 def plain_type(mime_type: str) -> str | None:
-    """The type as it goes into a mail: `type/subtype`, and of its parameters the charset alone (decisions: 12). Others
-    would be the sender's word over ours, such as a `name` that is not the attachment's. None as in `media_type`."""
+    """The type as it goes into a mail: `type/subtype`, and of its parameters the charset alone
+    (docs/personalisation.md#attachment-rules). Others would be the sender's word over ours, such as a `name` that is
+    not the attachment's. None as in `media_type`."""
     match = _media_type(mime_type)
     if match is None:
         return None

@@ -2,7 +2,7 @@
 
 There is no tree and no recursion, so that neither ten thousand levels of nesting nor as many unclosed markers cost
 more than their length. A conditional that is never closed, one that overlaps another and a branch marker that stands
-where it means nothing become text again, exactly as written (decisions: 7).
+where it means nothing become text again, exactly as written (docs/personalisation.md#invalid-markup).
 """
 
 from collections import Counter

@@ -19,7 +19,8 @@ class Condition:
 
 
 def parse_conditions(written: str, opening_key: str) -> tuple[Condition, ...]:
-    """What stands between a marker's opening and its end: conditions joined by `:OR:` (decisions: 7).
+    """What stands between a marker's opening and its end: conditions joined by `:OR:`
+    (docs/personalisation.md#conditionals).
 
     A condition that names no key takes `opening_key`. The result is empty when any of them does not parse.
     """

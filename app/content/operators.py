@@ -1,4 +1,5 @@
-"""The operators of conditions: each compares a recipient's value with what the author wrote (decisions: 7).
+"""The operators of conditions: each compares a recipient's value with what the author wrote
+(docs/personalisation.md#conditionals).
 
 Text comparisons ignore case. Order is decided between two numbers or two ISO dates, and is false between anything
 else. An absent value is empty text, so it has nothing, contains nothing and includes nothing.
@@ -73,7 +74,7 @@ def _moments(value: str, operand: str, zone: tzinfo) -> tuple[date, date] | None
         return None
     if isinstance(left, datetime) and isinstance(right, datetime):
         return left, right
-    # A bare date stands for its whole day, as it does in filters (decisions: 4).
+    # A bare date stands for its whole day, as it does in filters (docs/personalisation.md#conditionals).
     return _day(left), _day(right)
 
 
@@ -112,5 +113,5 @@ OPERATORS: Mapping[str, Operator] = {
     "NOTINCLUDESALL": _not(_includes_all),
 }
 
-# These two ask only whether there is a value, and take none to compare with (decisions: 11).
+# These two ask only whether there is a value, and take none to compare with (docs/personalisation.md#conditionals).
 WITHOUT_OPERAND = frozenset({"HAS", "HASNOT"})

@@ -150,7 +150,8 @@ class _Rendering:
     def _enter(self, branch: Branch, inside: int) -> int:
         """Where to go on: inside the branch, at the next one, or after the conditional when no evaluation is left.
 
-        Every condition of a marker that is reached counts, those after the first that holds too (decisions: 11).
+        Every condition of a marker that is reached counts, those after the first that holds too
+        (docs/personalisation.md#conditionals).
         """
         if not branch.conditions:
             return inside

@@ -20,7 +20,7 @@ Values: TypeAlias = Mapping[str, Value]
 
 def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encoded: bool) -> dict[str, Value]:
     """A recipient's own values as accepted: texts, in older rows numbers too, which are taken as their JSON text; null
-    is absent (decisions: 6 and 7).
+    is absent (docs/personalisation.md#values).
 
     `html_encoded` is the send's `recipient_data_html_encoded`. Where it is false, a name that begins with `#` says
     that this one value is HTML nevertheless.
@@ -35,8 +35,8 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
 
 
 class AllValues(Mapping[str, Value]):
-    """The recipient's own values, and what is known besides, which is plain text (decisions: 7). The first source that
-    has something counts; an empty own value is something, None is nothing.
+    """The recipient's own values, and what is known besides, which is plain text (docs/personalisation.md#values). The
+    first source that has something counts; an empty own value is something, None is nothing.
 
     A value is made when it is asked for: a body asks for a few of the many that there are.
     """

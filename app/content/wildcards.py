@@ -1,4 +1,4 @@
-"""Cuts the source of a body into text and markers (specification: Content personalisation).
+"""Cuts the source of a body into text and markers (docs/personalisation.md).
 
 Two percent signs open a marker and the next two close it. Where no marker can be read between them, the first two
 are text and the next two may open one: "100%% for %%name%%" has one wildcard. Each piece is read once, so the time

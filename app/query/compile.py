@@ -66,7 +66,7 @@ def _condition(condition: Condition, column: ColumnElement[Any]) -> ColumnElemen
         return matches
     if IsNull() in condition.alternatives:
         return not_(matches)
-    # A null is not equal to anything, but SQL would not say so (decisions: 4).
+    # A null is not equal to anything, but SQL would not say so (docs/querying.md#filters).
     return or_(column.is_(None), not_(matches))
 
 

@@ -83,5 +83,5 @@ class Query:
 
     @property
     def counts_only(self) -> bool:
-        """Whether the client wants the number of matching items and no items (decisions: 4)."""
+        """Whether the client wants the number of matching items and no items (docs/querying.md#counting)."""
         return self.limit == 0

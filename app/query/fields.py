@@ -11,7 +11,8 @@ from enum import Enum, auto
 
 
 class Kind(Enum):
-    """The type of a filter's value, and with it how the value is written and compared (decisions: 4)."""
+    """The type of a filter's value, and with it how the value is written and compared
+    (docs/querying.md#values-by-type)."""
 
     INTEGER = auto()
     FLOAT = auto()

@@ -1,7 +1,7 @@
 """Query parameters to a `Query`: what `GET` of a collection and of an instance understand.
 
 Every parameter is read on its own and all errors are reported at once, in the order of the parameters
-(specification: Common query conventions, Filter errors; decisions: 4 and 11). The methods that write are in
+(docs/querying.md). The methods that write are in
 `app.query.writes`.
 """
 

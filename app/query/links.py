@@ -1,4 +1,4 @@
-"""The envelope of a collection and the links to its other pages (specification: Collection envelope)."""
+"""The envelope of a collection and the links to its other pages (docs/querying.md#pages)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def envelope(path: str, query: Query, *, size: int, has_next: bool) -> dict[str,
     """`offset`, `limit`, `size` and `_links` of one page; the caller adds `_embedded`.
 
     `path` is the percent-encoded path of the collection. `size` is the number of items on the page, or with
-    `limit=0` of all matching ones; then there are no other pages to link to (decisions: 4).
+    `limit=0` of all matching ones; then there are no other pages to link to (docs/querying.md#counting).
     """
     links = {"self": {"href": path}, **page_links(path, query, has_next=has_next)}
     return {"offset": query.offset, "limit": query.limit, "size": size, "_links": links}

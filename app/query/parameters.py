@@ -50,7 +50,7 @@ def refusal(code: str, parameter: str, detail: str) -> ServiceError:
 
 
 def unexpected(parameter: Parameter, resource: Resource) -> ServiceError:
-    """The refusal of a parameter that the endpoint does not take (decisions: 4)."""
+    """The refusal of a parameter that the endpoint does not take (docs/querying.md#errors)."""
     if parameter.name in KNOWN or parameter.name in resource.filters:
         detail = f"{shown(parameter.name)} is not available for this method on this path."
         return refusal("parameter_not_available", parameter.name, detail)
@@ -67,7 +67,7 @@ def check_bare(parameter: Parameter) -> None:
 
 
 def check_once(parameter: Parameter, seen: set[str]) -> None:
-    """Raises when the parameter came before: what it says can hold only once (decisions: 11, Query)."""
+    """Raises when the parameter came before: what it says can hold only once (docs/querying.md#errors)."""
     if parameter.name in seen:
         code = REPEATED.get(parameter.name, "invalid_query_syntax")
         raise refusal(code, parameter.name, f"{parameter.name} may be given only once.")
@@ -75,7 +75,7 @@ def check_once(parameter: Parameter, seen: set[str]) -> None:
 
 
 def each(pairs: Sequence[tuple[str, str]], take: Callable[[Parameter], None]) -> None:
-    """Gives every parameter to `take`, then raises the errors of all of them at once (decisions: 2)."""
+    """Gives every parameter to `take`, then raises the errors of all of them at once (docs/requests.md#errors)."""
     if len(pairs) > MOST_PARAMETERS:
         detail = f"The query has more than {MOST_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
         raise refusal("invalid_query_syntax", pairs[MOST_PARAMETERS][0], detail)

@@ -1,4 +1,4 @@
-"""Dates, times and zones as query parameters write them (specification: General conventions, 7; decisions: 4).
+"""Dates, times and zones as query parameters write them (docs/querying.md#values-by-type).
 
 Every value is read as the span that it stands for, first and last moment included: a date is a whole day, a time is
 the same moment twice.
@@ -40,7 +40,7 @@ def instants(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
 
 def instants_of_end(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     """The same for the end of a range: where the clocks go back, and a time of the zone comes twice, the end is the
-    later of the two, so that the range holds all that its reader sees in it (decisions: 12)."""
+    later of the two, so that the range holds all that its reader sees in it (docs/querying.md#filters)."""
     if DATE.fullmatch(text):
         return instants(text, zone)
     moment = _moment(text, zone)
@@ -76,7 +76,7 @@ def days(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The IANA time zone of that name; raises `invalid_time_zone` for anything else (decisions: 4)."""
+    """The IANA time zone of that name; raises `invalid_time_zone` for anything else (docs/querying.md#time-zone)."""
     zone = find_zone(name)
     if zone is None:
         detail = f"_tz: {shown(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."

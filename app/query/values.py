@@ -1,4 +1,4 @@
-"""The values of filters: text to typed alternatives (specification: Common query conventions; decisions: 4 and 11)."""
+"""The values of filters: text to typed alternatives (docs/querying.md)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_element(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alte
 
 
 def split_list(text: str) -> list[str]:
-    r"""The elements of a comma list; a comma inside one is written `\,` or `%2C` (decisions: 4).
+    r"""The elements of a comma list; a comma inside one is written `\,` or `%2C` (docs/querying.md#values-by-type).
 
     A backslash before anything else is just a backslash.
     """
@@ -106,7 +106,7 @@ def _range(text: str, kind: Kind, zone: ZoneInfo | None) -> tuple[Alternative, .
 
 
 def _kept(alternative: Alternative) -> tuple[Alternative, ...]:
-    """The alternative as the columns can be asked, nothing where no row can match (decisions: 4)."""
+    """The alternative as the columns can be asked, nothing where no row can match (docs/querying.md#values-by-type)."""
     match alternative:
         case Equals(int() as value):
             return (alternative,) if fits_64_bits(value) else ()

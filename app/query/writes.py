@@ -19,7 +19,7 @@ def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], reso
     """The parameters of a `POST`, `PATCH` or `DELETE` by name; `allowed` names those that the endpoint takes.
 
     Raises `ServiceError`: `parameter_not_available` for a parameter that a `GET` or another method takes,
-    `parameter_not_supported` for an unknown one (decisions: 4).
+    `parameter_not_supported` for an unknown one (docs/querying.md#other-methods).
     """
     found: dict[str, str] = {}
     seen: set[str] = set()
@@ -36,9 +36,9 @@ def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], reso
 
 
 def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
-    """The value of `remove_unsubscribers` (specification: Contacts, rule 2).
+    """The value of `remove_unsubscribers` (docs/contacts.md#remove_unsubscribers).
 
-    Raises `invalid_query_syntax` for any other value (decisions: 5).
+    Raises `invalid_query_syntax` for any other value (docs/contacts.md#remove_unsubscribers).
     """
     for known in REMOVE_UNSUBSCRIBERS:
         if value == known:
@@ -51,7 +51,7 @@ def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> li
     """The ids that a bulk `DELETE` names by `id` and `id:in`; None when it names none at all.
 
     Several parameters narrow each other, as filters do. Ids that no contact can have are left out: ids that are not
-    in the list are ignored anyhow (decisions: 4 and 11, Query).
+    in the list are ignored anyhow (docs/querying.md#other-methods).
     """
     lists: list[list[int]] = []
 

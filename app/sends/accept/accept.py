@@ -4,7 +4,7 @@ It has two steps. `read_request` runs before the writing transaction: it decides
 of the key and validates the body. `accept` runs in the writing transaction, with a fixed number of statements: a send
 to 100 recipients takes as many as a send to one. It looks up what the send refers to, collects every violation of a
 rule, and writes only if there is none. Nothing is delivered here: the recipient rows are the queue, and a worker is
-woken after the commit (design: the way of one send).
+woken after the commit (docs/architecture.md#fixed-number-of-statements).
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
 
 
 def _check_scope(principal: Principal, type_: MessageType | None) -> None:
-    """The endpoint accepts keys with either scope; sending takes that of the type (specification: Transactional
-    send)."""
+    """The endpoint accepts keys with either scope; sending takes that of the type (docs/sending.md#attributes)."""
     if type_ is not None and f"send.{type_}" not in principal.scopes:
         raise ServiceError("permission_denied")
 
@@ -89,8 +88,8 @@ def _check_scope(principal: Principal, type_: MessageType | None) -> None:
 def accept(transaction: Transaction, services: Services, request: SendRequest) -> AcceptedSend:
     """Writes the send, and wakes a worker after the commit.
 
-    Raises `ServiceError` with every violation, in the order of the catalogue (decisions: 11); the transaction must
-    then be rolled back.
+    Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
+    transaction must then be rolled back.
     """
     valid = _check(transaction, request, services.settings.max_groups)
     rows = recipient_rows(transaction, valid.draft, valid.contact_list)
@@ -105,7 +104,7 @@ def _check(transaction: Transaction, request: SendRequest, max_groups: int) -> V
     references = find_references(transaction, request.account_id, draft, content)
     check = SendCheck(transaction, request.account_id, draft, content, references)
     if not references.account.owner_confirmed:
-        check.errors.add("account_owner_unverified")  # (specification: Other behaviours, 1)
+        check.errors.add("account_owner_unverified")  # (docs/sending.md#senders)
     group = find_group(check, max_groups)
     contact_list = _find_list(check)
     sender = None

@@ -16,7 +16,7 @@ from app.sends.accept.references import SendReferences
 
 @dataclass(frozen=True, slots=True)
 class SendCheck:
-    """One check of a send. Everything is looked at before anything is refused (decisions: 2)."""
+    """One check of a send. Everything is looked at before anything is refused (docs/requests.md#errors)."""
 
     transaction: Transaction
     account_id: int

@@ -1,4 +1,5 @@
-"""The content of a send: the fields of the request, with those of the saved message as defaults (decisions: 6)."""
+"""The content of a send: the fields of the request, with those of the saved message as defaults
+(docs/sending.md#with-a-message)."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def effective_content(draft: SendDraft, saved_message: SavedMessage | None) -> C
 def check_content(
     draft: SendDraft, saved_message: SavedMessage | None, content: Content, errors: ErrorCollector
 ) -> None:
-    """Collects what is missing or invalid (specification: Transactional send, rule 4 and error table)."""
+    """Collects what is missing or invalid (docs/sending.md#order-of-errors)."""
     if draft.type == "sms":
         if is_blank(content.body_text):
             errors.add("content_missing", field="body_text", detail="body_text is missing, or white space alone.")

@@ -31,7 +31,8 @@ class RecipientDraft:
 
 @dataclass(frozen=True, slots=True)
 class SendDraft:
-    """A send. `type` is the final one: that of the message where the send refers to one (decisions: 6)."""
+    """A send. `type` is the final one: that of the message where the send refers to one
+    (docs/sending.md#with-a-message)."""
 
     type: MessageType
     list_id: int | None

@@ -1,4 +1,4 @@
-"""The transactional group that collects the results of a send (specification: Transactional send, rule 5)."""
+"""The transactional group that collects the results of a send (docs/sending.md#groups)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class SendGroup:
 def find_group(check: SendCheck, most: int) -> SendGroup | None:
     """The group that the send names, or the plan of a new one; None where errors were collected.
 
-    `most` is how many groups the account may have. Names are compared exactly (decisions: 6). Raises `conflict` for a
-    group of the other type.
+    `most` is how many groups the account may have. Names are compared exactly (docs/sending.md#groups). Raises
+    `conflict` for a group of the other type.
     """
     draft = check.draft
     if draft.group_id is None and draft.group_name is None:

@@ -1,8 +1,8 @@
 """Numbers as wildcard values: their text as it stands in the body, which a number of the machine does not keep.
 
 `9400111899223197228490` has more digits than a float, and `1.50` means something else to a reader than `1.5`
-(decisions: 12). The quick reader of JSON gives numbers alone, so a body whose recipients hold such numbers is read a
-second time by one that tells how each was written.
+(docs/sending.md#wildcard-values). The quick reader of JSON gives numbers alone, so a body whose recipients hold such
+numbers is read a second time by one that tells how each was written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the reader of a text message can get out of it (specification: Transactional send, rule 8; decisions: 6)."""
+"""How the reader of a text message can get out of it (docs/sending.md#opting-out-of-sms)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_opt_out(check: SendCheck, sender: Sender | None, stop_words: Sequence[
     if sender is not None:
         _check_type(check, sender)
     text, asked = check.content.body_text, check.draft.unsubscribe_type in (None, "word")
-    # Who does not get the conditional must learn how to get out, too (decisions: 12).
+    # Who does not get the conditional must learn how to get out, too (docs/sending.md#opting-out-of-sms).
     if text and text.strip() and asked and not has_stop_word(unconditional_text(text), stop_words):
         known = ", ".join(dict.fromkeys((DEFAULT_STOP_WORD, *stop_words)))
         detail = f"body_text must contain one of these as a whole word, outside of conditionals: {known}."

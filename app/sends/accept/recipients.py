@@ -1,4 +1,4 @@
-"""The recipient rows of a send, which are the queue (design: the way of one send)."""
+"""The recipient rows of a send, which are the queue (docs/architecture.md#a-send)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
 
 def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None) -> list[dict[str, Any]]:
-    """The columns that differ between the rows. Contacts that the list lacks are created (specification: Transactional
-    send, rule 3); without a list there are no contacts. Raises `list_not_mutable` where a system list lacks a contact.
+    """The columns that differ between the rows. Contacts that the list lacks are created (docs/sending.md#recipients);
+    without a list there are no contacts. Raises `list_not_mutable` where a system list lacks a contact.
 
     A recipient named by `contact_id` has no address yet: delivery takes the one that the contact has then.
     """

@@ -72,7 +72,7 @@ def _domain(draft: SendDraft, address: str | None) -> str | None:
 
 
 def _is_configured(parameter: str) -> ColumnElement[bool]:
-    """The domain itself must be, not just a parent (specification: Other behaviours, 2)."""
+    """The domain itself must be, not just a parent (docs/sending.md#senders)."""
     name = bindparam(parameter, type_=String)
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 

@@ -18,16 +18,16 @@ EMAIL_ONLY = (
     *("recipient_data_html_encoded", "attachments"),
     *("track_opens", "track_clicks"),
 )
-"""Attributes of a send that an sms does not have (specification: Transactional send)."""
+"""Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
 MOST_RECIPIENTS = 100
-"""Of one send (specification: Limits)."""
+"""Of one send (docs/sending.md#recipients)."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 LONGEST_NAME = 255
 LONGEST_VALUE = 10_000
 RESERVED = "id"
-"""The wildcard name that means the contact when a list is given (specification: reserved recipient wildcard names)."""
+"""The wildcard name that means the contact when a list is given (docs/sending.md#wildcard-values)."""
 
 
 class Violation(NamedTuple):
@@ -81,8 +81,8 @@ class RecipientRules:
             yield Violation(("attachments",), "unexpected_field", "attachments are for email sends only.")
 
     def _destination_errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
-        """Exactly one destination, of the send's type (specification: Transactional send, rules 1 and 2)."""
-        # An empty string means null (decisions: 11). The second of two is the one that is too many.
+        """Exactly one destination, of the send's type (docs/sending.md#recipients)."""
+        # An empty string means null (docs/sending.md#recipients). The second of two is the one that is too many.
         named = [name for name in recipient if name in DESTINATIONS and recipient[name] not in (None, "")]
         if len(named) > 1:
             yield Violation((named[1],), "recipient_destination_ambiguous")
@@ -96,7 +96,7 @@ class RecipientRules:
             yield Violation(("mobile",), "mobile_address_missing")
 
     def wildcard_error(self, name: str, value: object) -> Violation | None:
-        """What is wrong with a wildcard's name, else with its value (specification: Transactional send, rule 7)."""
+        """What is wrong with a wildcard's name, else with its value (docs/sending.md#wildcard-values)."""
         if name not in self.known:
             if violation := self._name_error(name):
                 return violation
@@ -120,7 +120,7 @@ class RecipientRules:
 
 
 def _value_error(name: str, value: object) -> Violation | None:
-    """Values are strings, or numbers which are taken as their text (decisions: 6)."""
+    """Values are strings, or numbers which are taken as their text (docs/sending.md#wildcard-values)."""
     if type(value) is str and len(value) <= LONGEST_VALUE and "\x00" not in value:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -135,7 +135,8 @@ def _value_error(name: str, value: object) -> Violation | None:
 def attachment_errors(
     shared: Sequence[AttachmentDraft], own: Sequence[Sequence[AttachmentDraft]], limits: Limits
 ) -> Iterator[Violation]:
-    """Names occur once per recipient, and what one recipient gets stays within the limits (decisions: 6).
+    """Names occur once per recipient, and what one recipient gets stays within the limits
+    (docs/sending.md#attachments).
 
     `shared` are the attachments of the send, `own` those of each recipient. A file that is wrong for everybody is
     reported once, not again for each recipient.

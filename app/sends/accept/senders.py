@@ -1,6 +1,6 @@
 """Whom a send comes from: an address of a configured domain, or an approved sender of text messages.
 
-(specification: Transactional send, rule 8; Other behaviours, 1 and 2; decisions: 6)
+(docs/sending.md#senders)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _requested_or_default(check: SendCheck) -> Sender | None:
 
 
 def _check_domains(check: SendCheck, sender: Sender | None) -> None:
-    """The domains themselves must be configured, not just a parent (specification: Other behaviours, 2)."""
+    """The domains themselves must be configured, not just a parent (docs/sending.md#senders)."""
     addresses = {"from_address": sender and sender.address, "bcc_address": check.draft.bcc_address}
     domains = {field: domain_of(address) for field, address in addresses.items() if address}
     # One that the request does not name, of the account's default sender, has not been looked at yet.

@@ -1,4 +1,4 @@
-"""The checks of attachments (specification: Transactional send, rule 6; decisions: 6)."""
+"""The checks of attachments (docs/sending.md#attachments)."""
 
 import base64
 import re

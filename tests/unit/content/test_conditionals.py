@@ -1,4 +1,4 @@
-"""Conditionals: branches, nesting, malformed markers and the limit (decisions: 7 and 11)."""
+"""Conditionals: branches, nesting, malformed markers and the limit (docs/personalisation.md#conditionals)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The operators of conditions (decisions: 7 and 11)."""
+"""The operators of conditions (docs/personalisation.md#conditionals)."""
 
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Encoding in each place, headers, and that no text can hurt (decisions: 7)."""
+"""Encoding in each place, headers, and that no text can hurt (docs/personalisation.md#encoding)."""
 
 import html
 import sys

@@ -1,4 +1,4 @@
-"""What the values of a recipient and of a contact are (decisions: 6 and 7)."""
+"""What the values of a recipient and of a contact are (docs/personalisation.md#values)."""
 
 from datetime import UTC, date, datetime
 

@@ -1,4 +1,4 @@
-"""Wildcards, fallbacks and inline references (specification: Content personalisation; decisions: 7)."""
+"""Wildcards, fallbacks and inline references (docs/personalisation.md)."""
 
 import pytest
 

@@ -115,14 +115,14 @@ FOUND: dict[str, tuple[list[Pair], list[int]]] = {
 
 @pytest.mark.parametrize("case", list(FOUND))
 def test_filter(things: Engine, case: str) -> None:
-    """Common query conventions; decisions 4 and 11, Query."""
+    """(docs/querying.md#filters)"""
     pairs, expected = FOUND[case]
     assert find(things, *pairs) == expected
     assert count_things(things, *pairs) == len(expected)
 
 
 def test_pages(things: Engine) -> None:
-    """Decisions 4: newest first, then highest id; one row more tells of a next page."""
+    """Newest first, then highest id; one row more tells of a next page."""
     assert find_page(things) == ([6, 5, 4, 3, 2, 1], False)
     assert find_page(things, ("limit", "4")) == ([6, 5, 4, 3], True)
     assert find_page(things, ("limit", "4"), ("offset", "2")) == ([4, 3, 2, 1], False)
@@ -131,19 +131,19 @@ def test_pages(things: Engine) -> None:
 
 @pytest.mark.parametrize("offset", ["6", "2147483648", "9223372036854775807", HUGE])
 def test_offset_beyond_the_end(things: Engine, offset: str) -> None:
-    """Decisions 4: an offset of 0 or more is valid, however large."""
+    """An offset of 0 or more is valid, however large."""
     assert find_page(things, ("offset", offset), ("limit", "1000")) == ([], False)
 
 
 def test_1000_values_are_one_in(things: Engine) -> None:
-    """Decisions 4: a list of 1000 is as good as one of three."""
+    """A list of 1000 is as good as one of three."""
     numbers = ",".join(str(number) for number in range(4, 1004))
     assert find(things, ("id:in", numbers)) == [4, 5, 6]
     assert str(statement(("id:in", numbers))) == str(statement(("id:in", "1,2")))
 
 
 def test_1000_ranges(things: Engine) -> None:
-    """Decisions 4: ranges count as elements, and the databases take as many."""
+    """Ranges count as elements, and the databases take as many."""
     ranges = ",".join(f"{start}..{start + 1}" for start in range(5, 4005, 4))
     assert find(things, ("id:in", ranges)) == [5, 6]
     assert find(things, ("name", "ü%_\\"), ("id:in", ranges)) == [6]
@@ -151,7 +151,7 @@ def test_1000_ranges(things: Engine) -> None:
 
 
 def test_as_many_conditions_as_a_query_may_have(things: Engine) -> None:
-    """Decisions 4: repeated parameters all apply, in both databases."""
+    """Repeated parameters all apply, in both databases."""
     assert find(things, *[("sent:ne", str(number)) for number in range(2, MOST_PARAMETERS + 2)]) == [1, 5, 6]
 
 

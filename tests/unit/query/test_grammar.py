@@ -20,26 +20,26 @@ def test_no_parameters_is_the_default_page() -> None:
 
 @pytest.mark.parametrize(("text", "limit"), [("0", 0), ("1", 1), ("1000", 1000), ("007", 7)])
 def test_limit(text: str, limit: int) -> None:
-    """Decisions 4: 1 to 1000, and 0 to count."""
+    """1 to 1000, and 0 to count."""
     query = parse(("limit", text))
     assert (query.limit, query.counts_only) == (limit, limit == 0)
 
 
 @pytest.mark.parametrize("text", ["1001", "-1", "", "abc", "1.5", " 1", "1\n", "+1", "١", "9" * 5000])
 def test_invalid_limit(text: str) -> None:
-    """Decisions 4: above 1000, negative or not an integer."""
+    """Above 1000, negative or not an integer."""
     assert errors(parse, ("limit", text)) == [("invalid_limit", "limit")]
 
 
 @pytest.mark.parametrize(("text", "offset"), [("0", 0), ("25", 25), ("9" * 5000, MAX_OFFSET)])
 def test_offset(text: str, offset: int) -> None:
-    """Decisions 4: 0 or more, however large."""
+    """0 or more, however large."""
     assert parse(("offset", text)).offset == offset
 
 
 @pytest.mark.parametrize("text", ["-1", "", "abc", "1.5", "1e3"])
 def test_invalid_offset(text: str) -> None:
-    """Decisions 4: anything but an integer of 0 or more."""
+    """Anything but an integer of 0 or more."""
     assert errors(parse, ("offset", text)) == [("invalid_offset", "offset")]
 
 
@@ -56,12 +56,12 @@ def test_expand() -> None:
 @pytest.mark.parametrize("name", ["fields", "expand"])
 @pytest.mark.parametrize("text", ["nonsense", "", "id,,name", "id,", "ID", "id, name"])
 def test_unknown_name_in_fields_or_expand(name: str, text: str) -> None:
-    """Decisions 4: invalid_query_syntax, and field names the parameter."""
+    """invalid_query_syntax, and field names the parameter."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
 
 
 def test_zone() -> None:
-    """Decisions 4: _tz is an IANA zone name."""
+    """_tz is an IANA zone name."""
     assert parse(("_tz", "Australia/Brisbane")).zone == ZoneInfo("Australia/Brisbane")
     assert parse(("_tz", "UTC")).zone == ZoneInfo("UTC")
 
@@ -71,7 +71,7 @@ ZONES = ["", "Mars/Base", "+10:00", "AEST", "australia/brisbane", "../etc/passwd
 
 @pytest.mark.parametrize("text", [*ZONES, "\udcff", "x" * 10_000])
 def test_invalid_time_zone(text: str) -> None:
-    """Decisions 4: anything but an IANA name."""
+    """Anything but an IANA name."""
     assert errors(parse, ("_tz", text)) == [("invalid_time_zone", "_tz")]
 
 
@@ -86,7 +86,7 @@ def test_invalid_time_zone(text: str) -> None:
     ],
 )
 def test_repeated_parameter(name: str, value: str, code: str) -> None:
-    """Decisions 11, Query: limit and offset have their own error, the others invalid_query_syntax."""
+    """Limit and offset have their own error, the others invalid_query_syntax."""
     assert errors(parse, (name, value), (name, value)) == [(code, name)]
 
 
@@ -114,12 +114,12 @@ def test_repeated_parameter(name: str, value: str, code: str) -> None:
     ],
 )
 def test_refused_parameter(key: str, code: str) -> None:
-    """Filter errors; decisions 4: each kind of wrong parameter has its code."""
+    """Each kind of wrong parameter has its code."""
     assert refused((key, "1")) == code
 
 
 def test_all_errors_are_reported_in_the_order_of_the_parameters() -> None:
-    """Decisions 2: the body reports the first error and lists them all."""
+    """The body reports the first error and lists them all."""
     pairs = [("id", "x"), ("name", "fine"), ("_tz", "Mars"), ("limit", "x"), ("id:in", "1,"), ("what", "1")]
     assert errors(parse, *pairs) == [
         ("invalid_query_syntax", "id"),
@@ -144,7 +144,7 @@ def test_all_errors_are_reported_in_the_order_of_the_parameters() -> None:
     ],
 )
 def test_developer_message_names_parameter_problem_and_remedy(pair: Pair, words: list[str]) -> None:
-    """Decisions 2: the field, the value's problem and what would be accepted."""
+    """The field, the value's problem and what would be accepted."""
     message = told(pair)
     assert [word for word in words if word not in message] == []
 
@@ -158,18 +158,18 @@ def test_developer_message_can_always_be_sent() -> None:
 
 
 def test_different_filters_and_repeated_ones_all_apply() -> None:
-    """Decisions 4: AND."""
+    """AND."""
     query = parse(("id:in", "1..10"), ("id:in", "5..15"), ("name", "x"))
     assert [(one.filter.name, one.op) for one in query.conditions] == [("id", "in"), ("id", "in"), ("name", "eq")]
 
 
 def test_query_keeps_the_parameters_for_its_links() -> None:
-    """Decisions 4: next and prev lead to the same result."""
+    """Next and prev lead to the same result."""
     assert parse(("limit", "5"), ("name:in", "a,b")).pairs == (("limit", "5"), ("name:in", "a,b"))
 
 
 def test_1000_elements_are_accepted_and_one_more_is_not() -> None:
-    """Decisions 4: more than 1000 elements is invalid_filter_list."""
+    """More than 1000 elements is invalid_filter_list."""
     numbers = ",".join(str(number) for number in range(1000))
     assert len(alternatives(("id:in", numbers))) == 1000
     assert refused(("id:in", numbers + ",1000")) == "invalid_filter_list"
@@ -190,7 +190,7 @@ def test_a_query_has_a_limited_number_of_parameters() -> None:
 
 
 def test_instance_takes_fields_expand_and_zone() -> None:
-    """Endpoints: fields and expand; decisions 11, Query: _tz works on instances."""
+    """_tz works on instances."""
     query = parse_instance([("fields", "id"), ("expand", "parts"), ("_tz", "UTC")], RESOURCE)
     assert query.fields == ("id",)
     assert query.expand == {"parts"}
@@ -219,6 +219,6 @@ def test_instance_refuses_what_only_a_collection_takes(key: str, code: str) -> N
 
 
 def test_limit_is_no_filter_of_an_instance_but_fields_are_checked_alike() -> None:
-    """Decisions 4: an unknown name is invalid_query_syntax on instances too."""
+    """An unknown name is invalid_query_syntax on instances too."""
     pairs = [("fields", "what")]
     assert errors(parse_instance, pairs, RESOURCE) == errors(parse_collection, pairs, RESOURCE)

@@ -26,20 +26,20 @@ def test_envelope() -> None:
 
 
 def test_next_only_where_there_is_one() -> None:
-    """Decisions 4: where such a page exists."""
+    """Where such a page exists."""
     assert links()["next"] == "/v1/things?offset=100"
     assert links(has_next=False) == {"self": "/v1/things"}
 
 
 def test_prev_only_after_the_first_page() -> None:
-    """Decisions 4: where such a page exists; it never begins before the first item."""
+    """Where such a page exists; it never begins before the first item."""
     assert links(("limit", "10"), ("offset", "25"), has_next=False)["prev"] == "/v1/things?limit=10&offset=15"
     assert links(("limit", "10"), ("offset", "3"), has_next=False)["prev"] == "/v1/things?limit=10&offset=0"
     assert "prev" not in links(("offset", "0"))
 
 
 def test_links_keep_every_other_parameter() -> None:
-    """Decisions 4: the other pages are pages of the same result."""
+    """The other pages are pages of the same result."""
     pairs = [("name:in", "Smith\\, Jr,a%2Cb"), ("name:ne", "ü&=+#/ ?"), ("offset", "5"), ("limit", "5"), ("id:ne", "1")]
     parts = urlsplit(links(*pairs)["next"])
     assert parts.path == "/v1/things"
@@ -54,7 +54,7 @@ def test_links_are_percent_encoded() -> None:
 
 
 def test_count_has_no_other_pages() -> None:
-    """Decisions 4 and 11, Query: limit=0 answers with limit 0 and the number of all matching items."""
+    """limit=0 answers with limit 0 and the number of all matching items."""
     assert envelope("/v1/things", parse(("limit", "0"), ("offset", "5")), size=7, has_next=True) == {
         "offset": 5,
         "limit": 0,

@@ -63,7 +63,7 @@ texts = st.text(min_size=1).filter(
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts, min_size=1, max_size=20))
 def test_escaped_commas_come_back(wanted: list[str]) -> None:
-    r"""Decisions 4: a comma in a value of :in is written `\,`."""
+    r"""A comma in a value of :in is written `\,`."""
     written = ",".join(text.replace(",", "\\,") for text in wanted)
     assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)
 
@@ -71,6 +71,6 @@ def test_escaped_commas_come_back(wanted: list[str]) -> None:
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts.filter(lambda text: "\\," not in text), min_size=1, max_size=20))
 def test_twice_encoded_commas_come_back(wanted: list[str]) -> None:
-    """Decisions 4: or `%2C`, twice-encoded."""
+    """Or `%2C`, twice-encoded."""
     written = ",".join(text.replace(",", "%2C") for text in wanted)
     assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)

@@ -56,7 +56,7 @@ CASES: list[tuple[str, str, str, Alternative]] = [
 
 @pytest.mark.parametrize(("zone", "operator", "text", "expected"), CASES)
 def test_value_in_a_zone(zone: str, operator: str, text: str, expected: Alternative) -> None:
-    """Decisions 4: naive values and dates are read in the zone of _tz, wherever it stands among the parameters."""
+    """Naive values and dates are read in the zone of _tz, wherever it stands among the parameters."""
     pair, named = (f"creation_time{operator}", text), [("_tz", zone)] if zone else []
     assert alternatives(*named, pair) == (expected,)
     assert alternatives(pair, *named) == (expected,)
@@ -71,6 +71,6 @@ def test_ends_of_the_calendar(zone: str, text: str) -> None:
 
 
 def test_dates_and_times_of_list_fields_are_never_shifted() -> None:
-    """Decisions 4: date and datetime list fields have no zone."""
+    """Date and datetime list fields have no zone."""
     for key, text in [("born", "1990-01-31"), ("visit", "2026-05-04"), ("visit", "2026-05-04T10:00:00")]:
         assert alternatives((key, text), ("_tz", "Australia/Brisbane")) == alternatives((key, text))

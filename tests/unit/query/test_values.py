@@ -92,7 +92,7 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
 
 @pytest.mark.parametrize(("key", "text", "expected"), VALUES)
 def test_value(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
-    """Common query conventions; decisions 4 and 11, Query."""
+    """(docs/querying.md#values-by-type)"""
     assert alternatives((key, text)) == expected
 
 
@@ -128,7 +128,7 @@ TIMESTAMPS: list[tuple[str, str, tuple[Alternative, ...]]] = [
 
 @pytest.mark.parametrize(("key", "text", "expected"), TIMESTAMPS)
 def test_timestamp(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
-    """Decisions 4: forms of timestamps; a date is its whole day, at both ends of a range too."""
+    """Forms of timestamps; a date is its whole day, at both ends of a range too."""
     assert alternatives((key, text)) == expected
 
 
@@ -177,7 +177,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
 def test_value_of_the_wrong_type(name: str, text: str) -> None:
-    """Decisions 4: invalid_query_syntax alone, invalid_filter_list as an element of a list (decisions 11, Query)."""
+    """invalid_query_syntax alone, invalid_filter_list as an element of a list."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
     assert errors(parse, (f"{name}:ne", text)) == [("invalid_query_syntax", name)]
 
@@ -212,16 +212,16 @@ def test_value_of_the_wrong_type(name: str, text: str) -> None:
     ],
 )
 def test_malformed_list(key: str, text: str) -> None:
-    """Decisions 4 and 11, Query: an empty or malformed element is invalid_filter_list."""
+    """An empty or malformed element is invalid_filter_list."""
     assert refused((key, text)) == "invalid_filter_list"
 
 
 def test_ne_takes_one_value() -> None:
-    """Decisions 11, Query: a comma in :ne is no list."""
+    """A comma in :ne is no list."""
     assert refused(("id:ne", "1,2")) == "invalid_query_syntax"
     assert alternatives(("name:ne", "a,b")) == (Equals("a,b"),)
 
 
 def test_backslash_before_anything_else_is_itself() -> None:
-    r"""Decisions 4: only a comma is escaped."""
+    r"""Only a comma is escaped."""
     assert split_list("\\\\,a\\b\\") == ["\\,a\\b\\"]

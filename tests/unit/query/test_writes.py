@@ -34,7 +34,7 @@ def test_allowed_parameters_by_name() -> None:
     ],
 )
 def test_refused_on_a_write(key: str, code: str) -> None:
-    """Decisions 4: a known parameter on the wrong method is parameter_not_available."""
+    """A known parameter on the wrong method is parameter_not_available."""
     [(found, _)] = errors(parse_write, [(key, "1")], ALLOWED, RESOURCE)
     assert found == code
 
@@ -52,7 +52,7 @@ def test_repeated_on_a_write() -> None:
 
 
 def test_all_errors_of_a_write() -> None:
-    """Decisions 2: the first error is reported and all are listed."""
+    """The first error is reported and all are listed."""
     assert errors(parse_write, [("limit", "1"), ("what", "1")], ALLOWED, RESOURCE) == [
         ("parameter_not_available", "limit"),
         ("parameter_not_supported", "what"),
@@ -67,7 +67,7 @@ def test_remove_unsubscribers(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "all", "Any", "any ", "\udcff"])
 def test_invalid_remove_unsubscribers(value: str) -> None:
-    """Decisions 5: anything else is invalid_query_syntax."""
+    """Anything else is invalid_query_syntax."""
     assert errors(parse_remove_unsubscribers, value) == [("invalid_query_syntax", "remove_unsubscribers")]
 
 
@@ -113,13 +113,13 @@ def test_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
     ],
 )
 def test_refused_on_a_delete(pair: Pair, code: str) -> None:
-    """Decisions 11, Query: id and id:in with single values only."""
+    """Id and id:in with single values only."""
     [(found, _)] = errors(parse_delete_ids, [pair], RESOURCE)
     assert found == code
 
 
 def test_1000_contacts_are_deleted_at_once_and_no_more() -> None:
-    """Limits; decisions 4: more than 1000 ids is invalid_filter_list."""
+    """More than 1000 ids is invalid_filter_list."""
     numbers = ",".join(str(number) for number in range(1000))
     assert parse_delete_ids([("id:in", numbers)], RESOURCE) == list(range(1000))
     assert errors(parse_delete_ids, [("id:in", numbers + ",5")], RESOURCE) == [("invalid_filter_list", "id")]

@@ -1,4 +1,4 @@
-"""What a send says when it refers to a message (decisions: 6)."""
+"""What a send says when it refers to a message (docs/sending.md#with-a-message)."""
 
 from __future__ import annotations
 

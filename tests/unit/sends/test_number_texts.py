@@ -1,4 +1,4 @@
-"""Numbers as wildcard values are their text as it stands in the body (decisions: 12)."""
+"""Numbers as wildcard values are their text as it stands in the body (docs/sending.md#wildcard-values)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a deferred message is tried again, and how a bounce is described (decisions: 8 and 11, Retries)."""
+"""When a deferred message is tried again, and how a bounce is described (docs/delivery.md#retries)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_last_try_falls_on_the_end_of_the_period() -> None:
 
 @pytest.mark.parametrize(("age", "again"), [(999, True), (1000, False), (5000, False)])
 def test_after_the_period_there_is_no_next_try(age: float, again: bool) -> None:
-    """Decisions 8: for 24 hours, a setting."""
+    """For 24 hours, a setting."""
     assert (RetryRules(30, 1000).next_try(held(1, age), MOMENT) is not None) is again
 
 
@@ -75,7 +75,7 @@ def test_after_the_period_there_is_no_next_try(age: float, again: bool) -> None:
     ],
 )
 def test_bounce_string(reply: str, status: str | None, text: str) -> None:
-    """Specification, Recipient events: a status diagnostic with RFC 3463 codes."""
+    """A status diagnostic with RFC 3463 codes."""
     assert bounce_string(DeliveryResult.refused(reply, status)) == text
 
 

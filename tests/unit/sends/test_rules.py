@@ -1,4 +1,4 @@
-"""Rules over several attributes of a send's body (specification: Transactional send, rules 1, 2, 6 and 7)."""
+"""Rules over several attributes of a send's body (docs/sending.md#recipients)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stop words: whole words in any case, STOP always among them (decisions: 6)."""
+"""Stop words: whole words in any case, STOP always among them (docs/sending.md#opting-out-of-sms)."""
 
 from __future__ import annotations
 
