@@ -22,7 +22,7 @@ from app.cli.doubts import doubts
 from app.cli.printable import printable
 from app.clock import timestamp
 from app.db.outage import reason
-from app.db.patience import COMMAND, waiting_for
+from app.db.wait_budget import COMMAND, waiting_for
 from app.errors import ServiceError
 from app.http.context import EXTENSION
 

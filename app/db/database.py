@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
-from app.db import patience
+from app.db import wait_budget
+from app.db.circuit_breaker import Standstill
 from app.db.engine import WRITE, make_engine
 from app.db.outage import OutcomeUnknown
-from app.db.standstill import Standstill
 
 LOST_TO_ANOTHER = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock, and for a row that a unique index refused. Who meant to write a row that is taken
@@ -50,7 +50,7 @@ class Reading(Session):
         return self._kept
 
     def _connected(self) -> Connection:
-        own = patience.current()
+        own = wait_budget.current()
         try:
             self._standstill.check(own)
         except psycopg.OperationalError as error:

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
+from app.db.circuit_breaker import Standstill
 from app.db.postgresql import GIVEN_UP, postgresql_engine
-from app.db.standstill import Standstill
 from app.db.types import dump_json
 
 BUSY_TIMEOUT_MS = 30_000

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Index, text
 
 from app.db.engine import WRITE, make_engine
 from app.db.models import Base
-from app.db.patience import waiting_for
+from app.db.wait_budget import waiting_for
 
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from app.db.patience import waiting_for
+from app.db.wait_budget import waiting_for
 
 PROBE_SECONDS = 1.0
 LOOKS = 3

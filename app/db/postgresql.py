@@ -14,11 +14,11 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.db.patience import COMMAND
-from app.db.patient import PatientConnection
+from app.db.bounded_connection import PatientConnection
+from app.db.circuit_breaker import Standstill
 from app.db.poolers import is_apart, is_pooled
-from app.db.standstill import Standstill
 from app.db.types import dump_json
+from app.db.wait_budget import COMMAND
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import uuid
 from flask import Flask, Response, current_app, g, request
 
 from app.auth import Principal, bearer_token, find_principal, refuse_published
-from app.db import patience
+from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import FAULT, client_address, known_method, services
@@ -33,14 +33,14 @@ def register(app: Flask) -> None:
     learn_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
-    app.teardown_request(lambda _error: patience.end_request())
+    app.teardown_request(lambda _error: wait_budget.end_request())
 
 
 def _guard() -> None:
     g.request_id = uuid.uuid4().hex
     g.started = time.perf_counter()
     logs.request_id.set(g.request_id)
-    patience.begin_request()
+    wait_budget.begin_request()
     fault: ServiceError | None = request.environ.get(FAULT)
     if fault is not None:
         raise fault

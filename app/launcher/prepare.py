@@ -17,8 +17,8 @@ from app.db import migrate
 from app.db.database import Database
 from app.db.models import Account
 from app.db.outage import reason
-from app.db.patience import COMMAND, waiting_for
 from app.db.schema import SchemaError, check_schema, schema_of
+from app.db.wait_budget import COMMAND, waiting_for
 from app.seed.load import load_seed
 from app.seed.shape import SeedError
 from app.services import Services

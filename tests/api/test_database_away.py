@@ -10,10 +10,10 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from app.db import outage
+from app.db.bounded_connection import LEAST
 from app.db.database import Database, Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
-from app.db.patient import LEAST
 from app.settings import Settings
 from tests.conftest import test_settings
 from tests.support.apps import app_with
@@ -33,10 +33,10 @@ def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings
 @pytest.fixture
 def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """Its requests have little patience."""
-    monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.patient.LEAST", dict.fromkeys(LEAST, 0.4))
-    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.2)
-    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
+    monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.LEAST", dict.fromkeys(LEAST, 0.4))
+    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 0.05)
     outage.outage.forget()
     with app_with(own_settings) as made:
         yield made

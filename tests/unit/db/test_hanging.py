@@ -1,4 +1,4 @@
-"""A PostgreSQL that hangs, or takes too long, is not waited for without end (app/db/patience.py)."""
+"""A PostgreSQL that hangs, or takes too long, is not waited for without end (app/db/wait_budget.py)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from app.db import patience
+from app.db import wait_budget
+from app.db.bounded_connection import LEAST
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
-from app.db.patient import LEAST
 from tests.support.own_postgres import OwnPostgres
 from tests.support.servers import wait_until
 
@@ -20,10 +20,10 @@ from tests.support.servers import wait_until
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """With little patience, and two connections."""
-    monkeypatch.setattr("app.db.patience.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.patient.LEAST", dict.fromkeys(LEAST, 0.3))
-    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.3)
-    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 0.05)
+    monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
+    monkeypatch.setattr("app.db.bounded_connection.LEAST", dict.fromkeys(LEAST, 0.3))
+    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
     made = Database(own_postgres.url, pool_size=2)
     ask(made)
@@ -34,7 +34,7 @@ def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.fixture(autouse=True)
 def request_ends() -> Iterator[None]:
     yield
-    patience.end_request()
+    wait_budget.end_request()
 
 
 def ask(database: Database, statement: str = "SELECT 1") -> object:
@@ -44,7 +44,7 @@ def ask(database: Database, statement: str = "SELECT 1") -> object:
 
 def ask_in_vain(database: Database, statement: str = "SELECT 1") -> SQLAlchemyError:
     """For a new request."""
-    patience.begin_request()
+    wait_budget.begin_request()
     with pytest.raises(SQLAlchemyError) as caught:
         ask(database, statement)
     assert is_unavailable(caught.value)
@@ -62,7 +62,7 @@ def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_serves_
     backend = ask(database, "SELECT pg_backend_pid()")
     error = ask_in_vain(database, "SELECT pg_sleep(60)")
     assert "canceling statement" in str(error)
-    patience.end_request()
+    wait_budget.end_request()
     assert backends(database, "SELECT pg_sleep(60)") == 0
     assert ask(database, "SELECT pg_backend_pid()") == backend
 
@@ -79,7 +79,7 @@ def test_while_one_waits_in_vain_the_others_are_told_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that queue in a process would otherwise wait one after the other."""
-    monkeypatch.setattr("app.db.standstill.ASK_EVERY", 60)
+    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 60)
     with own_postgres.frozen():
         ask_in_vain(database)
         for _ in range(20):
@@ -94,7 +94,7 @@ def test_a_connection_to_a_frozen_server_is_given_up(own_postgres: OwnPostgres) 
 
 
 def test_a_commit_that_is_not_answered_has_an_unknown_outcome(database: Database, own_postgres: OwnPostgres) -> None:
-    patience.begin_request()
+    wait_budget.begin_request()
     with ExitStack() as stack:
 
         def write_and_freeze() -> None:
@@ -120,10 +120,10 @@ def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
     wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
     try:
-        patience.begin_request()
+        wait_budget.begin_request()
         with pytest.raises(OutcomeUnknown):
             write_in_vain(database, "CREATE TABLE waiting (id integer)")
-        patience.end_request()
+        wait_budget.end_request()
         assert ask(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 1
     finally:
         own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
@@ -138,7 +138,7 @@ def sleep_often(database: Database) -> None:
 
 def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
     """Each of them is short enough."""
-    patience.begin_request()
+    wait_budget.begin_request()
     with pytest.raises(OperationalError, match=r"cancel|too long"):
         sleep_often(database)
     with pytest.raises(OperationalError, match="has not answered in time"):
@@ -148,10 +148,10 @@ def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
 def test_a_request_without_patience_gives_its_connection_back(database: Database) -> None:
     """Twice as often as there are connections; the pool sets each back to what it was."""
     for _ in range(4):
-        patience.begin_request()
+        wait_budget.begin_request()
         with pytest.raises(OperationalError, match=r"cancel|too long"):
             write_in_vain(database, "SELECT pg_sleep(9)")
-    patience.end_request()
+    wait_budget.end_request()
     assert ask(database) == 1
 
 
@@ -163,17 +163,17 @@ def test_a_request_waits_no_longer_for_a_connection_that_others_have(database: D
 
 
 def test_a_command_has_patience_for_each_statement(database: Database) -> None:
-    with patience.waiting_for(patience.COMMAND):
-        assert patience.current().limit() == patience.COMMAND
+    with wait_budget.waiting_for(wait_budget.COMMAND):
+        assert wait_budget.current().limit() == wait_budget.COMMAND
         ask(database, "SELECT pg_sleep(0.5)")
-    assert patience.current().limit() == patience.BACKGROUND
+    assert wait_budget.current().limit() == wait_budget.BACKGROUND
 
 
 def _answers(database: Database) -> bool:
-    patience.begin_request()
+    wait_budget.begin_request()
     try:
         return ask(database) == 1
     except SQLAlchemyError:
         return False
     finally:
-        patience.end_request()
+        wait_budget.end_request()

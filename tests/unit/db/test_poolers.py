@@ -60,7 +60,7 @@ def test_a_pooler_with_a_single_connection_is_found_by_its_waiting(
     own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.db.poolers.PROBE_SECONDS", 0.2)
-    monkeypatch.setattr("app.db.patient.CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.1)
     with pooler(own_postgres.url, 1, "in turn") as between, closing(Database(between.url)) as database:
         assert prepare_threshold(database) is None
         assert ask_often(database, 1)[-1] == (1011, 2022)

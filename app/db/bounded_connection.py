@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that waits no longer than the patience of who uses it (app/db/patience.py)."""
+"""A connection to PostgreSQL that waits no longer than the patience of who uses it (app/db/wait_budget.py)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, NoReturn, Self
 import psycopg
 from psycopg.abc import PQGen
 
-from app.db import patience
-from app.db.standstill import Standstill
+from app.db import wait_budget
+from app.db.circuit_breaker import Standstill
 
 CONNECT_SECONDS = 3
 LEAST_CONNECT_SECONDS = 2
@@ -39,9 +39,9 @@ class PatientConnection(psycopg.Connection[Any]):
     @classmethod
     def open(cls, standstill: Standstill, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        limit = patience.current().limit(LEAST_CONNECT_SECONDS)
+        limit = wait_budget.current().limit(LEAST_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
-        with patience.current().counted():
+        with wait_budget.current().counted():
             try:
                 made = cls.connect(*arguments, **{"connect_timeout": seconds, **options})
             except psycopg.errors.ConnectionTimeout:
@@ -88,7 +88,7 @@ class PatientConnection(psycopg.Connection[Any]):
         """Where the driver waits for the server. Raises `psycopg.OperationalError` when it has taken too long."""
         limit = self._limit() if timeout is None else timeout
         began = time.monotonic()
-        with patience.current().counted():
+        with wait_budget.current().counted():
             try:
                 found = super().wait(gen, interval, limit)
             except psycopg.OperationalError:
@@ -102,10 +102,10 @@ class PatientConnection(psycopg.Connection[Any]):
     def _limit(self) -> float | None:
         """Seconds; what has been begun can always be ended."""
         if self._ending or self.is_new:
-            return patience.current().limit(LEAST[self._ending or "connection"])
-        if patience.current().is_spent:
+            return wait_budget.current().limit(LEAST[self._ending or "connection"])
+        if wait_budget.current().is_spent:
             raise psycopg.errors.QueryCanceled("the request has waited for the database for too long")
-        return patience.current().limit()
+        return wait_budget.current().limit()
 
     def _give_up(self, gen: PQGen[Any], seconds: float) -> NoReturn:
         if self._ending != "commit" and not self.is_new and self._is_cancelled():

@@ -9,7 +9,7 @@ import time
 
 import psycopg
 
-from app.db.patience import Patience
+from app.db.wait_budget import Patience
 
 ASK_EVERY = 1.0
 """Seconds between two who ask whether it answers again."""
