@@ -28,8 +28,7 @@ class Services:
     database: Database
     redis: Redis
     wake_ups: WakeUps
-    silence: CircuitBreaker = field(default_factory=CircuitBreaker)
-    """Of Redis."""
+    redis_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     stopping: threading.Event = field(default_factory=threading.Event)
     visits: Recorder = field(init=False)
     """Writes what readers of messages do."""
@@ -40,13 +39,13 @@ class Services:
 
 def make_services(settings: Settings) -> Services:
     """Nothing is connected yet: connections open when they are first used, also after a fork."""
-    redis, silence = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
+    redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     return Services(
         settings=settings,
         database=Database(settings.database_url, pool_size=settings.database_pool),
         redis=redis,
-        wake_ups=WakeUps(redis, silence),
-        silence=silence,
+        wake_ups=WakeUps(redis, breaker),
+        redis_breaker=breaker,
     )
 
 

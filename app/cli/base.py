@@ -22,7 +22,7 @@ from app.cli.doubts import doubts
 from app.cli.printable import printable
 from app.clock import timestamp
 from app.db.outage import reason
-from app.db.wait_budget import COMMAND, waiting_for
+from app.db.wait_budget import COMMAND, limit_waits
 from app.errors import ServiceError
 from app.http.context import EXTENSION
 
@@ -76,7 +76,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, and tells first what its operator may not have in mind. It may take longer than a request,
         and who started it can end it."""
-        with one_line(), waiting_for(COMMAND):
+        with one_line(), limit_waits(COMMAND):
             for line in doubts(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
                 say(line, err=True)
             return super().invoke(ctx)

@@ -1,4 +1,6 @@
-"""A connection to PostgreSQL that waits no longer than the patience of who uses it (app/db/wait_budget.py)."""
+"""A connection to PostgreSQL whose every wait ends within the wait budget of the request or task that uses it
+(app/db/wait_budget.py).
+"""
 
 from __future__ import annotations
 
@@ -11,98 +13,96 @@ import psycopg
 from psycopg.abc import PQGen
 
 from app.db import wait_budget
-from app.db.circuit_breaker import Standstill
+from app.db.circuit_breaker import DatabaseCircuitBreaker
 
 CONNECT_SECONDS = 3
-LEAST_CONNECT_SECONDS = 2
-LEAST = {"commit": 2.0, "rollback": 0.5, "reset": 0.5, "connection": 0.5}
-"""Seconds that are left for ending a transaction, or making a connection. A commit that nobody waits for has an unknown
-end."""
+MIN_CONNECT_SECONDS = 2
+RESERVED_SECONDS = {"commit": 2.0, "rollback": 0.5, "reset": 0.5, "connection": 0.5}
+"""Time that remains, whatever the budget, for ending a transaction or opening a connection: the outcome of a commit
+that is not waited for is unknown."""
 CANCEL_SECONDS = 1.0
-"""For asking the server to cancel a statement, and again for its answer."""
+"""For the request to cancel a statement, and again for the answer to it."""
 
 
-class PatientConnection(psycopg.Connection[Any]):
-    """The driver's, with an end to every wait.
+class BoundedConnection(psycopg.Connection[Any]):
+    """The driver's connection with a time limit on every wait.
 
-    A statement that takes too long is cancelled, so that the server does not go on with what nobody waits for. Where
-    the server does not even answer to that, the connection is closed: that server hangs, or cannot be reached. A
-    commit is not cancelled: when it waits for a standby it is done already, and whether it is remains unknown.
+    A statement that takes too long is cancelled, so that the server does not continue work that no client waits for. A
+    server that does not answer the cancel request either hangs or cannot be reached: the connection is closed. A
+    commit is not cancelled: while it waits for a standby it is done already, and its outcome remains unknown.
     """
 
-    standstill: Standstill
+    circuit_breaker: DatabaseCircuitBreaker
     is_new = True
-    """Not handed out yet: who makes it does not close it when a statement fails."""
+    """Not handed out by the pool yet: the code that opens it does not close it when a statement fails."""
     _ending: str | None = None
-    """Which end of a transaction is under way."""
+    """Whether a commit, rollback or reset is under way."""
 
     @classmethod
-    def open(cls, standstill: Standstill, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
+    def open(cls, circuit_breaker: DatabaseCircuitBreaker, arguments: tuple[Any, ...], options: dict[str, Any]) -> Self:
         """A new connection. Raises `psycopg.OperationalError`."""
-        limit = wait_budget.current().limit(LEAST_CONNECT_SECONDS)
+        limit = wait_budget.current().limit(MIN_CONNECT_SECONDS)
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
-        with wait_budget.current().counted():
+        with wait_budget.current().measured():
             try:
-                made = cls.connect(*arguments, **{"connect_timeout": seconds, **options})
+                connection = cls.connect(*arguments, **{"connect_timeout": seconds, **options})
             except psycopg.errors.ConnectionTimeout:
-                standstill.begin()
+                circuit_breaker.open()
                 raise
             except psycopg.OperationalError:
-                standstill.end()
+                circuit_breaker.close()
                 raise
-        standstill.end()
-        made.standstill = standstill
-        return made
+        circuit_breaker.close()
+        connection.circuit_breaker = circuit_breaker
+        return connection
 
     def commit(self) -> None:
-        """Ends the transaction."""
-        with self._ends("commit"):
+        with self._ending_with("commit"):
             super().commit()
 
     def rollback(self) -> None:
-        """Undoes the transaction."""
-        with self._ends("rollback"):
+        with self._ending_with("rollback"):
             super().rollback()
 
     def set_autocommit(self, value: bool) -> None:
-        """The pool resets it when a connection is given back, and would lose one that raises."""
+        """The pool resets it when a connection is returned, and would leak one that raises."""
         if not self.closed:
-            with self._ends("reset"):
+            with self._ending_with("reset"):
                 super().set_autocommit(value)
 
     def set_isolation_level(self, value: psycopg.IsolationLevel | None) -> None:
-        """The same."""
+        """As `set_autocommit`."""
         if not self.closed:
-            with self._ends("reset"):
+            with self._ending_with("reset"):
                 super().set_isolation_level(value)
 
     @contextmanager
-    def _ends(self, how: str) -> Iterator[None]:
-        self._ending = how
+    def _ending_with(self, operation: str) -> Iterator[None]:
+        self._ending = operation
         try:
             yield
         finally:
             self._ending = None
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Where the driver waits for the server. Raises `psycopg.OperationalError` when it has taken too long."""
+        """The driver's wait for the server. Raises `psycopg.OperationalError` when it has taken too long."""
         limit = self._limit() if timeout is None else timeout
         began = time.monotonic()
-        with wait_budget.current().counted():
+        with wait_budget.current().measured():
             try:
-                found = super().wait(gen, interval, limit)
+                result = super().wait(gen, interval, limit)
             except psycopg.OperationalError:
                 if limit is None or time.monotonic() - began < limit:
-                    raise  # these are the words of the server or of the network
+                    raise  # an error of the server or of the network, not of the limit
                 self._give_up(gen, limit)
-        if self.standstill.lasts:
-            self.standstill.end()
-        return found
+        if self.circuit_breaker.is_open:
+            self.circuit_breaker.close()
+        return result
 
     def _limit(self) -> float | None:
-        """Seconds; what has been begun can always be ended."""
+        """Seconds. A transaction that has begun can always be ended."""
         if self._ending or self.is_new:
-            return wait_budget.current().limit(LEAST[self._ending or "connection"])
+            return wait_budget.current().limit(RESERVED_SECONDS[self._ending or "connection"])
         if wait_budget.current().is_spent:
             raise psycopg.errors.QueryCanceled("the request has waited for the database for too long")
         return wait_budget.current().limit()
@@ -116,12 +116,12 @@ class PatientConnection(psycopg.Connection[Any]):
             except psycopg.Error:
                 pass
         elif self._ending != "commit":
-            self.standstill.begin()
+            self.circuit_breaker.open()
         self.pgconn.finish()
         raise psycopg.OperationalError(f"the database has not answered within {seconds:.1f} seconds")
 
     def _is_cancelled(self) -> bool:
-        """Whether the server was there to be asked."""
+        """Whether the server accepted the cancel request."""
         try:
             self.cancel_safe(timeout=CANCEL_SECONDS)
         except psycopg.Error:

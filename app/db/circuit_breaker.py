@@ -1,5 +1,5 @@
-"""Not waiting for a PostgreSQL that hangs while others have just waited in vain: a request that stands in the queue of
-a process would otherwise wait for those before it, and then for the database itself.
+"""Circuit breaker for PostgreSQL: after a wait in vain, requests fail at once instead of waiting for a server that
+hangs. Without it, a request queued in a process waits for those before it, and then for the database itself.
 """
 
 from __future__ import annotations
@@ -9,40 +9,40 @@ import time
 
 import psycopg
 
-from app.db.wait_budget import Patience
+from app.db.wait_budget import WaitBudget
 
-ASK_EVERY = 1.0
-"""Seconds between two who ask whether it answers again."""
-ASK_FOR = 2.0
-"""Seconds that a request waits which asks."""
+PROBE_INTERVAL = 1.0
+"""Seconds between two probes of a server that did not answer."""
+PROBE_SECONDS = 2.0
+"""Seconds that a probing request waits."""
 
 
-class Standstill:
-    """One per engine. Who waited in vain begins it, any answer ends it, and meanwhile one asks at a time."""
+class DatabaseCircuitBreaker:
+    """One per engine. A wait in vain opens it, any answer closes it; while it is open one request at a time probes."""
 
     def __init__(self) -> None:
-        self.lasts = False
+        self.is_open = False
         self._lock = threading.Lock()
-        self._next = 0.0
+        self._next_probe = 0.0
 
-    def begin(self) -> None:
-        """Somebody has waited in vain, and was not even heard when they gave up."""
+    def open(self) -> None:
+        """The server did not answer in time, nor to the request to cancel."""
         with self._lock:
-            self.lasts = True
-            self._next = time.monotonic() + ASK_EVERY
+            self.is_open = True
+            self._next_probe = time.monotonic() + PROBE_INTERVAL
 
-    def end(self) -> None:
-        """There was an answer, of whatever kind."""
-        self.lasts = False
+    def close(self) -> None:
+        """The server has answered, be it with an error."""
+        self.is_open = False
 
-    def check(self, patience: Patience) -> None:
-        """Raises `psycopg.OperationalError` for who should not ask now."""
-        if patience.is_spent:
+    def check(self, budget: WaitBudget) -> None:
+        """Raises `psycopg.OperationalError` for a request that must not ask the server now."""
+        if budget.is_spent:
             raise psycopg.OperationalError("the database has not answered in time")
-        if not self.lasts:
+        if not self.is_open:
             return
         with self._lock:
-            if self.lasts and time.monotonic() < self._next:
+            if self.is_open and time.monotonic() < self._next_probe:
                 raise psycopg.OperationalError("the database did not answer others a moment ago")
-            self._next = time.monotonic() + ASK_FOR
-        patience.shorten(ASK_FOR)
+            self._next_probe = time.monotonic() + PROBE_SECONDS
+        budget.shorten(PROBE_SECONDS)

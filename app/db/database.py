@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from app.db import wait_budget
-from app.db.circuit_breaker import Standstill
+from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.engine import WRITE, make_engine
 from app.db.outage import OutcomeUnknown
 
@@ -37,10 +37,10 @@ class Reading(Session):
     it a session costs a third, which the statements of the hottest paths notice (app/db/prepared.py).
     """
 
-    def __init__(self, engine: Engine, standstill: Standstill, **options: Any) -> None:
+    def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, **options: Any) -> None:
         super().__init__(autoflush=False, **options)
         self._engine = engine
-        self._standstill = standstill
+        self._circuit_breaker = circuit_breaker
         self._kept: Connection | None = None
 
     def connection(self, *_: Any, **__: Any) -> Connection:
@@ -50,12 +50,12 @@ class Reading(Session):
         return self._kept
 
     def _connected(self) -> Connection:
-        own = wait_budget.current()
+        budget = wait_budget.current()
         try:
-            self._standstill.check(own)
+            self._circuit_breaker.check(budget)
         except psycopg.OperationalError as error:
             raise OperationalError(None, None, error, connection_invalidated=True) from error
-        with own.counted():
+        with budget.measured():
             return self._engine.connect()
 
     def get_bind(self, *_: Any, **__: Any) -> Connection:
@@ -79,8 +79,8 @@ class Transaction(Reading):
     What is given to `after_commit` runs once the data is safe, and never otherwise.
     """
 
-    def __init__(self, engine: Engine, standstill: Standstill) -> None:
-        super().__init__(engine, standstill, expire_on_commit=False)
+    def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker) -> None:
+        super().__init__(engine, circuit_breaker, expire_on_commit=False)
         self._after_commit: list[Callable[[], None]] = []
 
     def connection(self, *_: Any, **__: Any) -> Connection:
@@ -129,8 +129,8 @@ class Database:
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
-        self._standstill = Standstill()
-        self.engine = make_engine(url, pool_size=pool_size, autocommit=True, standstill=self._standstill)
+        self._circuit_breaker = DatabaseCircuitBreaker()
+        self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
         # Both databases' own default, which the engine's connections do not have where they commit by themselves.
         isolation = {"isolation_level": "READ COMMITTED"} if self.is_postgresql else {}
         self._writing = self.engine.execution_options(**{WRITE: True}, **isolation)
@@ -142,12 +142,12 @@ class Database:
 
     def read(self) -> Reading:
         """A session for selects. On PostgreSQL each sees what is committed by then, as in any transaction there."""
-        return Reading(self.engine, self._standstill)
+        return Reading(self.engine, self._circuit_breaker)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A session whose changes are committed at the end of the block, or not at all when it raises."""
-        with Transaction(self._writing, self._standstill) as transaction:
+        with Transaction(self._writing, self._circuit_breaker) as transaction:
             yield transaction
             transaction.commit()
         transaction.release()

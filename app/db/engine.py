@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
-from app.db.circuit_breaker import Standstill
+from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.postgresql import GIVEN_UP, postgresql_engine
 from app.db.types import dump_json
 
@@ -24,18 +24,20 @@ WRITE = "tms_write"
 
 
 def make_engine(
-    url: str, *, pool_size: int = 10, autocommit: bool = False, standstill: Standstill | None = None
+    url: str, *, pool_size: int = 10, autocommit: bool = False, circuit_breaker: DatabaseCircuitBreaker | None = None
 ) -> Engine:
     """An engine for the URL with the settings that this service needs.
 
-    With `autocommit` PostgreSQL's statements are transactions of their own unless a connection's execution options say
-    otherwise: to begin and end a transaction around a select costs two round trips. SQLite's are in the process anyway.
-    `standstill` is told when PostgreSQL hangs.
-    Errors do not show the parameters of statements: they end in the log, where addresses and bodies have no place.
+    With `autocommit` each PostgreSQL statement is a transaction of its own, unless the connection's execution options
+    say otherwise: beginning and ending a transaction around a select costs two round trips. SQLite runs in the process
+    anyway. `circuit_breaker` is opened when PostgreSQL hangs.
+    Error texts leave out the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
         return _sqlite(url)
-    return postgresql_engine(url, standstill or Standstill(), pool_size=pool_size, autocommit=autocommit)
+    return postgresql_engine(
+        url, circuit_breaker or DatabaseCircuitBreaker(), pool_size=pool_size, autocommit=autocommit
+    )
 
 
 def release_after(session: Session, size: int) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Index, text
 
 from app.db.engine import WRITE, make_engine
 from app.db.models import Base
-from app.db.wait_budget import waiting_for
+from app.db.wait_budget import limit_waits
 
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117
@@ -100,7 +100,7 @@ def _exclusive(database_url: str) -> Iterator[Connection]:
     """A connection in a transaction that keeps every other migration out. It may take any time: tables may be large."""
     engine = make_engine(database_url)
     try:
-        with waiting_for(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
+        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
             _before_begin(connection)
             with connection.begin():
                 if connection.dialect.name == "postgresql":

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from app.db.wait_budget import waiting_for
+from app.db.wait_budget import limit_waits
 
 PROBE_SECONDS = 1.0
 LOOKS = 3
@@ -37,7 +37,7 @@ def is_pooled(connection: Connection, another: Callable[[], Connection]) -> bool
     except psycopg.Error:
         return False  # the server has no connection left, so nothing speaks for a pooler
     try:
-        with waiting_for(PROBE_SECONDS):
+        with limit_waits(PROBE_SECONDS):
             return _are_mixed(connection, other)
     finally:
         other.close()

@@ -14,8 +14,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from app.db.bounded_connection import PatientConnection
-from app.db.circuit_breaker import Standstill
+from app.db.bounded_connection import BoundedConnection
+from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.poolers import is_apart, is_pooled
 from app.db.types import dump_json
 from app.db.wait_budget import COMMAND
@@ -48,8 +48,8 @@ UNSUPPORTED = "startup parameter"
 """What poolers say of settings that they do not pass on."""
 
 
-def postgresql_engine(url: str, standstill: Standstill, *, pool_size: int, autocommit: bool) -> Engine:
-    """An engine that tells `standstill` when its server hangs."""
+def postgresql_engine(url: str, circuit_breaker: DatabaseCircuitBreaker, *, pool_size: int, autocommit: bool) -> Engine:
+    """An engine that opens `circuit_breaker` when its server hangs."""
     engine = create_engine(
         url,
         pool_size=pool_size,
@@ -62,7 +62,7 @@ def postgresql_engine(url: str, standstill: Standstill, *, pool_size: int, autoc
         json_deserializer=orjson.loads,
         hide_parameters=True,
     )
-    connector = _Connector(standstill, make_url(url).query)
+    connector = _Connector(circuit_breaker, make_url(url).query)
     event.listen(engine, "do_connect", connector.connect)
     event.listen(engine, "checkout", _on_checkout)
     event.listen(engine, "checkin", _on_checkin)
@@ -72,12 +72,12 @@ def postgresql_engine(url: str, standstill: Standstill, *, pool_size: int, autoc
 class _Connector:
     """Makes the connections of an engine. The first one shows whether a pooler is between."""
 
-    def __init__(self, standstill: Standstill, named: Collection[str]) -> None:
-        self._standstill = standstill
+    def __init__(self, circuit_breaker: DatabaseCircuitBreaker, named: Collection[str]) -> None:
+        self._circuit_breaker = circuit_breaker
         self._wire = {name: value for name, value in WIRE.items() if name not in named}
         self._is_pooled: bool | None = None
 
-    def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> PatientConnection:
+    def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:
         """SQLAlchemy's event `do_connect`."""
         made = self._open(tuple(arguments), options)
         try:
@@ -89,21 +89,21 @@ class _Connector:
             raise
         return made
 
-    def _open(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> PatientConnection:
+    def _open(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> BoundedConnection:
         plain = {**self._wire, **options}
         if self._is_pooled:
-            return PatientConnection.open(self._standstill, arguments, plain)
+            return BoundedConnection.open(self._circuit_breaker, arguments, plain)
         session = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
         try:
-            return PatientConnection.open(self._standstill, arguments, {**plain, "options": session})
+            return BoundedConnection.open(self._circuit_breaker, arguments, {**plain, "options": session})
         except psycopg.OperationalError as error:
             if UNSUPPORTED not in str(error):
                 raise
-        made = PatientConnection.open(self._standstill, arguments, plain)
+        made = BoundedConnection.open(self._circuit_breaker, arguments, plain)
         self._found_pooler()
         return made
 
-    def _look_for_pooler(self, made: PatientConnection, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def _look_for_pooler(self, made: BoundedConnection, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Every new connection is asked once, since what an address leads to may change."""
         if self._is_pooled is None:
             if is_pooled(made, lambda: self._open(arguments, options)):
@@ -119,7 +119,7 @@ class _Connector:
         self._is_pooled = True
 
     @staticmethod
-    def _do_without_session(made: PatientConnection) -> None:
+    def _do_without_session(made: BoundedConnection) -> None:
         """Poolers know of the time zone, and give it to whichever of the server's connections is used."""
         made.prepare_threshold = None
         made.execute("SET timezone = 'UTC'")
@@ -132,7 +132,7 @@ def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPo
         connection.close()
 
 
-def _on_checkout(connection: PatientConnection, _record: object, _proxy: object) -> None:
+def _on_checkout(connection: BoundedConnection, _record: object, _proxy: object) -> None:
     """Replaces a connection that the server has closed: the end that it sent lies unread. Asking the server whether it
     is there would cost every request a round trip."""
     if connection.closed or _is_readable(connection.fileno()):

@@ -34,7 +34,7 @@ def rate_of(services: Services, principal: Principal) -> Rate | None:
 def take(services: Services, principal: Principal) -> Allowance | None:
     """Counts one request. None when there is no limit, or when Redis cannot tell: the API goes on without it."""
     rate = rate_of(services, principal)
-    if rate is None or services.silence.lasts:
+    if rate is None or services.redis_breaker.is_open:
         return None
     now = time.time()
     window = int(now // rate.seconds)
@@ -42,7 +42,7 @@ def take(services: Services, principal: Principal) -> Allowance | None:
     try:
         used = _count(services.redis, key, rate.seconds)
     except RedisError as error:
-        services.silence.begin()
+        services.redis_breaker.open()
         logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
         return None
     reset = max(1, int((window + 1) * rate.seconds - now + 0.999))

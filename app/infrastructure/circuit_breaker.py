@@ -1,4 +1,4 @@
-"""Not asking a server that did not answer: a request must not wait for Redis while others have just waited in vain."""
+"""Circuit breaker for Redis: after a wait in vain no request asks it again for a second."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """One per process; whoever gets no answer begins it, and while it lasts nobody asks."""
+    """One per process. Closes by itself after SECONDS."""
 
     def __init__(self) -> None:
-        self._until = 0.0
+        self._open_until = 0.0
 
     @property
-    def lasts(self) -> bool:
-        """Whether somebody has waited in vain within the last second."""
-        return time.monotonic() < self._until
+    def is_open(self) -> bool:
+        """Whether the server failed to answer within the last second."""
+        return time.monotonic() < self._open_until
 
-    def begin(self) -> None:
-        """There was no answer."""
-        self._until = time.monotonic() + SECONDS
+    def open(self) -> None:
+        """The server did not answer."""
+        self._open_until = time.monotonic() + SECONDS
 
-    def end(self) -> None:
-        """Lets everybody ask again at once."""
-        self._until = 0.0
+    def close(self) -> None:
+        """Lets the next request ask at once."""
+        self._open_until = 0.0

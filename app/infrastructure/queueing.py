@@ -34,9 +34,9 @@ NO_TIME_LIMIT = -1
 class WakeUps:
     """Wakes the workers of a queue."""
 
-    def __init__(self, redis: Redis, silence: CircuitBreaker | None = None) -> None:
+    def __init__(self, redis: Redis, breaker: CircuitBreaker | None = None) -> None:
         self._queues = {name: Queue(name, connection=redis, serializer=JSONSerializer) for name in JOBS}
-        self._silence = silence or CircuitBreaker()
+        self._breaker = breaker or CircuitBreaker()
 
     def wake(self, queue: str) -> None:
         """Makes a worker look at its tables; call it after the commit of what it shall find.
@@ -46,12 +46,12 @@ class WakeUps:
         Never raises: without Redis the sweeps find the work, and for a second nobody tries again, so that a request
         does not wait for a server that is gone.
         """
-        if self._silence.lasts:
+        if self._breaker.is_open:
             return
         try:
             self._add_unless_waiting(self._queues[queue], JOBS[queue])
         except RedisError as error:
-            self._silence.begin()
+            self._breaker.open()
             logging.getLogger(__name__).warning("no wake-up for %s, a sweep will find the work: %s", queue, error)
 
     @staticmethod

@@ -18,7 +18,7 @@ from app.db.database import Database
 from app.db.models import Account
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema, schema_of
-from app.db.wait_budget import COMMAND, waiting_for
+from app.db.wait_budget import COMMAND, limit_waits
 from app.seed.load import load_seed
 from app.seed.shape import SeedError
 from app.services import Services
@@ -136,7 +136,7 @@ def is_first_start(services: Services) -> bool:
 def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
     """Loads a seed file."""
     try:
-        with waiting_for(COMMAND):
+        with limit_waits(COMMAND):
             load_seed(services, path, substitutions)
     except SeedError as error:
         raise StartError(f"{path}: {error}", status=2) from None

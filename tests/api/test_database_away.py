@@ -10,7 +10,7 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from app.db import outage
-from app.db.bounded_connection import LEAST
+from app.db.bounded_connection import RESERVED_SECONDS
 from app.db.database import Database, Transaction
 from app.db.models import Recipient
 from app.db.outage import OutcomeUnknown
@@ -32,11 +32,11 @@ def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings
 
 @pytest.fixture
 def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    """Its requests have little patience."""
+    """Its requests have a short wait budget."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.bounded_connection.LEAST", dict.fromkeys(LEAST, 0.4))
+    monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
-    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 0.05)
+    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
     outage.outage.forget()
     with app_with(own_settings) as made:
         yield made

@@ -51,7 +51,7 @@ def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
     with redis.frozen():
         answer = desk.tenant.api.get("/readyz")
         assert (answer.status_code, answer.get_json()["redis"]) == (200, "does not answer")
-    desk.tenant.services.silence.end()
+    desk.tenant.services.redis_breaker.close()
     assert "RateLimit-Limit" in desk.post(desk.email()).headers
     assert desk.tenant.api.get("/readyz").status_code == 200
 

@@ -88,7 +88,7 @@ def test_it_goes_on_without_redis(parts: Alone) -> None:
     parts.redis.stop()
     tick(parts.services, periodic_jobs())
     parts.redis.start()
-    parts.services.silence.end()
+    parts.services.redis_breaker.close()
     tick(parts.services, [])
     assert parts.waiting(SENDS) == 1
 

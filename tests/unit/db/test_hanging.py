@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from app.db import wait_budget
-from app.db.bounded_connection import LEAST
+from app.db.bounded_connection import RESERVED_SECONDS
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
 from tests.support.own_postgres import OwnPostgres
@@ -19,11 +19,11 @@ from tests.support.servers import wait_until
 
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """With little patience, and two connections."""
+    """With a short wait budget, and two connections."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.bounded_connection.LEAST", dict.fromkeys(LEAST, 0.3))
+    monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
-    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 0.05)
+    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
     made = Database(own_postgres.url, pool_size=2)
     ask(made)
@@ -79,7 +79,7 @@ def test_while_one_waits_in_vain_the_others_are_told_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that queue in a process would otherwise wait one after the other."""
-    monkeypatch.setattr("app.db.circuit_breaker.ASK_EVERY", 60)
+    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 60)
     with own_postgres.frozen():
         ask_in_vain(database)
         for _ in range(20):
@@ -136,7 +136,7 @@ def sleep_often(database: Database) -> None:
             session.connection().execute(text("SELECT pg_sleep(0.05)"))
 
 
-def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
+def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> None:
     """Each of them is short enough."""
     wait_budget.begin_request()
     with pytest.raises(OperationalError, match=r"cancel|too long"):
@@ -145,7 +145,7 @@ def test_all_waits_of_a_request_share_its_patience(database: Database) -> None:
         ask(database)
 
 
-def test_a_request_without_patience_gives_its_connection_back(database: Database) -> None:
+def test_a_request_with_a_spent_budget_returns_its_connection(database: Database) -> None:
     """Twice as often as there are connections; the pool sets each back to what it was."""
     for _ in range(4):
         wait_budget.begin_request()
@@ -162,8 +162,8 @@ def test_a_request_waits_no_longer_for_a_connection_that_others_have(database: D
         assert "QueuePool limit" in str(ask_in_vain(database))
 
 
-def test_a_command_has_patience_for_each_statement(database: Database) -> None:
-    with wait_budget.waiting_for(wait_budget.COMMAND):
+def test_a_command_has_a_limit_for_each_statement(database: Database) -> None:
+    with wait_budget.limit_waits(wait_budget.COMMAND):
         assert wait_budget.current().limit() == wait_budget.COMMAND
         ask(database, "SELECT pg_sleep(0.5)")
     assert wait_budget.current().limit() == wait_budget.BACKGROUND

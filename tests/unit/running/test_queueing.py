@@ -101,6 +101,6 @@ def test_it_wakes_again_once_redis_is_back(
     server.stop()
     wake_ups.wake(SENDS)
     server.start()
-    wake_ups._silence.end()
+    wake_ups._breaker.close()
     wake_ups.wake(SENDS)
     assert redis.llen("rq:queue:sends") == 1
