@@ -14,8 +14,8 @@ from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.http.redirect import Onward
 from app.tracking.devices import client_of
-from app.tracking.link_targets import Target, find_target, location
-from app.tracking.tokens import OPEN, recipient_of
+from app.tracking.link_targets import LinkTarget, find_link_target, location_header
+from app.tracking.tokens import OPEN, recipient_from_token
 from app.tracking.visits import visit_of
 
 blp = Blueprint("tracking", __name__, description="Opens and clicks")
@@ -31,7 +31,7 @@ class Open(MethodView):
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
         """The image, whoever asks; a token that was made here tells that its message is being read."""
-        recipient_id = recipient_of(services().settings.secret_key, OPEN, token)
+        recipient_id = recipient_from_token(services().settings.secret_key, OPEN, token)
         if recipient_id is not None:
             _note(recipient_id, None)
         return _uncached(Response(PIXEL, content_type="image/gif"))
@@ -45,14 +45,14 @@ class Click(MethodView):
     def get(self, token: str) -> Response:
         """On to the place that the message names, and to no other."""
         with services().database.read() as session:
-            target = find_target(session, services().settings.secret_key, token)
+            target = find_link_target(session, services().settings.secret_key, token)
         if target is None:
             return _uncached(make_response(render_template("dead_link.html"), 404))
         _note(target.recipient_id, target)
-        return _uncached(Onward(location(target.url)))
+        return _uncached(Onward(location_header(target.url)))
 
 
-def _note(recipient_id: int, target: Target | None) -> None:
+def _note(recipient_id: int, target: LinkTarget | None) -> None:
     client = client_of(request.method, dict(request.headers))
     services().visits.put(visit_of(services().settings, recipient_id, client, client_address(), target))
 

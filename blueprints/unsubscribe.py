@@ -12,7 +12,7 @@ from flask.views import MethodView
 from app.db.database import Transaction
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
-from app.tracking.unsubscribe import UnsubscribeRequest, find_unsubscribe_request, fulfil
+from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe, find_unsubscribe_request
 
 blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
 
@@ -38,7 +38,7 @@ class Unsubscribe(MethodView):
 def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | None:
     wish = find_unsubscribe_request(transaction, services().settings.secret_key, token)
     if wish is not None:
-        fulfil(transaction, wish)
+        apply_unsubscribe(transaction, wish)
     return wish
 
 

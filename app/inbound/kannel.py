@@ -16,7 +16,7 @@ from app.inbound.receipts import Effect, Receipt, Status, take_receipt
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.settings import Settings
-from app.tracking.tokens import SMS_RECEIPT, recipient_of
+from app.tracking.tokens import SMS_RECEIPT, recipient_from_token
 
 ENDS: Mapping[str, Status] = {"1": "delivered", "2": "failed", "16": "failed"}
 """Kannel's kinds of receipts that are an end; the others are of messages on their way."""
@@ -42,7 +42,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
     Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
     before its message was noted as sent, which Kannel shall bring again.
     """
-    recipient_id = recipient_of(services.settings.secret_key, SMS_RECEIPT, token)
+    recipient_id = recipient_from_token(services.settings.secret_key, SMS_RECEIPT, token)
     if recipient_id is None:
         raise ServiceError("not_found")
     if kind not in ENDS:

@@ -78,12 +78,12 @@ def record_part(transaction: Transaction, part: GatewayPart) -> None:
         _tell(transaction, whole)
 
 
-def has_overdue(session: Session) -> bool:
+def has_overdue_parts(session: Session) -> bool:
     """Whether any part has waited for the others, or been remembered, for long enough."""
     return session.scalars(select(ReplyPart.id).where(ReplyPart.time <= now() - PATIENCE).limit(1)).first() is not None
 
 
-def tell_overdue(services: Services) -> None:
+def flush_overdue(services: Services) -> None:
     """Tells the replies of which a part has not come in time, and forgets those that were told long ago."""
     while whole := _first_overdue(services):
         try:

@@ -26,7 +26,7 @@ from app.events.payloads import reply_event
 from app.inbound.texts import Text, first_text, texts
 from app.recipients.timeline import TimelineStep
 from app.sends.accept.stop_words import has_stop_word
-from app.tracking.unsubscribe import UnsubscribeRequest, fulfil
+from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
 
 LONGEST_REPLY = 10_000
 
@@ -137,4 +137,4 @@ def _stop(transaction: Transaction, account_id: int, mobile: str, list_id: int |
         unsubscribe(transaction, account_id, "mobile", mobile, list_id)
         return
     wish = UnsubscribeRequest(text.id, account_id, text.group_id, list_id, "mobile", mobile, text.list_name or "")
-    fulfil(transaction, wish)
+    apply_unsubscribe(transaction, wish)

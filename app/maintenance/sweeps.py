@@ -41,7 +41,7 @@ CHUNK = 1000
 def sends_waiting(session: Session) -> bool:
     """Whether a worker would find something to send: a recipient that is due, one whose lease has run out, or one
     that has been uncertain for long enough."""
-    return claim.has_due(session) or claim.has_expired_leases(session) or uncertain.has_ripe(session)
+    return claim.has_due(session) or claim.has_expired_leases(session) or uncertain.has_uncertain_due(session)
 
 
 def events_waiting(session: Session) -> bool:
@@ -51,14 +51,14 @@ def events_waiting(session: Session) -> bool:
 
 def replies_waiting(session: Session) -> bool:
     """Whether parts of a long reply have waited for the others for long enough."""
-    return reassembly.has_overdue(session)
+    return reassembly.has_overdue_parts(session)
 
 
 def clean(services: Services) -> None:
     """Tells replies of which a part did not come. Deletes idempotency records, webhook attempts, trigger firings and
     marks of reports that came in, all that are older than their settings say, and pauses of destinations that are long
     over, and brings the planner's statistics up to date."""
-    reassembly.tell_overdue(services)
+    reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
     retention = now() - timedelta(days=settings.retention_days)

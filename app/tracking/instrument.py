@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.settings import Settings
-from app.tracking.link_tokens import StoredLink, WrittenLink, link_token
+from app.tracking.link_tokens import InlineLink, StoredLink, link_token
 from app.tracking.links import LinkType, replace_in_html, replace_in_text
-from app.tracking.secret_links import no_link
+from app.tracking.secret_links import exempt_none
 from app.tracking.tokens import OPEN, recipient_token
 
 LinkIds = Mapping[tuple[str, str], int]
@@ -28,14 +28,14 @@ _BODY_END = re.compile("</body", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class Instrumenter:
     """Makes the marks of this service."""
 
     public_url: str
     secret_key: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Marker:
+    def of(cls, settings: Settings) -> Instrumenter:
         """The one that the settings describe."""
         return cls(settings.public_url, settings.secret_key)
 
@@ -50,7 +50,12 @@ class Marker:
         return html[:end] + pixel + html[end:]
 
     def with_links(
-        self, body: str, link_type: LinkType, recipient_id: int, links: LinkIds, spared: Callable[[str], bool] = no_link
+        self,
+        body: str,
+        link_type: LinkType,
+        recipient_id: int,
+        links: LinkIds,
+        spared: Callable[[str], bool] = exempt_none,
     ) -> str:
         """The body with links that lead to their targets by way of this service; those that are spared stay."""
 
@@ -59,7 +64,7 @@ class Marker:
                 return None
             link_id = links.get((link_type, url))
             stored = None if link_id is None else StoredLink(recipient_id, link_id)
-            token = link_token(self.secret_key, stored or WrittenLink(recipient_id, link_type, url))
+            token = link_token(self.secret_key, stored or InlineLink(recipient_id, link_type, url))
             return token and f"{self.public_url}/c/{token}"
 
         return replace_in_html(body, replace) if link_type == "html_email" else replace_in_text(body, replace)

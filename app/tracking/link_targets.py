@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient, SendLink
-from app.tracking.link_tokens import WrittenLink, link_of
+from app.tracking.link_tokens import InlineLink, parse_link_token
 
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 """What a URL may hold as it is; the rest is percent-encoded, as browsers do."""
@@ -19,7 +19,7 @@ _END_OF_HOST = re.compile(r"[/?#\\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """A link that a recipient follows. `link_type` is `html_email` or `text_email`."""
 
     recipient_id: int
@@ -27,23 +27,23 @@ class Target:
     url: str
 
 
-def find_target(session: Session, secret_key: str, token: str) -> Target | None:
+def find_link_target(session: Session, secret_key: str, token: str) -> LinkTarget | None:
     """What a token leads to; None for one that was not made here, or whose send is gone."""
-    link = link_of(secret_key, token)
+    link = parse_link_token(secret_key, token)
     if link is None:
         return None
-    if isinstance(link, WrittenLink):
-        return Target(link.recipient_id, link.link_type, link.url)
+    if isinstance(link, InlineLink):
+        return LinkTarget(link.recipient_id, link.link_type, link.url)
     statement = (
         select(SendLink.link_type, SendLink.url)
         .join(Recipient, Recipient.send_id == SendLink.send_id)
         .where(SendLink.id == link.link_id, Recipient.id == link.recipient_id)
     )
     row = session.execute(statement).one_or_none()
-    return None if row is None else Target(link.recipient_id, row.link_type, row.url)
+    return None if row is None else LinkTarget(link.recipient_id, row.link_type, row.url)
 
 
-def location(url: str) -> str:
+def location_header(url: str) -> str:
     """The URL for a Location header: a URL in ASCII without spaces is its own. What is no URL goes as it was written,
     for the browser to judge."""
     start = url.find("//") + 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.tracking.links import LinkType
-from app.tracking.tokens import CLICK, LONGEST_TOKEN, number_bytes, opened, sealed
+from app.tracking.tokens import CLICK, LONGEST_TOKEN, encode_int, sign_token, verify_token
 
 STORED = 0
 WRITTEN: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
@@ -27,7 +27,7 @@ class StoredLink:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenLink:
+class InlineLink:
     """A link that the token holds itself."""
 
     recipient_id: int
@@ -35,24 +35,24 @@ class WrittenLink:
     url: str
 
 
-def link_token(secret_key: str, link: StoredLink | WrittenLink) -> str | None:
+def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
     """The token of a link; None for a URL that is too long for one."""
-    recipient = number_bytes(link.recipient_id)
+    recipient = encode_int(link.recipient_id)
     if isinstance(link, StoredLink):
-        content = bytes([STORED, len(recipient)]) + recipient + number_bytes(link.link_id)
+        content = bytes([STORED, len(recipient)]) + recipient + encode_int(link.link_id)
     else:
         content = bytes([CODES[link.link_type], len(recipient)]) + recipient + link.url.encode()
-    token = sealed(secret_key, CLICK, content)
+    token = sign_token(secret_key, CLICK, content)
     return token if len(token) <= LONGEST_TOKEN else None
 
 
-def link_of(secret_key: str, token: str) -> StoredLink | WrittenLink | None:
+def parse_link_token(secret_key: str, token: str) -> StoredLink | InlineLink | None:
     """What a token names; None for one that was not made here."""
-    content = opened(secret_key, CLICK, token)
+    content = verify_token(secret_key, CLICK, token)
     if content is None:
         return None
     code, length, rest = content[0], content[1], content[2:]
     recipient_id = int.from_bytes(rest[:length], "big")
     if code == STORED:
         return StoredLink(recipient_id, int.from_bytes(rest[length:], "big"))
-    return WrittenLink(recipient_id, WRITTEN[code], rest[length:].decode())
+    return InlineLink(recipient_id, WRITTEN[code], rest[length:].decode())

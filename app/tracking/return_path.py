@@ -14,7 +14,7 @@ import re
 
 from app.addresses import domain_of
 from app.settings import Settings
-from app.tracking.tokens import number_bytes, recipient_of, signed_bytes
+from app.tracking.tokens import encode_int, recipient_from_token, signed_bytes
 
 BOUNCE = "bounce"
 UNSUBSCRIBE_BY_MAIL = "unsubscribe by mail"
@@ -57,7 +57,7 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
         signed = base64.b32decode(token.upper() + "=" * (-len(token) % 8))
     except ValueError:
         return None
-    recipient_id = recipient_of(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
+    recipient_id = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
     # The last character has bits to spare: with others there it is no address of ours.
     if recipient_id is None or token.lower() != _token(secret_key, purpose, recipient_id):
         return None
@@ -66,5 +66,5 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
 
 def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
     """The token of a link, in letters that survive a change of case."""
-    signed = signed_bytes(secret_key, purpose, number_bytes(recipient_id))
+    signed = signed_bytes(secret_key, purpose, encode_int(recipient_id))
     return base64.b32encode(signed).decode().rstrip("=").lower()

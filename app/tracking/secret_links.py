@@ -46,7 +46,7 @@ def has_secret(url: str) -> bool:
     return bool(found) and any(_is_secret(part) for part in _SEPARATOR.split(rest.replace("#", "&")))
 
 
-def no_link(_url: str) -> bool:
+def exempt_none(_url: str) -> bool:
     """Where none is spared."""
     return False
 

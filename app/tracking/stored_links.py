@@ -15,7 +15,7 @@ from app.db.in_json import in_json, json_array
 from app.db.models import SendLink
 from app.db.prepared import Prepared
 from app.tracking.links import LinkType, links_in_source
-from app.tracking.secret_links import no_link
+from app.tracking.secret_links import exempt_none
 
 MOST_LINKS = 500
 """Links of one body that are stored; further ones stand in their tokens."""
@@ -32,7 +32,7 @@ LINKS = Prepared(
 
 
 def link_rows(
-    body_html: str | None, body_text: str | None, spared: Callable[[str], bool] = no_link
+    body_html: str | None, body_text: str | None, spared: Callable[[str], bool] = exempt_none
 ) -> list[dict[str, Any]]:
     """The rows of the links of a send's bodies, but for those that are not tracked. A text that is made of the html has
     the html's links."""

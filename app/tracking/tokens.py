@@ -26,23 +26,23 @@ _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{15,{LONGEST_TOKEN}}}")
 
 def recipient_token(secret_key: str, purpose: str, recipient_id: int) -> str:
     """The token of a recipient for links of this purpose."""
-    return sealed(secret_key, purpose, number_bytes(recipient_id))
+    return sign_token(secret_key, purpose, encode_int(recipient_id))
 
 
-def recipient_of(secret_key: str, purpose: str, token: str) -> int | None:
+def recipient_from_token(secret_key: str, purpose: str, token: str) -> int | None:
     """The recipient's id; None for a token that was not made here for this purpose."""
     if not _RECIPIENT_TOKEN.fullmatch(token):
         return None
-    number = opened(secret_key, purpose, token)
+    number = verify_token(secret_key, purpose, token)
     return None if number is None else int.from_bytes(number, "big")
 
 
-def number_bytes(number: int) -> bytes:
+def encode_int(number: int) -> bytes:
     """A whole number in as few bytes as it needs."""
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
-def sealed(secret_key: str, purpose: str, content: bytes) -> str:
+def sign_token(secret_key: str, purpose: str, content: bytes) -> str:
     """The content with its signature, in the letters of a URL."""
     return base64.urlsafe_b64encode(signed_bytes(secret_key, purpose, content)).decode("ascii").rstrip("=")
 
@@ -52,7 +52,7 @@ def signed_bytes(secret_key: str, purpose: str, content: bytes) -> bytes:
     return content + _signature(secret_key, purpose, content)
 
 
-def opened(secret_key: str, purpose: str, token: str) -> bytes | None:
+def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
     """The content of a token; None for one that was not made here for this purpose."""
     if not _TOKEN.fullmatch(token):
         return None
@@ -62,7 +62,7 @@ def opened(secret_key: str, purpose: str, token: str) -> bytes | None:
         return None
     content = signed[:-SIGNATURE_BYTES]
     # The text itself is compared: the last character has bits to spare, and with others there it is no link of ours.
-    return content if hmac.compare_digest(token, sealed(secret_key, purpose, content)) else None
+    return content if hmac.compare_digest(token, sign_token(secret_key, purpose, content)) else None
 
 
 def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:

@@ -15,7 +15,7 @@ from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep
 from app.recipients.timeline import TimelineStep
 from app.settings import Settings
-from app.tracking.tokens import UNSUBSCRIBE, recipient_of, recipient_token
+from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
 
 def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> UnsubscribeRequest | None:
     """Whom the link names; None for a link that was not made here or whose recipient is gone."""
-    recipient_id = recipient_of(secret_key, UNSUBSCRIBE, token)
+    recipient_id = recipient_from_token(secret_key, UNSUBSCRIBE, token)
     if recipient_id is None:
         return None
     row = session.execute(_named(recipient_id)).first()
@@ -74,7 +74,7 @@ def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str |
     )
 
 
-def fulfil(transaction: Transaction, wish: UnsubscribeRequest, *, block_reason: str | None = None) -> None:
+def apply_unsubscribe(transaction: Transaction, wish: UnsubscribeRequest, *, block_reason: str | None = None) -> None:
     """Unsubscribes the address, and with a reason blocks it. The group counts a recipient once, however often the link
     is followed."""
     lock_subscriptions(transaction, wish.account_id)

@@ -10,7 +10,7 @@ from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.tracking.countries import Address, country_of
 from app.tracking.devices import Client
-from app.tracking.link_targets import Target
+from app.tracking.link_targets import LinkTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Visit:
     moment: datetime
     client: Client
     country: str | None
-    target: Target | None = None
+    target: LinkTarget | None = None
 
     @property
     def step(self) -> TimelineStep:
@@ -47,7 +47,7 @@ class Visit:
 
 
 def visit_of(
-    settings: Settings, recipient_id: int, client: Client, address: Address | None, target: Target | None
+    settings: Settings, recipient_id: int, client: Client, address: Address | None, target: LinkTarget | None
 ) -> Visit:
     """A visit that happens now. A mail provider that asks in the person's place tells where it is itself."""
     nowhere = client.machine or client.proxied

@@ -10,7 +10,7 @@ import pytest
 
 from app.clock import this_second
 from app.inbound.kannel import reply_secret, reply_url
-from app.tracking.ways_back import receipt_url
+from app.tracking.feedback_channels import receipt_url
 from tests.support.client import Client, check_error
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant, new_mobile

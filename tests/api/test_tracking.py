@@ -15,7 +15,7 @@ from app.http.context import EXTENSION
 from app.settings import Settings
 from app.tracking import record
 from app.tracking.devices import client_of
-from app.tracking.link_tokens import StoredLink, WrittenLink, link_token
+from app.tracking.link_tokens import InlineLink, StoredLink, link_token
 from app.tracking.record import MOST_OF_A_LINK, REPEATED_WITHIN, keep
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.visits import visit_of
@@ -68,9 +68,9 @@ class Mail:
 
     def click(self, url: str = URL, link_type: Any = "html_email", method: str = "GET", **headers: str) -> TestResponse:
         """The reader follows a link that the token holds."""
-        return self.follow(WrittenLink(self.id, link_type, url), method, headers)
+        return self.follow(InlineLink(self.id, link_type, url), method, headers)
 
-    def follow(self, link: StoredLink | WrittenLink, method: str = "GET", headers: Any = None) -> TestResponse:
+    def follow(self, link: StoredLink | InlineLink, method: str = "GET", headers: Any = None) -> TestResponse:
         """The same for any link."""
         return self._ask(method, f"/c/{link_token(self.secret, link)}", headers or {})
 
@@ -216,7 +216,7 @@ def test_a_made_up_token_leads_nowhere(mail: Mail, anon: Client, token: str) -> 
     assert "This link does not work" in page.text
     image = anon.get(f"/o/{token}.gif")
     assert (image.status_code, image.mimetype) == (200, "image/gif")
-    other = link_token(mail.secret + "x", WrittenLink(mail.id, "html_email", URL))
+    other = link_token(mail.secret + "x", InlineLink(mail.id, "html_email", URL))
     assert anon.get(f"/c/{other}").status_code == 404
     assert (mail.counts, mail.events, mail.steps) == ((0, 0), [], [])
 

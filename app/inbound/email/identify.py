@@ -32,7 +32,7 @@ def is_addressed_to_us(envelope: Sequence[str]) -> bool:
     return any(is_signed_form(address) for address in envelope)
 
 
-def named_by(secret_key: str, addresses: Iterable[str]) -> Named | None:
+def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> Named | None:
     """The recipient that the first of the signed addresses names; None where there is none, or one that was tampered
     with."""
     for address in addresses:
@@ -43,7 +43,7 @@ def named_by(secret_key: str, addresses: Iterable[str]) -> Named | None:
     return None
 
 
-def named_by_originals(secret_key: str, reports: Iterable[Report]) -> Named | None:
+def find_original_sender(secret_key: str, reports: Iterable[Report]) -> Named | None:
     """A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
     signed return path of the original message."""
-    return named_by(secret_key, (sender for report in reports for sender in report.original_senders))
+    return find_signed_recipient(secret_key, (sender for report in reports for sender in report.original_senders))

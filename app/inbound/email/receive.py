@@ -11,7 +11,13 @@ from email.message import Message
 
 from app.db.database import Transaction
 from app.inbound.email.fields import field, parse, parse_head
-from app.inbound.email.identify import Named, envelope_of, is_addressed_to_us, named_by, named_by_originals
+from app.inbound.email.identify import (
+    Named,
+    envelope_of,
+    find_original_sender,
+    find_signed_recipient,
+    is_addressed_to_us,
+)
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import Effect, record_report
 from app.inbound.email.report import Kind, Report
@@ -58,11 +64,11 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
 def _read(secret_key: str, raw: bytes, envelope: Sequence[str]) -> tuple[Named | None, list[Report]]:
     """Whose the message is, and what it reports. Whoever knows no address of ours makes us read no message, and
     whoever writes to another address makes us read what is cheap to read."""
-    named = named_by(secret_key, envelope)
+    named = find_signed_recipient(secret_key, envelope)
     if named is None and is_addressed_to_us(envelope):
         return None, []
     reports = read_reports(parse(raw), prose=named is not None)
-    return named or named_by_originals(secret_key, reports), reports
+    return named or find_original_sender(secret_key, reports), reports
 
 
 def _record(services: Services, named: Named, reports: Sequence[Report], fingerprint: str, patience: float) -> Effect:

@@ -31,7 +31,7 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import Address, note_bounce
 from app.sends.outcomes.transitions import bounce_reason, bounce_string
-from app.tracking.unsubscribe import fulfil
+from app.tracking.unsubscribe import apply_unsubscribe
 from app.transports.base import DeliveryResult
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         case Kind.COMPLAINT:
             return _complain(transaction, mail, report)
         case Kind.OPT_OUT:
-            fulfil(transaction, mail.wish())
+            apply_unsubscribe(transaction, mail.wish())
         case Kind.DELAYED | Kind.ARRIVED:
             words = bounce_string(DeliveryResult.deferred(report.words, report.status))
             mail.add_step(transaction, REPORTED[report.kind], words, now())
@@ -153,5 +153,5 @@ def _complain(transaction: Transaction, mail: Mail, report: Report) -> Effect:
     moment = now()
     mail.change(transaction, complaint_time=moment)
     mail.add_step(transaction, TimelineStep.COMPLAINED, report.words, moment)
-    fulfil(transaction, mail.wish(), block_reason=COMPLAINT)
+    apply_unsubscribe(transaction, mail.wish(), block_reason=COMPLAINT)
     return Effect.RECORDED

@@ -8,7 +8,7 @@ from typing import Any
 from app.sends.accept.content import Content
 from app.sends.accept.draft import SendDraft
 from app.sends.accept.references import SendingAccount
-from app.tracking.secret_links import has_secret, no_link
+from app.tracking.secret_links import exempt_none, has_secret
 from app.tracking.stored_links import link_rows
 
 
@@ -36,4 +36,4 @@ class TrackingOptions:
         """The rows of the links to track."""
         if not self.clicks:
             return []
-        return link_rows(content.body_html, content.body_text, no_link if self.secret_links else has_secret)
+        return link_rows(content.body_html, content.body_text, exempt_none if self.secret_links else has_secret)

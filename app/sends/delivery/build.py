@@ -11,9 +11,9 @@ from app.sends.delivery.compose import RenderedContent
 from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.sign import signed
 from app.sends.delivery.unsendable import Unsendable
-from app.sends.outcomes.attempt_result import fault_of
+from app.sends.outcomes.attempt_result import internal_fault
 from app.settings import Settings
-from app.tracking.ways_back import WaysBack, receipt_url, ways_back
+from app.tracking.feedback_channels import FeedbackChannels, feedback_channels, receipt_url
 from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class MessageBuilder:
         if parcel.allowance:
             parcel.allowance.check()
         letter.check_files(addressee, self.bounds.mail)
-        ways = ways_back(self._settings, addressee.id, letter.send.from_address)
+        ways = feedback_channels(self._settings, addressee.id, letter.send.from_address)
         filled = letter.filled_in(addressee, ways, self.bounds.body)
         message = self._message(parcel, ways, filled)
         size, copy = filled.size, None
@@ -66,7 +66,7 @@ class MessageBuilder:
         return BuiltMessage(parcel, message, size, copy)
 
     def _message(
-        self, parcel: PreparedRecipient, ways: WaysBack, filled: RenderedContent
+        self, parcel: PreparedRecipient, ways: FeedbackChannels, filled: RenderedContent
     ) -> OutboundEmail | OutboundSms:
         letter, addressee = parcel.letter, parcel.addressee
         if letter.send.type == "email":
@@ -82,4 +82,4 @@ class MessageBuilder:
 def deferred(parcel: PreparedRecipient, fault: BaseException) -> DeliveryResult:
     """What a fault of the service itself, or of an installed transport, comes to."""
     logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
-    return fault_of(fault)
+    return internal_fault(fault)

@@ -24,9 +24,9 @@ from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.sizes import Sizes, Source
 from app.sends.delivery.suppression import ContactState
 from app.sends.delivery.unsendable import EmptyMessage
+from app.tracking.feedback_channels import FeedbackChannels
 from app.tracking.instrument import NO_LINKS, LinkIds
-from app.tracking.secret_links import has_secret, no_link
-from app.tracking.ways_back import WaysBack
+from app.tracking.secret_links import exempt_none, has_secret
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 
@@ -108,7 +108,7 @@ class CompiledMessage:
             is_read=send.body_html is not None and send.body_text is None,
         )
         self._last_read = "", ""
-        self._spared = no_link if send.track_secrets else has_secret
+        self._spared = exempt_none if send.track_secrets else has_secret
 
     # Compiled by the thread that needs it first: whoever loads a chunk has others waiting.
 
@@ -124,7 +124,7 @@ class CompiledMessage:
     def _text(self) -> Template | None:
         return template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
-    def filled_in(self, addressee: Addressee, ways: WaysBack, most: int) -> RenderedContent:
+    def filled_in(self, addressee: Addressee, ways: FeedbackChannels, most: int) -> RenderedContent:
         """Subject and bodies for one recipient, each body of at most so many bytes.
 
         Raises `MessageTooLarge`.
@@ -140,7 +140,9 @@ class CompiledMessage:
                 raise MessageTooLarge(f"the text that is made of body_html has more than {most} bytes")
         return RenderedContent(subject, html, text)
 
-    def email_to(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent, most: int) -> OutboundEmail:
+    def email_to(
+        self, addressee: Addressee, ways: FeedbackChannels, filled: RenderedContent, most: int
+    ) -> OutboundEmail:
         """The mail for one recipient. Tried again, it has the same Message-ID and the same date.
 
         Raises `MessageTooLarge` for one of more bytes than that.
@@ -152,7 +154,9 @@ class CompiledMessage:
         content = self._content(addressee, marked, most, self._ways_to_leave(ways))
         return OutboundEmail(addressee.uuid, ways.return_path, addressee.address, content)
 
-    def copy_of(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent, most: int) -> OutboundEmail:
+    def copy_of(
+        self, addressee: Addressee, ways: FeedbackChannels, filled: RenderedContent, most: int
+    ) -> OutboundEmail:
         """The blind copy of one recipient's mail: the same to read, but nothing in it acts in the recipient's name
         (docs/sending.md#blind-copies). It is filled in with the ways of a copy."""
         content = self._content(addressee, filled, most, None)
@@ -180,7 +184,7 @@ class CompiledMessage:
             raise _too_large_a_mail(most)
         return content
 
-    def _ways_to_leave(self, ways: WaysBack) -> tuple[str, str | None] | None:
+    def _ways_to_leave(self, ways: FeedbackChannels) -> tuple[str, str | None] | None:
         """What mail programs are told: of the list, and not where who leaves would get the next mail all the same."""
         if self.send.list_id is None or self.send.include_unsubscribed:
             return None
@@ -200,18 +204,18 @@ class CompiledMessage:
             self._last_read = html, text
         return text
 
-    def _marked_html(self, html: str, addressee: Addressee, ways: WaysBack) -> str:
+    def _marked_html(self, html: str, addressee: Addressee, ways: FeedbackChannels) -> str:
         """The body as it tells of opens and clicks, as far as the send asks for it."""
         if self.send.track_clicks:
             html = ways.marker.with_links(html, "html_email", addressee.id, self._links, self._spared)
         return ways.marker.with_pixel(html, addressee.id) if self.send.track_opens else html
 
-    def _marked_text(self, text: str, addressee: Addressee, ways: WaysBack) -> str:
+    def _marked_text(self, text: str, addressee: Addressee, ways: FeedbackChannels) -> str:
         if self.send.track_clicks:
             text = ways.marker.with_links(text, "text_email", addressee.id, self._links, self._spared)
         return text
 
-    def sms_to(self, addressee: Addressee, ways: WaysBack, filled: RenderedContent) -> OutboundSms:
+    def sms_to(self, addressee: Addressee, ways: FeedbackChannels, filled: RenderedContent) -> OutboundSms:
         """The text for one recipient, with its opt-out link where the send asks for one
         (docs/sending.md#opting-out-of-sms). Raises `EmptyMessage` where only that would be left
         (docs/delivery.md#skipped-recipients)."""
@@ -222,7 +226,7 @@ class CompiledMessage:
             text = f"{text}\nOpt out: {ways.unsubscribe_link}"
         return OutboundSms(addressee.uuid, self.send.from_address, addressee.address, text)
 
-    def _values(self, addressee: Addressee, ways: WaysBack) -> Values:
+    def _values(self, addressee: Addressee, ways: FeedbackChannels) -> Values:
         """The recipient's own values go before the contact's (docs/personalisation.md#values), and
         both before the link of the service."""
         own = recipient_values(addressee.values, html_encoded=self.send.recipient_data_html_encoded)

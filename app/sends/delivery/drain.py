@@ -28,11 +28,11 @@ from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.rate_limit import rates_of, too_fast
 from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
-from app.sends.outcomes.attempt_result import AttemptResult, fault_of
-from app.sends.outcomes.pending import PendingOutcomes
+from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
+from app.sends.outcomes.pending_outcomes import PendingOutcomes
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
-from app.sends.outcomes.uncertain import look_into
+from app.sends.outcomes.uncertain import resolve_uncertain
 from app.services import Services
 from app.transports.sms.incoming import IncomingHandler
 
@@ -98,7 +98,7 @@ class Drain:
         """What dead workers held, and what has been uncertain for long enough."""
         try:
             recover_expired_leases(self._services)
-            look_into(self._services)
+            resolve_uncertain(self._services)
         except SQLAlchemyError as error:
             self._pause(error)
 
@@ -237,7 +237,9 @@ class Drain:
         else:
             (one,) = claimed
             logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": one.uuid})
-            self._unwritten.add([AttemptResult(one.id, one.attempts, one.email or one.mobile, now(), fault_of(error))])
+            self._unwritten.add(
+                [AttemptResult(one.id, one.attempts, one.email or one.mobile, now(), internal_fault(error))]
+            )
 
 
 def _skipped(parcel: PreparedRecipient, reason: str) -> AttemptResult:

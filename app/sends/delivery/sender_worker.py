@@ -23,7 +23,7 @@ from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred
 from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
 from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.unsendable import Unsendable
-from app.sends.outcomes.attempt_result import AttemptResult, cleaned, discreet
+from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
 from app.sends.outcomes.journal import Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
@@ -67,14 +67,14 @@ class SenderWorker:
             return _refused(parcel, outgoing.message)
         began = time.monotonic()
         try:
-            result = discreet(cleaned(send_over(lane, outgoing, following)), self._discretion)
+            result = redact_reply(sanitize_result(send_over(lane, outgoing, following)), self._discretion)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
             result = deferred(parcel, fault)
             lane.close()  # who knows in the middle of what it was left
         if outgoing.copy and result.outcome is Outcome.ACCEPTED:
-            told = cleaned(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
-            result = discreet(told, self._discretion)
+            told = sanitize_result(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
+            result = redact_reply(told, self._discretion)
         lane.seconds = time.monotonic() - began
         recipient = parcel.recipient
         verdict = AttemptResult(

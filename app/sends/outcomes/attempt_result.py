@@ -79,7 +79,7 @@ def parse_line(line: bytes) -> AttemptResult:
         raise ValueError(f"not a journal line: {error}") from None
 
 
-def cleaned(result: object) -> DeliveryResult:
+def sanitize_result(result: object) -> DeliveryResult:
     """The result as databases, journal and JSON can hold it, whatever a transport has answered. Raises nothing: what a
     carrier has accepted must not be sent again because of the words in which it did.
 
@@ -102,7 +102,7 @@ def cleaned(result: object) -> DeliveryResult:
     )
 
 
-def discreet(result: DeliveryResult, discretion: Redaction) -> DeliveryResult:
+def redact_reply(result: DeliveryResult, discretion: Redaction) -> DeliveryResult:
     """The result with words that tenants may read; what they are not to read goes into the note."""
     reply = discretion.words(result.reply)
     if reply == result.reply:
@@ -111,11 +111,11 @@ def discreet(result: DeliveryResult, discretion: Redaction) -> DeliveryResult:
     return result._replace(reply=reply, note="; ".join(notes))
 
 
-def fault_of(fault: BaseException) -> DeliveryResult:
+def internal_fault(fault: BaseException) -> DeliveryResult:
     """What a fault of the service itself, or of an installed transport, comes to."""
     return DeliveryResult.deferred(f"internal fault: {type(fault).__name__[:100]}", "4.3.0")
 
 
 def _unreadable(answer: object) -> DeliveryResult:
     logger.error("a transport's answer is no result", extra={"type": type(answer).__name__})
-    return fault_of(TypeError())
+    return internal_fault(TypeError())

@@ -82,7 +82,7 @@ class FoundJournal:
 
 
 @contextlib.contextmanager
-def found_journals(folder: Path) -> Iterator[list[FoundJournal]]:
+def scan_journals(folder: Path) -> Iterator[list[FoundJournal]]:
     """The journals of this machine. Those of dead workers are locked inside the block and gone after it, unless the
     block raises: nobody else recovers them meanwhile."""
     with contextlib.ExitStack() as locks:

@@ -21,8 +21,8 @@ from app.db.models import Recipient, RecipientStep
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import IS_SENDING
-from app.sends.outcomes.journal import FoundJournal, found_journals, journal_folder
-from app.sends.outcomes.pending import write_apart
+from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
+from app.sends.outcomes.pending_outcomes import write_bisecting
 from app.sends.outcomes.transitions import RetryRules
 from app.services import Services
 
@@ -34,7 +34,7 @@ AT_ONCE = 500
 
 def recover_expired_leases(services: Services) -> None:
     """Takes over what dead workers held. Journals come first: what they say was sent is not sent again."""
-    with found_journals(journal_folder(services.settings)) as journals:
+    with scan_journals(journal_folder(services.settings)) as journals:
         with services.database.read() as session:
             expired = _expired_workers(session)
         for journal in journals:
@@ -54,7 +54,7 @@ def _replay(services: Services, journal: FoundJournal) -> None:
     rules = RetryRules.of(services.settings)
     verdicts = iter(journal.verdicts())
     while some := list(itertools.islice(verdicts, AT_ONCE)):
-        settled = write_apart(services.database, journal.worker, some, rules)
+        settled = write_bisecting(services.database, journal.worker, some, rules)
         if settled:
             logger.warning("settled by the journal of a dead worker", extra={"recipients": settled})
 

@@ -122,7 +122,7 @@ class RetryRules:
         return seconds * _random.uniform(1, 1 + JITTER)
 
 
-def consequence(held: Held, verdict: AttemptResult, rules: RetryRules) -> Transition:
+def decide_transition(held: Held, verdict: AttemptResult, rules: RetryRules) -> Transition:
     """What a verdict means for the recipient that it is about."""
     if verdict.result is None:
         return _failed(held, verdict, verdict.skip or OTHER_REASON, verdict.detail)

@@ -36,15 +36,15 @@ LOOKING = "looking into uncertain ones"
 """Who holds a row for the moment in which its arrival is written."""
 
 
-def has_ripe(session: Session) -> bool:
+def has_uncertain_due(session: Session) -> bool:
     """Whether any recipient has been uncertain for long enough."""
     return bool(session.scalar(select(exists().where(IS_UNCERTAIN, Recipient.due_time <= now()))))
 
 
-def look_into(services: Services) -> None:
+def resolve_uncertain(services: Services) -> None:
     """Decides about all that have been uncertain for long enough."""
     with services.database.read() as session:
-        waiting = has_ripe(session)
+        waiting = has_uncertain_due(session)
     while waiting:
         with services.database.write() as transaction:
             rows = _ripe(transaction)

@@ -28,7 +28,7 @@ from app.recipients.states import RecipientState
 from app.sends.delivery.domain_backoff import update_backoffs
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
-from app.sends.outcomes.transitions import Held, RetryRules, Transition, consequence
+from app.sends.outcomes.transitions import Held, RetryRules, Transition, decide_transition
 
 OF_RECIPIENT = (
     Recipient.id,
@@ -59,7 +59,7 @@ def write_outcomes(
     held = _held(transaction, worker, [verdict.recipient_id for verdict in verdicts]) if verdicts else {}
     latest = {(verdict.recipient_id, verdict.attempt): verdict for verdict in verdicts}
     made = [
-        consequence(held[recipient_id], verdict, rules)
+        decide_transition(held[recipient_id], verdict, rules)
         for (recipient_id, attempt), verdict in latest.items()
         if recipient_id in held and held[recipient_id].attempts == attempt
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.journal import found_journals, journal_folder
+from app.sends.outcomes.journal import journal_folder, scan_journals
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, body, parsed
 from tests.support.client import Client
@@ -123,7 +123,7 @@ def test_what_becomes_of_the_copy_is_only_mentioned(
     assert rows.states([ann]) == ["delivered"]
     ((step, detail),) = rows.steps(ann)
     assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {said}")) == ("sent", True), detail
-    with found_journals(journal_folder(worker.settings)) as found:
+    with scan_journals(journal_folder(worker.settings)) as found:
         assert [one.verdicts() for one in found] == [[]]
 
 

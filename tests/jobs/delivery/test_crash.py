@@ -21,9 +21,9 @@ from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.outcomes import pending
+from app.sends.outcomes import pending_outcomes
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, found_journals, journal_folder
+from app.sends.outcomes.journal import Journal, journal_folder, scan_journals
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
@@ -186,7 +186,7 @@ def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker:
     rows.change([sent, begun], lease_time=now())
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["delivered", "queued"]
-    with found_journals(journal_folder(worker.settings)) as found:
+    with scan_journals(journal_folder(worker.settings)) as found:
         assert [(one.worker, one.dead) for one in found] == [("stalled", False)]
     journal.close()
 
@@ -246,7 +246,7 @@ def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
     """What is in the database need not stand in the journal."""
     rows.add_send(addresses(5))
     drain(worker)
-    with found_journals(journal_folder(worker.settings)) as found:
+    with scan_journals(journal_folder(worker.settings)) as found:
         assert [(one.dead, one.verdicts()) for one in found] == [(False, [])]
 
 
@@ -282,7 +282,7 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
             raise OperationalError("write_outcomes", {}, Exception("the server went away"))
         return write_outcomes(*arguments)
 
-    monkeypatch.setattr(pending, "write_outcomes", failing)
+    monkeypatch.setattr(pending_outcomes, "write_outcomes", failing)
     monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)
@@ -321,7 +321,7 @@ def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
 
     ids = rows.add_send(addresses(3))
     with monkeypatch.context() as patch:
-        patch.setattr(pending, "write_outcomes", failing)
+        patch.setattr(pending_outcomes, "write_outcomes", failing)
         with pytest.raises(RuntimeError):
             drain(worker)
     assert rows.states(ids) == ["sending"] * 3

@@ -23,7 +23,7 @@ from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
 from app.sends.delivery.drain import drain
 from app.services import Services
-from app.tracking.link_tokens import WrittenLink, link_token
+from app.tracking.link_tokens import InlineLink, link_token
 from app.tracking.links import LinkType
 from app.tracking.return_path import return_path
 from app.tracking.tokens import OPEN, recipient_token
@@ -90,7 +90,7 @@ class Day:
         assert self.anon.get(f"/o/{token}.gif", headers=headers).status_code == 200
 
     def click(self, address: str, link_type: LinkType, headers: dict[str, str]) -> None:
-        link = WrittenLink(self.people[address], link_type, f"https://a.example/{link_type}")
+        link = InlineLink(self.people[address], link_type, f"https://a.example/{link_type}")
         token = link_token(self.worker.settings.secret_key, link)
         assert self.anon.get(f"/c/{token}", headers=headers).status_code == 302
 

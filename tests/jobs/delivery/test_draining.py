@@ -13,7 +13,7 @@ from app.db.models import Send
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
-from app.sends.outcomes import operator_log
+from app.sends.outcomes import observability
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
@@ -110,7 +110,7 @@ def test_a_log_line_carries_the_request_id(
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
         drain(worker)
-    lines = [vars(record) for record in caplog.records if record.name == operator_log.__name__]
+    lines = [vars(record) for record in caplog.records if record.name == observability.__name__]
     found = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
     with worker.database.read() as session:
         expected = {

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from app.clock import now
 from app.db.models import Recipient
 from app.sends.delivery.drain import drain
-from app.sends.outcomes.attempt_result import AttemptResult, cleaned, parse_line
-from app.sends.outcomes.journal import Journal, found_journals, journal_folder
+from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
+from app.sends.outcomes.journal import Journal, journal_folder, scan_journals
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.services import Services
 from app.transports.base import DeliveryResult, Outcome
@@ -143,7 +143,7 @@ def test_whatever_a_transport_answers_every_message_gets_its_verdict(
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> None:
-    kept = cleaned(TAKEN[name])
+    kept = sanitize_result(TAKEN[name])
     verdict = AttemptResult(1, 1, "ann@example.com", now(), kept)
     assert parse_line(verdict.line()) == verdict
     assert kept.outcome is ACCEPTED
@@ -151,8 +151,8 @@ def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> No
 
 
 def test_what_can_be_kept_of_an_answer_is_kept() -> None:
-    assert cleaned(answer(b"250 ok\xff", "2.1.5", 7, 3)) == answer("250 ok\ufffd", "2.1.5", "7", 3)
-    assert cleaned(answer("250\0ok \ud800", "5", "a\0b", 0)) == answer("250 ok ?", None, None, None)
+    assert sanitize_result(answer(b"250 ok\xff", "2.1.5", 7, 3)) == answer("250 ok\ufffd", "2.1.5", "7", 3)
+    assert sanitize_result(answer("250\0ok \ud800", "5", "a\0b", 0)) == answer("250 ok ?", None, None, None)
 
 
 def refuse_outcome(worker: Services, recipient_id: int) -> str:
@@ -207,7 +207,7 @@ def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
     journal.close()
     recover_expired_leases(worker)
     assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
-    with found_journals(journal_folder(worker.settings)) as found:
+    with scan_journals(journal_folder(worker.settings)) as found:
         assert found == []
 
 

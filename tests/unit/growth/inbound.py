@@ -8,7 +8,7 @@ from app.accounts.dns_records import Record
 from app.accounts.verify import find
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
-from app.inbound.email.identify import RECIPIENT_FIELDS, is_addressed_to_us, named_by
+from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient, is_addressed_to_us
 from app.inbound.email.listener import Door
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.kannel import _decoded
@@ -60,7 +60,7 @@ def _heads(text: str) -> None:
     head = parse_head(text.encode())
     addresses = addresses_in(head, RECIPIENT_FIELDS)
     is_addressed_to_us(addresses)
-    named_by("k" * 32, addresses)
+    find_signed_recipient("k" * 32, addresses)
     field(head, "From")
 
 

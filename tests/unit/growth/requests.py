@@ -25,9 +25,9 @@ from app.query.parameters import shown
 from app.sends.accept.rules import Limits
 from app.sends.accept.stop_words import has_stop_word
 from app.tracking.devices import client_of
-from app.tracking.link_targets import location
-from app.tracking.link_tokens import link_of
-from app.tracking.tokens import recipient_of
+from app.tracking.link_targets import location_header
+from app.tracking.link_tokens import parse_link_token
+from app.tracking.tokens import recipient_from_token
 from schemas.base import load
 from schemas.contacts import contact_schema, contacts_schema
 from schemas.sends import load_send
@@ -97,10 +97,13 @@ IN_REQUESTS = (
         HEADER,
     ),
     Reader(
-        "a token of a recipient", lambda text: recipient_of("k" * 32, "open", text), ("a", "=", "-", "%"), REQUEST_LINE
+        "a token of a recipient",
+        lambda text: recipient_from_token("k" * 32, "open", text),
+        ("a", "=", "-", "%"),
+        REQUEST_LINE,
     ),
-    Reader("a token of a link", lambda text: link_of("k" * 32, text), ("a", "=", "-", "%"), REQUEST_LINE),
-    Reader("where a link leads", location, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
+    Reader("a token of a link", lambda text: parse_link_token("k" * 32, text), ("a", "=", "-", "%"), REQUEST_LINE),
+    Reader("where a link leads", location_header, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
     Reader("a query", refusing(_queried), ("&", "=", "a", "%", "+", "STRING:ne=a&", ";", "id:in=", ","), REQUEST_LINE),
     *map(_filter, Kind),
     Reader("a body in chunks", _taken_apart, ("1\r\na\r\n", "1;a\r\n", "a", "\r\n", "\r", " ", "0\r\n"), 256 * KIB),

@@ -13,8 +13,8 @@ from app.content.plain_text import _text, _words
 from app.content.render import Template
 from app.content.values import Value, recipient_values
 from app.recipients.redaction import Redaction
-from app.sends.outcomes.attempt_result import cleaned
-from app.tracking.instrument import Marker
+from app.sends.outcomes.attempt_result import sanitize_result
+from app.tracking.instrument import Instrumenter
 from app.tracking.links import links_in_source, replace_in_html, replace_in_text
 from app.tracking.secret_links import has_secret
 from app.transports.base import DeliveryResult
@@ -72,7 +72,7 @@ MARKUP = (
     "&amp;",
 )
 VALUES = {"a": Value("<x> & y", encoded=False), "b": Value("&lt;" * 100, encoded=True)}
-MARKER = Marker("https://t.example", "k" * 32)
+MARKER = Instrumenter("https://t.example", "k" * 32)
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS_OF_A_BODY = ("a", " ", "\t", "\r\n", "\n", "\r", ".", "\n.", "From ", "\nFrom ", "=", "é", "\0", "😀")
 PROSE = ("a", " ", "=?", "é", "\n", ",", '"', "\\", "😀", "a ")
@@ -204,5 +204,10 @@ IN_SENDS = (
         ("a", ".", "relay.", "relay.example", "localhost", "1.", "10.0.0.1", ":", "[", "/srv/mail/", "@", "-"),
         64 * KIB,
     ),
-    Reader("a transport's words", lambda text: cleaned(DeliveryResult.refused(text)), ("a", "\0", "é", "\n"), 64 * KIB),
+    Reader(
+        "a transport's words",
+        lambda text: sanitize_result(DeliveryResult.refused(text)),
+        ("a", "\0", "é", "\n"),
+        64 * KIB,
+    ),
 )

@@ -13,7 +13,7 @@ import pytest
 
 from app.infrastructure.liveness import create_locked
 from app.sends.outcomes.attempt_result import AttemptResult
-from app.sends.outcomes.journal import Journal, found_journals
+from app.sends.outcomes.journal import Journal, scan_journals
 from app.transports.base import DeliveryResult
 
 
@@ -23,7 +23,7 @@ def verdict(number: int) -> AttemptResult:
 
 
 def recipients(folder: Path) -> list[int]:
-    with found_journals(folder) as found:
+    with scan_journals(folder) as found:
         return [one.recipient_id for journal in found for one in journal.verdicts()]
 
 
@@ -92,7 +92,7 @@ def test_a_journal_that_is_being_made_is_no_dead_workers(tmp_path: Path, monkeyp
 
     def look_first(descriptor: int, operation: int) -> None:
         monkeypatch.undo()
-        with found_journals(tmp_path) as found:
+        with scan_journals(tmp_path) as found:
             seen.append([journal.worker for journal in found])
         flock(descriptor, operation)
 

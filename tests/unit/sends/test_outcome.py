@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sends.outcomes.attempt_result import AttemptResult, cleaned, parse_line
+from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
 from app.sends.outcomes.transitions import Held, RetryRules, bounce_reason, bounce_string
 from app.transports.base import DeliveryResult, Outcome
 
@@ -99,7 +99,7 @@ def test_bounce_reason(status: str | None, reason: str) -> None:
 @given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome))
 def test_every_verdict_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
     """Whatever the other side says, once it is cleaned."""
-    result = cleaned(DeliveryResult(outcome, reply, None))
+    result = sanitize_result(DeliveryResult(outcome, reply, None))
     verdict = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
     line = verdict.line()
     assert line.count(b"\n") == 1
@@ -122,7 +122,7 @@ def test_a_skip_is_not_for_the_journal() -> None:
 @given(st.text(st.characters(exclude_categories=[])))
 def test_a_cleaned_reply_fits_into_databases(reply: str) -> None:
     """No control characters, no half surrogates, not too long."""
-    text = cleaned(DeliveryResult.accepted(reply)).reply
+    text = sanitize_result(DeliveryResult.accepted(reply)).reply
     assert len(text) <= 1000
     assert text.encode() is not None
     assert not any(character < " " or character == "\x7f" for character in text)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.instrument import Marker
-from app.tracking.link_targets import location
-from app.tracking.link_tokens import StoredLink, WrittenLink, link_of, link_token
+from app.tracking.instrument import Instrumenter
+from app.tracking.link_targets import location_header
+from app.tracking.link_tokens import InlineLink, StoredLink, link_token, parse_link_token
 from app.tracking.tokens import LONGEST_TOKEN, OPEN, recipient_token
 
 KEY = "a secret of the tests, long enough to sign"
 ids = st.integers(1, 2**63 - 1)
-MARKER = Marker("https://mail.acme.example", KEY)
+MARKER = Instrumenter("https://mail.acme.example", KEY)
 
 
 @given(ids, ids)
@@ -22,15 +22,15 @@ def test_a_stored_link(recipient_id: int, link_id: int) -> None:
     token = link_token(KEY, link)
     assert token
     assert len(token) <= 38
-    assert link_of(KEY, token) == link
+    assert parse_link_token(KEY, token) == link
 
 
 @given(ids, st.sampled_from(["html_email", "text_email"]), st.text(max_size=300))
 def test_a_written_link(recipient_id: int, link_type: str, rest: str) -> None:
-    link = WrittenLink(recipient_id, "html_email" if link_type == "html_email" else "text_email", f"https://{rest}")
+    link = InlineLink(recipient_id, "html_email" if link_type == "html_email" else "text_email", f"https://{rest}")
     token = link_token(KEY, link)
     assert token
-    assert link_of(KEY, token) == link
+    assert parse_link_token(KEY, token) == link
 
 
 def test_a_link_is_short() -> None:
@@ -39,29 +39,29 @@ def test_a_link_is_short() -> None:
 
 
 def test_a_url_that_is_too_long_has_no_token() -> None:
-    assert link_token(KEY, WrittenLink(1, "html_email", "https://a.example/" + "x" * LONGEST_TOKEN)) is None
+    assert link_token(KEY, InlineLink(1, "html_email", "https://a.example/" + "x" * LONGEST_TOKEN)) is None
     body = f'<a href="https://a.example/{"x" * LONGEST_TOKEN}">'
     assert MARKER.with_links(body, "html_email", 1, {}) == body
 
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * LONGEST_TOKEN, "A" * (LONGEST_TOKEN + 1), "é" * 30])
 def test_any_other_text_is_void(token: str) -> None:
-    assert link_of(KEY, token) is None
+    assert parse_link_token(KEY, token) is None
 
 
 @given(st.data())
 def test_a_changed_token_is_void(data: st.DataObject) -> None:
-    token = link_token(KEY, WrittenLink(5, "html_email", "https://a.example/"))
+    token = link_token(KEY, InlineLink(5, "html_email", "https://a.example/"))
     assert token
     position = data.draw(st.integers(0, len(token) - 2))
     other = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
-    assert link_of(KEY, token[:position] + other + token[position + 1 :]) is None
+    assert parse_link_token(KEY, token[:position] + other + token[position + 1 :]) is None
 
 
 def test_tokens_of_other_links_are_void() -> None:
     for purpose in (OPEN, "unsubscribe"):
-        assert link_of(KEY, recipient_token(KEY, purpose, 2**62)) is None
-    assert link_of(KEY + "x", link_token(KEY, StoredLink(1, 1)) or "") is None
+        assert parse_link_token(KEY, recipient_token(KEY, purpose, 2**62)) is None
+    assert parse_link_token(KEY + "x", link_token(KEY, StoredLink(1, 1)) or "") is None
 
 
 def test_own_links_are_left_as_they_are() -> None:
@@ -99,4 +99,4 @@ def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: 
 )
 def test_where_a_browser_is_sent(url: str, sent: str) -> None:
     """A URL in ASCII is its own, a line break never enters the header, and what is no URL is no failure of ours."""
-    assert location(url) == sent
+    assert location_header(url) == sent

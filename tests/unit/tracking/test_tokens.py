@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.tokens import UNSUBSCRIBE, recipient_of, recipient_token
+from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_token
 
 KEY = "a secret of the tests, long enough to sign"
 
@@ -18,14 +18,14 @@ def test_a_token_names_its_recipient(recipient_id: int) -> None:
     """And is short enough for a text message."""
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     assert 15 <= len(token) <= 24
-    assert recipient_of(KEY, UNSUBSCRIBE, token) == recipient_id
+    assert recipient_from_token(KEY, UNSUBSCRIBE, token) == recipient_id
 
 
 def test_another_key_and_another_purpose_are_void() -> None:
     """A token of one kind of link is none of another kind."""
     token = recipient_token(KEY, UNSUBSCRIBE, 7)
-    assert recipient_of(KEY + "x", UNSUBSCRIBE, token) is None
-    assert recipient_of(KEY, "another", token) is None
+    assert recipient_from_token(KEY + "x", UNSUBSCRIBE, token) is None
+    assert recipient_from_token(KEY, "another", token) is None
 
 
 @given(st.integers(1, 2**40), st.data())
@@ -34,7 +34,7 @@ def test_a_changed_token_is_void(recipient_id: int, data: st.DataObject) -> None
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     position = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
-    assert recipient_of(KEY, UNSUBSCRIBE, token[:position] + other + token[position + 1 :]) is None
+    assert recipient_from_token(KEY, UNSUBSCRIBE, token[:position] + other + token[position + 1 :]) is None
 
 
 @pytest.mark.parametrize("recipient_id", [1, 300, 70_000])
@@ -42,17 +42,17 @@ def test_bits_of_the_last_character_that_base64_does_not_use_count_too(recipient
     """Or a changed link would still be a link. The ids have one, two and three bytes."""
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     characters = string.ascii_letters + string.digits + "-_"
-    void = [one for one in characters if recipient_of(KEY, UNSUBSCRIBE, token[:-1] + one) is None]
+    void = [one for one in characters if recipient_from_token(KEY, UNSUBSCRIBE, token[:-1] + one) is None]
     assert set(characters) - set(void) == {token[-1]}
 
 
 @given(st.text())
 def test_any_other_text_is_void(text: str) -> None:
     """And raises nothing."""
-    assert recipient_of(KEY, UNSUBSCRIBE, text) is None
+    assert recipient_from_token(KEY, UNSUBSCRIBE, text) is None
 
 
 @pytest.mark.parametrize("text", ["", "A" * 14, "A" * 15, "A" * 17, "A" * 24, "A" * 25, "é" * 18])
 def test_forms(text: str) -> None:
     """Lengths that no base64 has included."""
-    assert recipient_of(KEY, UNSUBSCRIBE, text) is None
+    assert recipient_from_token(KEY, UNSUBSCRIBE, text) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.settings import Settings
-from app.tracking.instrument import Marker
+from app.tracking.instrument import Instrumenter
 from app.tracking.return_path import return_path, unsubscribe_address
 from app.tracking.tokens import SMS_RECEIPT, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
@@ -14,7 +14,7 @@ COPY = "copy"
 """Where a token would stand: nobody's, because it is not signed."""
 
 
-class WaysBack(NamedTuple):
+class FeedbackChannels(NamedTuple):
     """What one recipient's message carries."""
 
     unsubscribe_link: str
@@ -22,21 +22,21 @@ class WaysBack(NamedTuple):
     """None unless mail comes back to this service under BOUNCE_DOMAIN."""
     return_path: str
     """Its envelope sender, to which reports about it go."""
-    marker: Marker
+    marker: Instrumenter
     """By which it tells that it is opened and which links are followed."""
 
-    def of_copy(self) -> WaysBack:
+    def of_copy(self) -> FeedbackChannels:
         """What a blind copy carries: its link leads to the page of links that do not work, and unsubscribes nobody."""
         return self._replace(unsubscribe_link=f"{self.marker.public_url}/u/{COPY}", unsubscribe_address=None)
 
 
-def ways_back(settings: Settings, recipient_id: int, from_address: str) -> WaysBack:
+def feedback_channels(settings: Settings, recipient_id: int, from_address: str) -> FeedbackChannels:
     """Those of one recipient; `from_address` is the sender of the message."""
-    return WaysBack(
+    return FeedbackChannels(
         unsubscribe_link(settings, recipient_id),
         unsubscribe_address(settings, recipient_id),
         return_path(settings, recipient_id, from_address),
-        Marker.of(settings),
+        Instrumenter.of(settings),
     )
 
 

@@ -15,8 +15,8 @@ from datetime import datetime
 from app.db.database import Database
 from app.db.outage import is_unavailable
 from app.sends.delivery.claim import postpone, release_claims, renew_leases
-from app.sends.outcomes.attempt_result import AttemptResult, fault_of
-from app.sends.outcomes.operator_log import tell_operator
+from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
+from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
 
@@ -65,15 +65,15 @@ class PendingOutcomes:
         except Exception as error:
             if is_unavailable(error) or not self.verdicts:
                 raise
-            write_apart(self._database, self._worker, self.verdicts, self._rules)
+            write_bisecting(self._database, self._worker, self.verdicts, self._rules)
             self.verdicts = []
             self.write(renewed)
             return
         self.verdicts, self.returned, self.postponed = [], [], {}
-        tell_operator(made)
+        report_transitions(made)
 
 
-def write_apart(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
+def write_bisecting(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
     """Settles the verdicts on rows that `worker` still holds, in as many transactions as it takes; counts them.
 
     Raises when the database is unavailable, and when not even a deferral can be written; what was settled by then is
@@ -87,11 +87,11 @@ def write_apart(database: Database, worker: str, verdicts: Sequence[AttemptResul
         if len(verdicts) == 1:
             return _defer(database, worker, verdicts[0], rules, error)
     half = len(verdicts) // 2
-    return sum(write_apart(database, worker, some, rules) for some in (verdicts[:half], verdicts[half:]))
+    return sum(write_bisecting(database, worker, some, rules) for some in (verdicts[:half], verdicts[half:]))
 
 
 def _defer(database: Database, worker: str, verdict: AttemptResult, rules: RetryRules, error: Exception) -> int:
-    deferred = verdict._replace(address=None, result=fault_of(error), skip=None)
+    deferred = verdict._replace(address=None, result=internal_fault(error), skip=None)
     settled = _settle(database, worker, [deferred], rules)
     logger.error("a verdict cannot be written", exc_info=error, extra={"recipient_id": verdict.recipient_id})
     return settled
@@ -100,5 +100,5 @@ def _defer(database: Database, worker: str, verdict: AttemptResult, rules: Retry
 def _settle(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
     with database.write() as transaction:
         made = write_outcomes(transaction, worker, verdicts, rules)
-    tell_operator(made)
+    report_transitions(made)
     return len(made)

@@ -13,7 +13,7 @@ from app.sends.outcomes.transitions import Transition
 logger = logging.getLogger(__name__)
 
 
-def tell_operator(made: Sequence[Transition]) -> None:
+def report_transitions(made: Sequence[Transition]) -> None:
     """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
     for (type_, step), count in Counter((one.held.type, one.step) for one in made).items():
         OUTCOMES.labels(type_, step).inc(count)
