@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from app.contacts.drafts import FLAGS, check_draft, fields_by_key
+from app.contacts.attributes import FLAGS, check_draft, fields_by_key
 from app.errors import FieldError
 from app.lists.fields import ListSpec, ValueType, field_key
 from app.settings import parse_switch

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Delete, delete, or_, select, tuple_, updat
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.clock import this_second
-from app.contacts.announce import ContactKey
+from app.contacts.events import ContactKey
 from app.contacts.subscriptions import KEYS, Kind
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction

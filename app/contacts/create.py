@@ -9,7 +9,7 @@ from typing import Any
 
 from app.automations.triggers import fire
 from app.clock import this_second
-from app.contacts.announce import announce
+from app.contacts.events import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of

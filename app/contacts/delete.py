@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sqlalchemy import delete, select
 
 from app.clock import this_second
-from app.contacts.announce import announce
+from app.contacts.events import announce
 from app.contacts.rules import raise_in_order, system_errors
 from app.db.database import Transaction
 from app.db.models import Contact, List

@@ -13,8 +13,8 @@ from sqlalchemy import String, bindparam, select
 
 from app.automations.triggers import fire
 from app.clock import this_second
-from app.contacts.announce import announce
 from app.contacts.create import shared_columns
+from app.contacts.events import announce
 from app.contacts.state import BLANK, Edit, after
 from app.contacts.subscriptions import KEYS, KINDS, Address, Kind, address_of, entries_of, lock_addresses
 from app.db.bulk import draw_ids, insert_new_rows

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.addresses import email_key
-from app.contacts.announce import ContactKey
+from app.contacts.events import ContactKey
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json

@@ -10,8 +10,8 @@ from __future__ import annotations
 from sqlalchemy import delete
 
 from app.clock import this_second
-from app.contacts.announce import announce
 from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
+from app.contacts.events import announce
 from app.contacts.subscriptions import Address, Kind, address_of, lock_subscriptions, put_on, take_off
 from app.db.database import Transaction
 from app.db.models import AddressTrouble

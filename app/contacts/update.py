@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select, update
 
 from app.automations.triggers import fire
 from app.clock import this_second
-from app.contacts.announce import announce
+from app.contacts.events import announce
 from app.contacts.identifiers import Claim, check_free, guarded
 from app.contacts.rules import address_errors, place, raise_in_order, system_errors
 from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of

@@ -20,7 +20,7 @@ from app.http.paths import API, first_segment, learn_words, loggable_path, path_
 from app.http.rate import Allowance, take
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics
-from app.lists.admit import find_principal_and_list
+from app.lists.key_and_list import find_principal_and_list
 
 access = logging.getLogger("app.access")
 

@@ -19,7 +19,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.contacts.announce import payloads_of
+from app.contacts.events import payloads_of
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.contacts.announce import ContactKey
+from app.contacts.events import ContactKey
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.bulk import insert_new_rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from app.contacts.drafts import check_draft
+from app.contacts.attributes import check_draft
 from app.contacts.subscriptions import KINDS, Address, address_of
 from app.contacts.upsert import upsert_contacts as bring
 from app.db.models import List

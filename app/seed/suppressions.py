@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from app.addresses import email_key, is_valid_email, is_valid_mobile
 from app.clock import this_second
-from app.contacts.announce import announce
 from app.contacts.blocked import AccountAddress, block_addresses
+from app.contacts.events import announce
 from app.contacts.subscriptions import Address, Kind, put_on
 from app.db.changes import apply_changes
 from app.db.in_json import in_json

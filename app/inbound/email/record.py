@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
-from app.contacts.announce import payloads_of
+from app.contacts.events import payloads_of
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.bulk import insert_new_rows
 from app.db.counters import count_in_group

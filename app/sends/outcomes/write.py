@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Update, bindparam, case, func, select, update
 
 from app.clock import this_second
-from app.contacts.announce import payloads_of
 from app.contacts.blocked import Touched
+from app.contacts.events import payloads_of
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
