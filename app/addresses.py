@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import email_validator
 import idna
 import phonenumbers
+
+AddressKind = Literal["email", "mobile"]
+ADDRESS_KINDS: tuple[AddressKind, ...] = ("email", "mobile")
 
 LONGEST_EMAIL = 254
 LONGEST_LOCAL_PART = 64
@@ -29,6 +32,18 @@ email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 def email_key(email: str) -> str:
     """The form in which emails are compared: without regard to case (decisions: 5)."""
     return email.lower()
+
+
+class NormalizedAddress(NamedTuple):
+    """An email address or mobile number in the form in which two are compared."""
+
+    kind: AddressKind
+    key: str
+
+
+def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
+    """An address as a client or a person wrote it, in the form in which it is compared."""
+    return NormalizedAddress(kind, email_key(text) if kind == "email" else text)
 
 
 def is_valid_email(text: str) -> bool:

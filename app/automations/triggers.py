@@ -10,10 +10,10 @@ from app.db.bulk import insert_rows
 from app.db.database import Transaction
 from app.db.models import TriggerFiring
 
-Kind = Literal["standard", "advanced"]
+AutomationKind = Literal["standard", "advanced"]
 Action = Literal["created", "updated"]
 
-TRIGGERS: dict[Action, dict[Kind, str]] = {
+TRIGGERS: dict[Action, dict[AutomationKind, str]] = {
     "created": {
         "standard": "When a Contact is created from the REST API",
         "advanced": "REST API Contact Created",
@@ -25,12 +25,14 @@ TRIGGERS: dict[Action, dict[Kind, str]] = {
 }
 
 
-def names(action: Action) -> dict[Kind, str]:
+def trigger_names(action: Action) -> dict[AutomationKind, str]:
     """The name under which each kind of automation sees the action."""
     return TRIGGERS[action]
 
 
-def fire(transaction: Transaction, account_id: int, action: Action, contacts: Sequence[tuple[int, int]]) -> None:
+def fire_triggers(
+    transaction: Transaction, account_id: int, action: Action, contacts: Sequence[tuple[int, int]]
+) -> None:
     """Records that the triggers of an action fired, once per contact.
 
     `contacts` are pairs of list id and contact id. One row serves both kinds of automation: each sees it under its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from app.automations.triggers import names
+from app.automations.triggers import trigger_names
 from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_rows, rows_of_accounts
 from app.db.models import TriggerFiring
 from app.http.context import services
@@ -13,7 +13,7 @@ group = Group("automations", help="Automations: their triggers fire when contact
 
 
 def _row(firing: TriggerFiring) -> Row:
-    triggers = names("created" if firing.action == "created" else "updated")
+    triggers = trigger_names("created" if firing.action == "created" else "updated")
     return {
         "time": firing.time,
         "list_id": firing.list_id,

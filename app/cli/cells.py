@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from app.contacts.attributes import FLAGS, check_draft, fields_by_key
+from app.contacts.attributes import FLAGS, check_attributes, fields_by_key
 from app.errors import FieldError
 from app.lists.fields import ListSpec, ValueType, field_key
 from app.settings import parse_switch
@@ -54,7 +54,7 @@ def draft_of(lst: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any
             given.setdefault("subscribed", {})[key.partition(".")[2]] = value
         else:
             given[key] = value
-    return check_draft(lst, given)
+    return check_attributes(lst, given)
 
 
 def _value(lst: ListSpec, key: str, text: str) -> Any:

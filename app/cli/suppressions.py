@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import email_key, is_valid_email, is_valid_mobile
+from app.addresses import AddressKind, email_key, is_valid_email, is_valid_mobile
 from app.cli.base import (
     Group,
     Row,
@@ -23,7 +23,6 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.contacts.subscriptions import Kind
 from app.contacts.suppress import block, resubscribe, unblock, unsubscribe
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
@@ -37,7 +36,7 @@ group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="Of this list; account-wide by default.")
 
 
-def _kind(address: str) -> Kind:
+def _kind(address: str) -> AddressKind:
     """Whether the argument is an email or a mobile."""
     if "@" in address and is_valid_email(address):
         return "email"

@@ -1,7 +1,8 @@
-"""Contacts: the people in a list, and the addresses that want no messages.
+"""Contacts: the people in a list, and the suppressed addresses (unsubscribed or blocked).
 
-`values` checks single values, `state` says what a contact becomes, `rules` and `identifiers` refuse what may not be,
-`subscriptions` keeps the account's unsubscribers list and the contacts' flags in step, `announce` tells webhooks.
-The use cases `create`, `update`, `delete` and `suppress` put these together, each in one transaction and with a fixed
-number of statements. `read` and `show` answer what is stored, `embed` for a page of lists.
+`values` checks single values, `state` computes what a write makes of a contact, `rules` and `identifiers` reject what
+is not allowed, `subscriptions` keeps the account's unsubscribers list and the contacts' flags consistent, `events`
+records webhook events. The use cases `create`, `update`, `delete`, `upsert`, `get_or_create` and `suppress` combine
+these, each in one transaction and with a fixed number of statements. `read` returns stored contacts, `embed` those of a
+page of lists.
 """

@@ -1,4 +1,4 @@
-"""Contacts as files describe them: the checks that a request's schema makes, for the seed file and for imports."""
+"""Checks of contacts in files (the seed file, imports): the same that a request's schema makes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ ADDRESSES = {key: FieldSpec(0, key, key, type_) for type_, key in ADDRESS_KEYS.i
 
 
 def fields_by_key(lst: ListSpec) -> dict[str, FieldSpec]:
-    """What a value may be written to: the addresses and the fields of the list."""
+    """The attributes that have a value: the addresses and the fields of the list."""
     return {**ADDRESSES, **{field.key: field for field in lst.value_fields}}
 
 
-def check_draft(lst: ListSpec, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
-    """The attributes as the use cases take them, and what is wrong with them (decisions: 5)."""
+def check_attributes(lst: ListSpec, described: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
+    """The attributes as the use cases take them, and their errors."""
     fields = fields_by_key(lst)
-    draft: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     errors: list[FieldError] = []
-    for name, value in given.items():
+    for name, value in described.items():
         if name in fields:
             try:
-                draft[name] = clean_value(fields[name], value)
+                attributes[name] = clean_value(fields[name], value)
             except InvalidValue as error:
                 errors.append(FieldError(error.code, name, detail=error.detail))
         elif name not in lst.ignored_keys:
             errors += _attribute_errors(lst, name, value)
-            draft[name] = value
-    return draft, errors
+            attributes[name] = value
+    return attributes, errors
 
 
 def _attribute_errors(lst: ListSpec, name: str, value: Any) -> Iterator[FieldError]:

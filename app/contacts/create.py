@@ -1,19 +1,32 @@
-"""Creating contacts (specification: Contacts; decisions: 5 and 11)."""
+"""Creating contacts (docs/contacts.md#attributes), all of one request in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from app.automations.triggers import fire
+from app.automations.triggers import fire_triggers
 from app.clock import this_second
-from app.contacts.events import announce
-from app.contacts.identifiers import Claim, check_free, guarded
+from app.contacts.events import record_contact_events
+from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
 from app.contacts.rules import address_errors, raise_in_order, system_errors
-from app.contacts.state import BLANK, Edit, State, after, looked_up, wishes_of
-from app.contacts.subscriptions import KINDS, Entries, entries_of, follow_wishes, lock_for_writes
+from app.contacts.state import (
+    BLANK,
+    ContactAttributes,
+    ContactState,
+    ContactWrite,
+    addresses_to_look_up,
+    requested_subscriptions,
+    state_after,
+)
+from app.contacts.subscriptions import (
+    UnsubscriberEntries,
+    apply_subscriptions,
+    find_unsubscriber_entries,
+    lock_for_writes,
+)
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -25,58 +38,55 @@ from app.query.writes import RemoveUnsubscribers
 def create_contacts(
     transaction: Transaction,
     lst: ListSpec,
-    drafts: Sequence[Mapping[str, Any]],
+    contacts: Sequence[ContactAttributes],
     *,
     remove_unsubscribers: RemoveUnsubscribers = "none",
     bulk: bool = False,
     allow_system: bool = False,
-    lasting: bool = False,
+    long_transaction: bool = False,
 ) -> list[int]:
-    """Creates contacts and returns their ids, in the order of the drafts that were not skipped.
+    """Creates contacts and returns their ids, in the order of those that `remove_unsubscribers` did not leave out.
 
-    A draft holds attributes by name, checked by type: `email`, `mobile`, `subscribed` (`{"email": bool, "mobile":
-    bool}`), `is_active`, `double_opt_in` and list field keys. At most some thousands at once; `lasting` is for one of
-    many calls in a long transaction. Raises `ServiceError` with every broken rule, for `bulk` located by collection
-    and index; then nothing may be kept of the transaction.
+    At most some thousands at once; `long_transaction` is for one of many calls in a long transaction. Raises
+    `ServiceError` with every broken rule, for `bulk` located by collection and index; then the transaction must be
+    rolled back.
     """
-    lock_for_writes(transaction, lst.account_id, drafts, lasting=lasting)
-    edits = [Edit(index, BLANK, draft) for index, draft in enumerate(drafts)]
-    entries = entries_of(transaction, lst.account_id, lst.id, looked_up(edits))
-    kept = [edit for edit in edits if not _is_skipped(edit, entries, remove_unsubscribers)]
-    errors = [*address_errors(lst, drafts, bulk), *system_errors(lst, allow_system)]
-    if drafts and not kept:
+    lock_for_writes(transaction, lst.account_id, contacts, long_transaction=long_transaction)
+    writes = [ContactWrite.of(index, BLANK, attributes) for index, attributes in enumerate(contacts)]
+    entries = find_unsubscriber_entries(transaction, lst.account_id, lst.id, addresses_to_look_up(writes))
+    kept = [write for write in writes if not _is_left_out(write, entries, remove_unsubscribers)]
+    errors = [*address_errors(lst, contacts, bulk), *system_errors(lst, allow_system)]
+    if contacts and not kept:
         errors.append(FieldError("no_subscribed_addresses", "remove_unsubscribers"))
     raise_in_order(errors)
 
     moment = this_second()
-    wishes = wishes_of(kept)
-    states = [after(lst, edit, entries, wishes, moment) for edit in kept]
-    claims = [Claim(edit.index, state["identifier"]) for edit, state in zip(kept, states, strict=True)]
-    check = partial(
-        check_free, transaction, lst, [claim for claim in claims if claim.identifier is not None], bulk=bulk
-    )
+    subscriptions = requested_subscriptions(kept)
+    results = [(write, state_after(lst, write, entries, subscriptions, moment)) for write in kept]
+    check = partial(check_identifiers_free, transaction, lst, requested_identifiers(results), bulk=bulk)
     check()
-    ids = draw_ids(transaction, Contact, len(states))
-    with guarded(transaction, check):
-        insert_rows(transaction, Contact, _rows(ids, states), shared_columns(lst, moment))
+    ids = draw_ids(transaction, Contact, len(results))
+    with unique_violation_as_conflict(transaction, check):
+        rows = _rows(ids, [state for _, state in results])
+        insert_rows(transaction, Contact, rows, shared_columns(lst, moment))
     created = [(lst.id, contact_id) for contact_id in ids]
-    others = follow_wishes(transaction, lst.account_id, entries, wishes, moment)
-    announce(transaction, lst.account_id, "created", created, moment)
-    announce(transaction, lst.account_id, "updated", others, moment)
-    fire(transaction, lst.account_id, "created", created)
+    others = apply_subscriptions(transaction, lst.account_id, entries, subscriptions, moment)
+    record_contact_events(transaction, lst.account_id, "created", created, moment)
+    record_contact_events(transaction, lst.account_id, "updated", others, moment)
+    fire_triggers(transaction, lst.account_id, "created", created)
     return ids
 
 
-def _is_skipped(edit: Edit, entries: Entries, mode: RemoveUnsubscribers) -> bool:
-    """Whether an address of the draft is unsubscribed in the sense of the mode (specification: Contacts, rule 2)."""
+def _is_left_out(write: ContactWrite, entries: UnsubscriberEntries, mode: RemoveUnsubscribers) -> bool:
+    """Whether the mode leaves out the contact, because one of its addresses is unsubscribed."""
     if mode == "none":
         return False
-    stops = entries.anywhere if mode == "any" else entries.under_list
-    return any(stops(address) for kind in KINDS if (address := edit.address(kind)) is not None)
+    is_unsubscribed = entries.has_any if mode == "any" else entries.has_own
+    return any(is_unsubscribed(address) for address in write.addresses.values() if address is not None)
 
 
 def shared_columns(lst: ListSpec, moment: datetime) -> dict[str, Any]:
-    """What contacts that are created together have in common."""
+    """The columns that contacts created together have in common."""
     return {
         "account_id": lst.account_id,
         "list_id": lst.id,
@@ -85,7 +95,7 @@ def shared_columns(lst: ListSpec, moment: datetime) -> dict[str, Any]:
     }
 
 
-def _rows(ids: Sequence[int], states: Sequence[State]) -> list[dict[str, Any]]:
+def _rows(ids: Sequence[int], states: Sequence[ContactState]) -> list[dict[str, Any]]:
     rows = [{"id": contact_id, **state} for contact_id, state in zip(ids, states, strict=True)]
-    # In one order for all requests: two that claim the same identifiers wait for each other, never both.
+    # In one order for all requests: of two that write the same identifiers one waits, without a deadlock.
     return sorted(rows, key=lambda row: row["identifier"] or "")

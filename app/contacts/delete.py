@@ -1,4 +1,4 @@
-"""Deleting contacts (specification: Contacts). What the unsubscribers list says of their addresses stays."""
+"""Deleting contacts (docs/contacts.md#deleting). The unsubscriber entries of their addresses stay."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Collection
 from sqlalchemy import delete, select
 
 from app.clock import this_second
-from app.contacts.events import announce
+from app.contacts.events import record_contact_events
 from app.contacts.rules import raise_in_order, system_errors
 from app.db.database import Transaction
 from app.db.models import Contact, List
 from app.errors import FieldError
 from app.lists.fields import ListSpec
 
-AT_ONCE = 1000
-"""Contacts of a list that is deleted, in one statement."""
+BATCH_SIZE = 1000
+"""Contacts deleted in one statement when their list is deleted."""
 
 
 def delete_contacts(
@@ -35,17 +35,19 @@ def delete_contacts(
     statement = delete(Contact).where(Contact.list_id == lst.id, Contact.id.in_(ids)).returning(Contact.id)
     rows = transaction.execute(statement, execution_options={"synchronize_session": False})
     deleted = sorted(rows.scalars())
-    announce(transaction, lst.account_id, "deleted", [(lst.id, contact_id) for contact_id in deleted], this_second())
+    record_contact_events(
+        transaction, lst.account_id, "deleted", [(lst.id, contact_id) for contact_id in deleted], this_second()
+    )
     return len(deleted)
 
 
 def delete_list(transaction: Transaction, lst: ListSpec) -> int:
-    """Deletes the list, after its contacts, of which webhooks hear like of any other (decisions: 9); tells how many."""
-    # The lock keeps everybody from adding contacts meanwhile, whose end would go untold.
+    """Deletes the list after its contacts, each with its event; returns how many contacts there were."""
+    # The lock keeps requests from adding contacts meanwhile, which would be deleted without an event.
     transaction.execute(select(List.id).where(List.id == lst.id).with_for_update())
-    some = select(Contact.id).where(Contact.list_id == lst.id).order_by(Contact.id).limit(AT_ONCE)
+    batch = select(Contact.id).where(Contact.list_id == lst.id).order_by(Contact.id).limit(BATCH_SIZE)
     deleted = 0
-    while ids := transaction.scalars(some).all():
+    while ids := transaction.scalars(batch).all():
         deleted += delete_contacts(transaction, lst, ids, allow_system=True)
     transaction.execute(delete(List).where(List.id == lst.id), execution_options={"synchronize_session": False})
     return deleted

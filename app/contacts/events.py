@@ -14,7 +14,7 @@ ContactKey = tuple[int, int]
 """List id and contact id."""
 
 
-def announce(
+def record_contact_events(
     transaction: Transaction,
     account_id: int,
     event: Literal["created", "updated", "deleted"],
@@ -22,13 +22,13 @@ def announce(
     moment: datetime,
 ) -> None:
     """Records one event per contact, in their order, each contact once."""
-    record(transaction, account_id, payloads_of(event, contacts, moment))
+    record(transaction, account_id, contact_events(event, contacts, moment))
 
 
-def payloads_of(
+def contact_events(
     event: Literal["created", "updated", "deleted"], contacts: Iterable[ContactKey], moment: datetime
 ) -> list[Payload]:
-    """The events, for those who record them together with others."""
+    """The events, for callers that record them together with others."""
     return [
         contact_event(event, contact_id=contact_id, list_id=list_id, moment=moment)
         for list_id, contact_id in dict.fromkeys(contacts)

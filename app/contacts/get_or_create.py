@@ -1,8 +1,8 @@
-"""Contacts by address for a send: who is in the list is found, who is not is created (decisions: 5 and 6).
+"""Contacts by address for a send: those in the list are found, missing ones are created (docs/sending.md#recipients).
 
-Creating is the same as through the API in all that follows from it: flags, events, triggers. Two sends at the same
-moment to a new address create one contact. Where the address is the list's unique identifier, the unique index sees
-to that; where it is not, whoever creates locks the list.
+A contact that is created here has the flags, events and triggers of one created through the API. Two sends at the same
+moment to a new address create one contact. Where the address is the list's unique identifier, the unique index ensures
+that; where it is not, the transaction that creates locks the list.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import String, bindparam, select
 
-from app.automations.triggers import fire
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
+from app.automations.triggers import fire_triggers
 from app.clock import this_second
 from app.contacts.create import shared_columns
-from app.contacts.events import announce
-from app.contacts.state import BLANK, Edit, after
-from app.contacts.subscriptions import KEYS, KINDS, Address, Kind, address_of, entries_of, lock_addresses
+from app.contacts.events import record_contact_events
+from app.contacts.state import BLANK, ContactWrite, state_after
+from app.contacts.subscriptions import ADDRESS_COLUMNS, find_unsubscriber_entries, lock_addresses
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
@@ -27,66 +28,73 @@ from app.lists.fields import ListSpec
 
 
 def get_or_create_contacts(
-    transaction: Transaction, lst: ListSpec, kind: Kind, addresses: Collection[str]
+    transaction: Transaction, lst: ListSpec, kind: AddressKind, addresses: Collection[str]
 ) -> dict[str, int]:
-    """Address, in the form in which it is compared -> the id of its contact, for every address given.
+    """Normalized address -> the id of its contact, for every address.
 
-    Of several contacts with an address the oldest active one is taken. A new one gets its address and nothing else.
+    Of several contacts with an address the oldest active one is taken. A new contact has its address and nothing else.
     Raises `list_not_mutable` when a contact would have to be created in a system list. A fixed number of statements.
     """
-    wanted = {address.key: text for text in addresses if (address := address_of(kind, text))}
-    found = _find(transaction, lst, kind, wanted)
-    if len(found) == len(wanted):
+    texts = {normalize_address(kind, text).key: text for text in addresses}
+    found = _find(transaction, lst, kind, texts)
+    if len(found) == len(texts):
         return found
     if lst.system:
         detail = "list_id: this is a system list, so the recipients that are not in it cannot be created."
         raise ServiceError("list_not_mutable", field="list_id", detail=detail)
     if not _is_unique(lst, kind):
-        _hold_list(transaction, lst)
-        found |= _find(transaction, lst, kind, wanted.keys() - found.keys())
-    missing = {key: text for key, text in wanted.items() if key not in found}
+        _lock_list(transaction, lst)
+        found |= _find(transaction, lst, kind, texts.keys() - found.keys())
+    missing = {key: text for key, text in texts.items() if key not in found}
     return found | _create(transaction, lst, kind, missing)
 
 
-def _find(transaction: Transaction, lst: ListSpec, kind: Kind, keys: Collection[str]) -> dict[str, int]:
+def _find(transaction: Transaction, lst: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
     return dict(FIND[kind].rows(transaction, list_id=lst.id, keys=json_array(keys)))
 
 
-def _statement(kind: Kind) -> Prepared:
+def _find_statement(kind: AddressKind) -> Prepared:
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
     return Prepared(
-        select(KEYS[kind], Contact.id)
-        .where(Contact.list_id == bindparam("list_id"), in_json(KEYS[kind], bindparam("keys", type_=String)))
+        select(ADDRESS_COLUMNS[kind], Contact.id)
+        .where(Contact.list_id == bindparam("list_id"), in_json(ADDRESS_COLUMNS[kind], bindparam("keys", type_=String)))
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
 
 
-FIND: dict[Kind, Prepared] = {kind: _statement(kind) for kind in KINDS}
+FIND: dict[AddressKind, Prepared] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
 
 
-def _is_unique(lst: ListSpec, kind: Kind) -> bool:
+def _is_unique(lst: ListSpec, kind: AddressKind) -> bool:
     return lst.identifier == kind and not lst.allow_duplicates
 
 
-def _hold_list(transaction: Transaction, lst: ListSpec) -> None:
-    """Until the end of the transaction. Foreign keys to the list do not wait for this lock."""
+def _lock_list(transaction: Transaction, lst: ListSpec) -> None:
+    """Locks the list until the end of the transaction. Foreign keys to the list do not wait for this lock."""
     transaction.connection().execute(select(List.id).where(List.id == lst.id).with_for_update(key_share=True))
 
 
-def _create(transaction: Transaction, lst: ListSpec, kind: Kind, missing: Mapping[str, str]) -> dict[str, int]:
+def _create(transaction: Transaction, lst: ListSpec, kind: AddressKind, missing: Mapping[str, str]) -> dict[str, int]:
     if not missing:
         return {}
     lock_addresses(transaction, lst.account_id)
     moment = this_second()
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
-    entries = entries_of(transaction, lst.account_id, lst.id, [Address(kind, key) for key in missing])
-    states = {key: after(lst, Edit(0, BLANK, {kind: missing[key]}), entries, {}, moment) for key in missing}
-    # In one order for all requests: two that create the same contacts wait for each other, never both.
-    rows = [{"id": drawn[key], **states[key]} for key in sorted(states)]
+    addresses = {key: NormalizedAddress(kind, key) for key in missing}
+    entries = find_unsubscriber_entries(transaction, lst.account_id, lst.id, addresses.values())
+    # In one order for all requests: of two that create the same contacts one waits, without a deadlock.
+    writes = {key: _creation(address, missing[key]) for key, address in sorted(addresses.items())}
+    rows = [{"id": drawn[key], **state_after(lst, write, entries, {}, moment)} for key, write in writes.items()]
     insert_new_rows(transaction, Contact, rows, shared_columns(lst, moment))
     present = _find(transaction, lst, kind, missing) if _is_unique(lst, kind) else drawn
     created = [(lst.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
-    announce(transaction, lst.account_id, "created", created, moment)
-    fire(transaction, lst.account_id, "created", created)
-    # Who was there when we wrote, and is gone when we look, is created after all.
+    record_contact_events(transaction, lst.account_id, "created", created, moment)
+    fire_triggers(transaction, lst.account_id, "created", created)
+    # A contact that was there at the insert and is deleted by the time of the look-up is created after all.
     return present | _create(transaction, lst, kind, {key: missing[key] for key in missing.keys() - present.keys()})
+
+
+def _creation(address: NormalizedAddress, text: str) -> ContactWrite:
+    """The write of a new contact with this address and nothing else."""
+    addresses = {kind: address if kind == address.kind else None for kind in ADDRESS_KINDS}
+    return ContactWrite(0, BLANK, {address.kind: text}, addresses)

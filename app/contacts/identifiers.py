@@ -1,12 +1,12 @@
-"""What tells the contacts of a list apart, and the conflict over one that is taken (decisions: 5).
+"""Unique identifiers of the contacts of a list, and the conflict over one that is taken (decisions: 5).
 
-A unique index is the judge. The look before a write finds all conflicts of a request and can name who holds what;
-where another request was quicker, the index refuses the write, and the look is repeated.
+A unique index decides. The check before a write finds all conflicts of a request and can name the contact that has
+each identifier; where another request was quicker, the index refuses the write, and the check is repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.contacts.rules import place
+from app.contacts.rules import element_location
+from app.contacts.state import WriteResult
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact
@@ -23,46 +24,60 @@ from app.lists.fields import ListSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """An identifier that an element of the request wants to have."""
+class RequestedIdentifier:
+    """The identifier that an element of the request gives to its contact."""
 
     index: int
     identifier: str
 
 
-def check_free(
-    session: Session, lst: ListSpec, claims: Sequence[Claim], *, released: Collection[int] = (), bulk: bool
-) -> None:
-    """Raises `conflict` for every claim to an identifier that is held, or claimed earlier in the same request.
+def requested_identifiers(results: Iterable[WriteResult]) -> list[RequestedIdentifier]:
+    """The identifiers that the writes give to their contacts."""
+    return [
+        RequestedIdentifier(write.index, state["identifier"])
+        for write, state in results
+        if state["identifier"] is not None
+    ]
 
-    Contacts in `released` give theirs up in this request: the end state counts (decisions: 11, Contacts).
+
+def check_identifiers_free(
+    session: Session,
+    lst: ListSpec,
+    requested: Sequence[RequestedIdentifier],
+    *,
+    released: Collection[int] = (),
+    bulk: bool,
+) -> None:
+    """Raises `conflict` for every identifier that another contact has, or that an earlier element of the request gets.
+
+    The contacts in `released` give theirs up in this request: the end state counts (decisions: 11, Contacts).
     """
     field = lst.identifier
-    if not claims or field is None:
+    if not requested or field is None:
         return
-    holders = _holders(session, lst.id, [claim.identifier for claim in claims])
+    owners = _owners(session, lst.id, [one.identifier for one in requested])
     errors, taken = [], []
-    claimed: set[str] = set()
-    for claim in claims:
-        holder = holders.get(claim.identifier)
-        if holder is not None and holder not in released:
-            detail = f"{field}: contact {holder} of this list has it already."
-            errors.append(FieldError("conflict", field, **place(claim.index, bulk), detail=detail))
-            taken.append({"contact_id": holder})
-        elif claim.identifier in claimed:
+    earlier: set[str] = set()
+    for one in requested:
+        owner = owners.get(one.identifier)
+        if owner is not None and owner not in released:
+            detail = f"{field}: contact {owner} of this list has it already."
+            errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))
+            taken.append({"contact_id": owner})
+        elif one.identifier in earlier:
             detail = f"{field}: an earlier element of this request has it already."
-            errors.append(FieldError("conflict", field, **place(claim.index, bulk), detail=detail))
+            errors.append(FieldError("conflict", field, **element_location(one.index, bulk), detail=detail))
             taken.append({})
-        claimed.add(claim.identifier)
+        earlier.add(one.identifier)
     if errors:
         raise ServiceError.of(errors, taken={field: taken[0]})
 
 
 @contextmanager
-def guarded(transaction: Transaction, check: Callable[[], None]) -> Iterator[None]:
-    """Turns the unique index's refusal into the conflict that `check` raises, once the failed write is undone.
+def unique_violation_as_conflict(transaction: Transaction, check: Callable[[], None]) -> Iterator[None]:
+    """Turns a violation of the unique index into the conflict that `check` raises, once the write is rolled back.
 
-    Where `check` finds nothing any more, the refusal itself goes on, and the transaction is run again.
+    Where `check` no longer finds a conflict, the violation itself is raised, and the transaction runs again.
     """
     try:
         yield
@@ -72,9 +87,10 @@ def guarded(transaction: Transaction, check: Callable[[], None]) -> Iterator[Non
         raise
 
 
-def _holders(session: Session, list_id: int, identifiers: Collection[str]) -> dict[str, int]:
+def _owners(session: Session, list_id: int, identifiers: Collection[str]) -> dict[str, int]:
+    """Identifier -> the id of the contact that has it."""
     statement = select(Contact.identifier, Contact.id).where(
         Contact.list_id == list_id, in_json(Contact.identifier, identifiers)
     )
-    found = session.connection().execute(statement)
-    return {identifier: contact_id for identifier, contact_id in found if identifier is not None}
+    rows = session.connection().execute(statement)
+    return {identifier: contact_id for identifier, contact_id in rows if identifier is not None}

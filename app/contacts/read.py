@@ -11,33 +11,33 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
 from sqlalchemy.orm import Session
 
-from app.contacts.subscriptions import KEYS, KINDS, Kind
+from app.addresses import ADDRESS_KINDS, AddressKind
+from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.db.index_hints import json_contains
 from app.db.models import BlockedAddress, Contact
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
-from app.query import fields as query_fields
 from app.query.conditions import Condition, Equals, Query
-from app.query.fields import Filter, Resource
+from app.query.fields import Filter, Kind, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
 FILTER_KINDS = {
-    ValueType.DATE: query_fields.Kind.DATE,
-    ValueType.DATE_OR_DATETIME: query_fields.Kind.DATETIME,
-    ValueType.NUMBER: query_fields.Kind.FLOAT,
+    ValueType.DATE: Kind.DATE,
+    ValueType.DATE_OR_DATETIME: Kind.DATETIME,
+    ValueType.NUMBER: Kind.FLOAT,
 }
 """How values of list fields are compared; all others as strings."""
 EXACT_INTEGERS = 2**53
 """Up to here a JSON number and the float that a filter gives are the same."""
 
 
-def _blocked(kind: Kind) -> ColumnElement[bool]:
+def _blocked(kind: AddressKind) -> ColumnElement[bool]:
     """Whether the account has blocked the contact's address."""
     statement = select(literal(1)).where(
         BlockedAddress.account_id == Contact.account_id,
         BlockedAddress.kind == kind,
-        BlockedAddress.address == KEYS[kind],
+        BlockedAddress.address == ADDRESS_COLUMNS[kind],
     )
     return statement.correlate(Contact).exists()
 
@@ -54,7 +54,7 @@ def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
     return BOTH_KINDS[bits]
 
 
-BLOCKED = {kind: _blocked(kind) for kind in KINDS}
+BLOCKED = {kind: _blocked(kind) for kind in ADDRESS_KINDS}
 ATTRIBUTES: dict[str, Property] = {
     "id": Property(Contact.id),
     "list_id": Property(Contact.list_id),
@@ -68,21 +68,21 @@ ATTRIBUTES: dict[str, Property] = {
     "double_opt_in": Property(Contact.double_opt_in),
     "double_opt_in_time": Property(Contact.double_opt_in_time, as_timestamp),
 }
-ATTRIBUTE_FILTERS: dict[str, tuple[query_fields.Kind, Any]] = {
-    "id": (query_fields.Kind.INTEGER, Contact.id),
-    "email": (query_fields.Kind.EMAIL, Contact.email_key),
-    "mobile": (query_fields.Kind.STRING, Contact.mobile),
-    "creation_time": (query_fields.Kind.TIMESTAMP, Contact.creation_time),
-    "last_modified_time": (query_fields.Kind.TIMESTAMP, Contact.last_modified_time),
-    "is_active": (query_fields.Kind.BOOLEAN, Contact.is_active),
-    "double_opt_in": (query_fields.Kind.BOOLEAN, Contact.double_opt_in),
-    "double_opt_in_time": (query_fields.Kind.TIMESTAMP, Contact.double_opt_in_time),
-    "subscribed.email": (query_fields.Kind.BOOLEAN, Contact.subscribed_email),
-    "subscribed.mobile": (query_fields.Kind.BOOLEAN, Contact.subscribed_mobile),
-    "subscribed": (query_fields.Kind.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
-    "blocked.email": (query_fields.Kind.BOOLEAN, BLOCKED["email"]),
-    "blocked.mobile": (query_fields.Kind.BOOLEAN, BLOCKED["mobile"]),
-    "blocked": (query_fields.Kind.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
+ATTRIBUTE_FILTERS: dict[str, tuple[Kind, Any]] = {
+    "id": (Kind.INTEGER, Contact.id),
+    "email": (Kind.EMAIL, Contact.email_key),
+    "mobile": (Kind.STRING, Contact.mobile),
+    "creation_time": (Kind.TIMESTAMP, Contact.creation_time),
+    "last_modified_time": (Kind.TIMESTAMP, Contact.last_modified_time),
+    "is_active": (Kind.BOOLEAN, Contact.is_active),
+    "double_opt_in": (Kind.BOOLEAN, Contact.double_opt_in),
+    "double_opt_in_time": (Kind.TIMESTAMP, Contact.double_opt_in_time),
+    "subscribed.email": (Kind.BOOLEAN, Contact.subscribed_email),
+    "subscribed.mobile": (Kind.BOOLEAN, Contact.subscribed_mobile),
+    "subscribed": (Kind.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
+    "blocked.email": (Kind.BOOLEAN, BLOCKED["email"]),
+    "blocked.mobile": (Kind.BOOLEAN, BLOCKED["mobile"]),
+    "blocked": (Kind.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
 }
 """Filter name -> its kind and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
 one is blocked (decisions: 4)."""
@@ -139,8 +139,8 @@ def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:
     return lambda values, _zone: values.get(key)
 
 
-def _filter_kind(field: FieldSpec) -> query_fields.Kind:
-    return FILTER_KINDS.get(field.value_type, query_fields.Kind.STRING)
+def _filter_kind(field: FieldSpec) -> Kind:
+    return FILTER_KINDS.get(field.value_type, Kind.STRING)
 
 
 def _compared(field: FieldSpec) -> ColumnElement[Any]:

@@ -9,15 +9,15 @@ from app.errors import FieldError, ServiceError, in_catalogue_order
 from app.lists.fields import ListSpec
 
 
-class Place(TypedDict, total=False):
-    """Where in a bulk request an element stands."""
+class ElementLocation(TypedDict, total=False):
+    """The position of an element in a bulk request."""
 
     collection: str
     index: int
 
 
-def place(index: int, bulk: bool) -> Place:
-    """The place of an element, empty in the single form (specification: Contacts, rule 8)."""
+def element_location(index: int, bulk: bool) -> ElementLocation:
+    """The location of an element, empty in the single form (specification: Contacts, rule 8)."""
     return {"collection": "contacts", "index": index} if bulk else {}
 
 
@@ -32,12 +32,12 @@ def system_errors(lst: ListSpec, allow_system: bool) -> list[FieldError]:
     return [FieldError("list_not_mutable")] if lst.system and not allow_system else []
 
 
-def address_errors(lst: ListSpec, drafts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
+def address_errors(lst: ListSpec, contacts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
     """Addresses of a kind that the list has no field for (specification: Contacts, rule 6). Null writes nothing."""
     missing = [kind for kind, has in (("email", lst.has_email), ("mobile", lst.has_mobile)) if not has]
     return [
-        FieldError(f"field_{kind}_not_in_list", kind, **place(index, bulk))
-        for index, draft in enumerate(drafts)
+        FieldError(f"field_{kind}_not_in_list", kind, **element_location(index, bulk))
+        for index, attributes in enumerate(contacts)
         for kind in missing
-        if draft.get(kind) is not None
+        if attributes.get(kind) is not None
     ]

@@ -1,6 +1,6 @@
-"""What a contact becomes when a client writes to it. Pure; the same for a new contact and for one that exists.
+"""What a contact becomes when a client writes to it. Pure; the same for a new contact and for an existing one.
 
-A new contact is an edit of `BLANK`, so that null equals absence there and clears everywhere else (decisions: 5).
+A new contact is a write to `BLANK`, so null equals absence there and clears everywhere else.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from app.contacts.subscriptions import KINDS, Address, Entries, Kind, address_of
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
+from app.contacts.subscriptions import UnsubscriberEntries
 from app.lists.fields import ListSpec
 
-State = Mapping[str, Any]
+ContactAttributes = Mapping[str, Any]
+"""What a client writes to a contact, checked by type: `email`, `mobile`, `subscribed` (`{"email": bool, "mobile":
+bool}`), `is_active`, `double_opt_in` and list field keys."""
+
+ContactState = Mapping[str, Any]
 """The columns of a contact that clients change, directly or not."""
 
-BLANK: State = MappingProxyType(
+BLANK: ContactState = MappingProxyType(
     {
         "email": None,
         "email_key": None,
@@ -31,91 +36,130 @@ BLANK: State = MappingProxyType(
         "values": {},
     }
 )
-"""A contact of whom nothing is known: the defaults (decisions: 5)."""
+"""A contact without attributes: the defaults."""
+
+NORMALIZED_COLUMNS: dict[AddressKind, str] = {"email": "email_key", "mobile": "mobile"}
+"""The columns of a state that hold addresses in their normalized form."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """One write: its place in the request, the contact as it is, and the attributes that the client gave."""
+class ContactWrite:
+    """One write: its position in the request, the contact's state before it, and the attributes to write."""
 
     index: int
-    before: State
-    attributes: Mapping[str, Any]
+    before: ContactState
+    attributes: ContactAttributes
+    addresses: Mapping[AddressKind, NormalizedAddress | None]
+    """The contact's addresses after the write, normalized once for everything that follows."""
 
-    def address(self, kind: Kind) -> Address | None:
-        """The address that the contact has afterwards."""
-        return address_of(kind, self.attributes[kind] if kind in self.attributes else self.before[kind])
+    @classmethod
+    def of(cls, index: int, before: ContactState, attributes: ContactAttributes) -> ContactWrite:
+        """The write of these attributes, with its addresses normalized."""
+        addresses = {kind: _address_after(kind, before, attributes) for kind in ADDRESS_KINDS}
+        return cls(index, before, attributes, addresses)
 
-    def moves(self, kind: Kind) -> bool:
-        """Whether that is another address than before."""
-        return self.address(kind) != address_of(kind, self.before[kind])
+    def changes_address(self, kind: AddressKind) -> bool:
+        """Whether the contact has another address after the write than before."""
+        return self.addresses[kind] != _normalized(kind, self.before)
 
-    def wish(self, kind: Kind) -> bool | None:
-        """Whether the client wants the address subscribed or not; None where it did not say."""
-        said: bool | None = self.attributes.get("subscribed", {}).get(kind)
-        if said is None and self.before[kind] is None and not self.before[f"subscribed_{kind}"]:
-            # A contact without an address was unsubscribed beforehand: the wish holds for its first address.
+    def requested_subscription(self, kind: AddressKind) -> bool | None:
+        """Whether the client wants the address subscribed or not; None where the request does not say."""
+        requested: bool | None = self.attributes.get("subscribed", {}).get(kind)
+        if requested is None and self.before[kind] is None and not self.before[f"subscribed_{kind}"]:
+            # The contact was unsubscribed while it had no address: that applies to its first address.
             return False
-        return said
+        return requested
 
 
-def wishes_of(edits: Sequence[Edit]) -> dict[Address, bool]:
-    """Address -> whether it is to be subscribed, for those that the request speaks of; the last word counts."""
-    found: dict[Address, bool] = {}
-    for edit in edits:
-        for kind in KINDS:
-            address, wish = edit.address(kind), edit.wish(kind)
-            if address is not None and wish is not None:
-                found[address] = wish
-    return found
+WriteResult = tuple[ContactWrite, ContactState]
+"""A write, and the contact's state after it."""
 
 
-def looked_up(edits: Sequence[Edit]) -> Collection[Address]:
-    """The addresses whose entries decide about a flag: those that are new to their contact or spoken of."""
-    candidates = (
-        edit.address(kind) for edit in edits for kind in KINDS if edit.moves(kind) or edit.wish(kind) is not None
-    )
-    return {address for address in candidates if address is not None}
+def requested_subscriptions(writes: Sequence[ContactWrite]) -> dict[NormalizedAddress, bool]:
+    """Address -> whether to subscribe it, for the addresses that the request names; the last one counts."""
+    subscriptions: dict[NormalizedAddress, bool] = {}
+    for write in writes:
+        for kind, address in write.addresses.items():
+            requested = write.requested_subscription(kind)
+            if address is not None and requested is not None:
+                subscriptions[address] = requested
+    return subscriptions
 
 
-def after(lst: ListSpec, edit: Edit, entries: Entries, wishes: Mapping[Address, bool], moment: datetime) -> State:
-    """The contact as the edit leaves it."""
-    before, given = edit.before, edit.attributes
-    email, mobile = edit.address("email"), edit.address("mobile")
-    opts_in = bool(given.get("double_opt_in")) and not before["double_opt_in"]
+def addresses_to_look_up(writes: Sequence[ContactWrite]) -> Collection[NormalizedAddress]:
+    """The addresses whose unsubscriber entries decide about a flag: new to their contact, or set by the request."""
     return {
-        "email": given.get("email", before["email"]),
-        "email_key": email and email.key,
-        "mobile": mobile and mobile.key,
-        "identifier": _identifier(lst, email, mobile),
-        "subscribed_email": _flag(edit, "email", entries, wishes),
-        "subscribed_mobile": _flag(edit, "mobile", entries, wishes),
-        "is_active": given.get("is_active", before["is_active"]),
-        "double_opt_in": before["double_opt_in"] or opts_in,
-        "double_opt_in_time": moment if opts_in else before["double_opt_in_time"],
-        "values": _values(lst, edit),
+        address
+        for write in writes
+        for kind, address in write.addresses.items()
+        if address is not None
+        if write.changes_address(kind) or write.requested_subscription(kind) is not None
     }
 
 
-def _identifier(lst: ListSpec, email: Address | None, mobile: Address | None) -> str | None:
-    """What no other contact of the list may have; None where there is no such thing (decisions: 5)."""
-    address = {"email": email, "mobile": mobile, None: None}[lst.identifier]
+def state_after(
+    lst: ListSpec,
+    write: ContactWrite,
+    entries: UnsubscriberEntries,
+    subscriptions: Mapping[NormalizedAddress, bool],
+    moment: datetime,
+) -> ContactState:
+    """The contact's state after the write."""
+    before, attributes = write.before, write.attributes
+    email, mobile = write.addresses["email"], write.addresses["mobile"]
+    opts_in = bool(attributes.get("double_opt_in")) and not before["double_opt_in"]
+    return {
+        "email": attributes.get("email", before["email"]),
+        "email_key": email and email.key,
+        "mobile": mobile and mobile.key,
+        "identifier": _identifier(lst, write),
+        "subscribed_email": _is_subscribed(write, "email", entries, subscriptions),
+        "subscribed_mobile": _is_subscribed(write, "mobile", entries, subscriptions),
+        "is_active": attributes.get("is_active", before["is_active"]),
+        "double_opt_in": before["double_opt_in"] or opts_in,
+        "double_opt_in_time": moment if opts_in else before["double_opt_in_time"],
+        "values": _values(lst, write),
+    }
+
+
+def _address_after(kind: AddressKind, before: ContactState, attributes: ContactAttributes) -> NormalizedAddress | None:
+    if kind not in attributes:
+        return _normalized(kind, before)
+    return None if attributes[kind] is None else normalize_address(kind, attributes[kind])
+
+
+def _normalized(kind: AddressKind, state: ContactState) -> NormalizedAddress | None:
+    """The address in a state, which has it in its normalized form already."""
+    key = state[NORMALIZED_COLUMNS[kind]]
+    return None if key is None else NormalizedAddress(kind, key)
+
+
+def _identifier(lst: ListSpec, write: ContactWrite) -> str | None:
+    """The value that is unique among the list's contacts; None where the list or the contact has none."""
+    address = None if lst.identifier is None else write.addresses[lst.identifier]
     return None if address is None or lst.allow_duplicates else address.key
 
 
-def _flag(edit: Edit, kind: Kind, entries: Entries, wishes: Mapping[Address, bool]) -> bool:
-    """Whether the address is subscribed: what the request says of it, else what its entries say where it is new."""
-    address = edit.address(kind)
+def _is_subscribed(
+    write: ContactWrite,
+    kind: AddressKind,
+    entries: UnsubscriberEntries,
+    subscriptions: Mapping[NormalizedAddress, bool],
+) -> bool:
+    """The flag of an address: as requested, else for a new address as its unsubscriber entries say, else unchanged."""
+    address = write.addresses[kind]
     if address is None:
-        # An address that has gone takes its flag with it; its entries stay.
-        said = edit.wish(kind)
-        return said if said is not None else True
-    if address in wishes:
-        return wishes[address]
-    return not entries.hold(address) if edit.moves(kind) else bool(edit.before[f"subscribed_{kind}"])
+        # The flag goes with the address that is removed; the address's entries stay.
+        requested = write.requested_subscription(kind)
+        return requested if requested is not None else True
+    if address in subscriptions:
+        return subscriptions[address]
+    if write.changes_address(kind):
+        return not entries.is_unsubscribed(address)
+    return bool(write.before[f"subscribed_{kind}"])
 
 
-def _values(lst: ListSpec, edit: Edit) -> dict[str, Any]:
+def _values(lst: ListSpec, write: ContactWrite) -> dict[str, Any]:
     """The list field values, without nulls."""
-    given = {field.key: edit.attributes[field.key] for field in lst.value_fields if field.key in edit.attributes}
-    return {key: value for key, value in {**edit.before["values"], **given}.items() if value is not None}
+    written = {field.key: write.attributes[field.key] for field in lst.value_fields if field.key in write.attributes}
+    return {key: value for key, value in {**write.before["values"], **written}.items() if value is not None}

@@ -1,8 +1,8 @@
-"""The account's unsubscribers list, and the flags of contacts that reflect it (decisions: 5 and 11, Contacts).
+"""The account's unsubscribers list, and the `subscribed` flags of contacts that reflect it.
 
-An entry says that an address wants no messages: of one list, or of the whole account. A contact's flag is false when
-an entry holds for its address in its list. Both change here, together, for many addresses at once; flags of contacts
-that the request does not name follow too, because two contacts may have the same address.
+An entry unsubscribes an address from one list or from the whole account. A contact's flag is false when an entry
+applies to its address in its list. Both change here, together, for many addresses at once; the flags of contacts that
+the request does not name change too, because two contacts may have the same address.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.addresses import email_key
+from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress
 from app.contacts.events import ContactKey
 from app.db.bulk import insert_new_rows
 from app.db.database import Transaction
@@ -23,145 +23,144 @@ from app.db.in_json import in_json
 from app.db.locks import advisory_lock
 from app.db.models import Contact, Unsubscriber
 
-Kind = Literal["email", "mobile"]
-KINDS: tuple[Kind, ...] = ("email", "mobile")
-KEYS: dict[Kind, Any] = {"email": Contact.email_key, "mobile": Contact.mobile}
-FLAGS: dict[Kind, Any] = {"email": Contact.subscribed_email, "mobile": Contact.subscribed_mobile}
-
-
-class Address(NamedTuple):
-    """An email or mobile in the form in which it is compared."""
-
-    kind: Kind
-    key: str
-
-
-def address_of(kind: Kind, text: str | None) -> Address | None:
-    """The address as it is compared; None for none."""
-    if text is None:
-        return None
-    return Address(kind, email_key(text) if kind == "email" else text)
+ADDRESS_COLUMNS: dict[AddressKind, Any] = {"email": Contact.email_key, "mobile": Contact.mobile}
+SUBSCRIBED_COLUMNS: dict[AddressKind, Any] = {"email": Contact.subscribed_email, "mobile": Contact.subscribed_mobile}
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """What the unsubscribers list says of some addresses, seen from one list."""
+class UnsubscriberEntries:
+    """The entries of some addresses on the unsubscribers list, seen from one list."""
 
     list_id: int
-    found: Mapping[Address, Collection[int | None]]
+    lists_by_address: Mapping[NormalizedAddress, Collection[int | None]]
     """Address -> the lists that it has unsubscribed from; None stands for the whole account."""
 
-    def anywhere(self, address: Address) -> bool:
-        """Whether there is any entry."""
-        return address in self.found
+    def has_any(self, address: NormalizedAddress) -> bool:
+        """Whether the address is unsubscribed from any list or account-wide."""
+        return address in self.lists_by_address
 
-    def under_list(self, address: Address) -> bool:
+    def has_own(self, address: NormalizedAddress) -> bool:
         """Whether there is an entry of this very list."""
-        return self.list_id in self.found.get(address, ())
+        return self.list_id in self.lists_by_address.get(address, ())
 
-    def hold(self, address: Address) -> bool:
+    def is_unsubscribed(self, address: NormalizedAddress) -> bool:
         """Whether this list must not write to the address: by an entry of its own or an account-wide one."""
-        lists = self.found.get(address, ())
+        lists = self.lists_by_address.get(address, ())
         return self.list_id in lists or None in lists
 
 
-def lock_subscriptions(transaction: Transaction, account_id: int, *, lasting: bool = False) -> None:
-    """Lets one transaction at a time change what the account's addresses want; it comes before any other lock.
+def lock_subscriptions(transaction: Transaction, account_id: int, *, long_transaction: bool = False) -> None:
+    """Lets one transaction at a time change subscriptions of the account's addresses; taken before any other lock.
 
-    Such a change reaches contacts that the request does not name: two of them would wait for each other's. See
-    `lock_for_writes` for `lasting`.
+    Such a change updates contacts that the request does not name: two transactions would wait for each other's. See
+    `lock_for_writes` for `long_transaction`.
     """
     advisory_lock(transaction, "subscriptions", account_id)
-    if not lasting:
+    if not long_transaction:
         advisory_lock(transaction, "addresses", account_id)
 
 
 def lock_addresses(transaction: Transaction, account_id: int) -> None:
-    """Keeps what the account's addresses want as it is, while contacts get addresses. Many may hold it at once.
+    """Keeps the subscriptions of the account's addresses unchanged while contacts get addresses. A shared lock.
 
-    Without it, a change of an address would miss the contact that is not committed yet, and the contact the change.
+    Without it, a change of a subscription would miss the contact that is not committed yet, and the contact the change.
     """
     advisory_lock(transaction, "addresses", account_id, shared=True)
 
 
 def lock_for_writes(
-    transaction: Transaction, account_id: int, drafts: Collection[Mapping[str, Any]], *, lasting: bool
+    transaction: Transaction, account_id: int, written: Collection[Mapping[str, Any]], *, long_transaction: bool
 ) -> None:
-    """The one of the two locks that writing these attributes to contacts needs, if any.
+    """Takes the lock that writing these attributes to contacts needs, if any.
 
-    A `lasting` transaction, such as an import, would keep everybody waiting who gives a contact an address. It leaves
-    the lock out: of who unsubscribes while it runs, the flag may stay, but nothing is sent to them all the same.
+    A long transaction, such as an import, would block every request that gives a contact an address, so it takes no
+    lock on addresses: the flag of an address that unsubscribes meanwhile may stay true, but nothing is sent to it,
+    because sends look at the entries.
     """
-    if any("subscribed" in draft for draft in drafts):
-        lock_subscriptions(transaction, account_id, lasting=lasting)
-    elif not lasting and any(kind in draft for draft in drafts for kind in KINDS):
+    if any("subscribed" in attributes for attributes in written):
+        lock_subscriptions(transaction, account_id, long_transaction=long_transaction)
+    elif not long_transaction and any(kind in attributes for attributes in written for kind in ADDRESS_KINDS):
         lock_addresses(transaction, account_id)
 
 
-def entries_of(session: Session, account_id: int, list_id: int, addresses: Collection[Address]) -> Entries:
+def find_unsubscriber_entries(
+    session: Session, account_id: int, list_id: int, addresses: Collection[NormalizedAddress]
+) -> UnsubscriberEntries:
     """The entries of the addresses: one statement, none for no addresses."""
-    found: dict[Address, set[int | None]] = {}
+    lists: dict[NormalizedAddress, set[int | None]] = {}
     if addresses:
         statement = select(Unsubscriber.kind, Unsubscriber.address, Unsubscriber.list_id).where(
-            Unsubscriber.account_id == account_id, _among(addresses)
+            Unsubscriber.account_id == account_id, _of_addresses(addresses)
         )
         for row in session.connection().execute(statement):
-            found.setdefault(Address(cast(Kind, row.kind), row.address), set()).add(row.list_id)
-    return Entries(list_id, found)
+            lists.setdefault(NormalizedAddress(cast(AddressKind, row.kind), row.address), set()).add(row.list_id)
+    return UnsubscriberEntries(list_id, lists)
 
 
-def follow_wishes(
-    transaction: Transaction, account_id: int, entries: Entries, wishes: Mapping[Address, bool], moment: datetime
+def apply_subscriptions(
+    transaction: Transaction,
+    account_id: int,
+    entries: UnsubscriberEntries,
+    subscriptions: Mapping[NormalizedAddress, bool],
+    moment: datetime,
 ) -> list[ContactKey]:
-    """Makes the entries what was asked for (True: subscribed), and the flags of all contacts of the list follow.
+    """Makes the entries, and the flags of all contacts of the list, what was requested (True: subscribed).
 
-    Returns the contacts whose flag changed by this.
+    Returns the contacts whose flag changed.
     """
-    off = [address for address, wanted in wishes.items() if not wanted and not entries.under_list(address)]
-    on = [address for address, wanted in wishes.items() if wanted and entries.hold(address)]
+    off = [address for address, subscribed in subscriptions.items() if not subscribed and not entries.has_own(address)]
+    on = [address for address, subscribed in subscriptions.items() if subscribed and entries.is_unsubscribed(address)]
     return [
-        *put_on(transaction, account_id, entries.list_id, off, moment),
-        *take_off(transaction, account_id, entries.list_id, on, moment),
+        *unsubscribe_addresses(transaction, account_id, entries.list_id, off, moment),
+        *resubscribe_addresses(transaction, account_id, entries.list_id, on, moment),
     ]
 
 
-def put_on(
-    transaction: Transaction, account_id: int, list_id: int | None, addresses: Collection[Address], moment: datetime
+def unsubscribe_addresses(
+    transaction: Transaction,
+    account_id: int,
+    list_id: int | None,
+    addresses: Collection[NormalizedAddress],
+    moment: datetime,
 ) -> list[ContactKey]:
-    """Puts the addresses on the unsubscribers list: of one list, or of the account for None.
+    """Adds entries to the unsubscribers list: for one list, or account-wide for None.
 
-    Returns the contacts whose flag went to false.
+    Returns the contacts whose flag became false.
     """
     rows = [
         {"account_id": account_id, "list_id": list_id, "kind": kind, "address": key, "creation_time": moment}
         for kind, key in addresses
     ]
     insert_new_rows(transaction, Unsubscriber, rows)
-    return _set_flags(transaction, account_id, list_id, addresses, wanted=False, moment=moment)
+    return _set_flags(transaction, account_id, list_id, addresses, subscribed=False, moment=moment)
 
 
-def take_off(
-    transaction: Transaction, account_id: int, list_id: int | None, addresses: Collection[Address], moment: datetime
+def resubscribe_addresses(
+    transaction: Transaction,
+    account_id: int,
+    list_id: int | None,
+    addresses: Collection[NormalizedAddress],
+    moment: datetime,
 ) -> list[ContactKey]:
-    """Takes the addresses off the list's unsubscribers and off the account-wide ones; for None off the latter alone.
+    """Deletes the list's entries and the account-wide ones; for None the account-wide ones alone.
 
-    Who comes back to one list has not come back to the others: where an account-wide entry goes, the other lists
-    that hold the address get entries of their own. Returns the contacts whose flag went to true.
+    An address that comes back to one list stays unsubscribed from the others: where an account-wide entry is deleted,
+    the other lists that have the address get entries of their own. Returns the contacts whose flag became true.
     """
     if not addresses:
         return []
-    goes: ColumnElement[bool] = Unsubscriber.list_id.is_(None)
+    deleted: ColumnElement[bool] = Unsubscriber.list_id.is_(None)
     if list_id is not None:
-        _keep_elsewhere(transaction, account_id, list_id, addresses, moment)
-        goes = or_(goes, Unsubscriber.list_id == list_id)
+        _keep_on_other_lists(transaction, account_id, list_id, addresses, moment)
+        deleted = or_(deleted, Unsubscriber.list_id == list_id)
     transaction.execute(
-        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, _among(addresses), goes),
+        delete(Unsubscriber).where(Unsubscriber.account_id == account_id, _of_addresses(addresses), deleted),
         execution_options={"synchronize_session": False},
     )
-    return _set_flags(transaction, account_id, list_id, addresses, wanted=True, moment=moment)
+    return _set_flags(transaction, account_id, list_id, addresses, subscribed=True, moment=moment)
 
 
-def _among(addresses: Iterable[Address]) -> ColumnElement[bool]:
+def _of_addresses(addresses: Iterable[NormalizedAddress]) -> ColumnElement[bool]:
     """Entries of these addresses."""
     by_kind = _by_kind(addresses)
     return or_(
@@ -169,26 +168,26 @@ def _among(addresses: Iterable[Address]) -> ColumnElement[bool]:
     )
 
 
-def _by_kind(addresses: Iterable[Address]) -> dict[Kind, list[str]]:
-    found: dict[Kind, list[str]] = {}
+def _by_kind(addresses: Iterable[NormalizedAddress]) -> dict[AddressKind, list[str]]:
+    keys: dict[AddressKind, list[str]] = {}
     for kind, key in addresses:
-        found.setdefault(kind, []).append(key)
-    return found
+        keys.setdefault(kind, []).append(key)
+    return keys
 
 
-def _keep_elsewhere(
-    transaction: Transaction, account_id: int, list_id: int, addresses: Collection[Address], moment: datetime
+def _keep_on_other_lists(
+    transaction: Transaction, account_id: int, list_id: int, addresses: Collection[NormalizedAddress], moment: datetime
 ) -> None:
     rows = []
     for kind, keys in _by_kind(addresses).items():
         statement = (
-            select(Contact.list_id, KEYS[kind])
+            select(Contact.list_id, ADDRESS_COLUMNS[kind])
             .distinct()
             .where(
                 Contact.account_id == account_id,
                 Contact.list_id != list_id,
-                in_json(KEYS[kind], keys),
-                _entry(kind, Unsubscriber.list_id.is_(None)),
+                in_json(ADDRESS_COLUMNS[kind], keys),
+                _has_entry(kind, Unsubscriber.list_id.is_(None)),
             )
         )
         rows += [
@@ -202,24 +201,28 @@ def _set_flags(
     transaction: Transaction,
     account_id: int,
     list_id: int | None,
-    addresses: Iterable[Address],
+    addresses: Iterable[NormalizedAddress],
     *,
-    wanted: bool,
+    subscribed: bool,
     moment: datetime,
 ) -> list[ContactKey]:
     """Sets the flags of the contacts that have the addresses: in the list, or in all lists of the account."""
     changed: list[ContactKey] = []
     for kind, keys in _by_kind(addresses).items():
-        conditions = [Contact.account_id == account_id, in_json(KEYS[kind], keys), FLAGS[kind].is_not(wanted)]
+        conditions = [
+            Contact.account_id == account_id,
+            in_json(ADDRESS_COLUMNS[kind], keys),
+            SUBSCRIBED_COLUMNS[kind].is_not(subscribed),
+        ]
         if list_id is not None:
             conditions.append(Contact.list_id == list_id)
-        if wanted:
-            here = or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id)
-            conditions.append(~_entry(kind, here))
+        if subscribed:
+            applies = or_(Unsubscriber.list_id.is_(None), Unsubscriber.list_id == Contact.list_id)
+            conditions.append(~_has_entry(kind, applies))
         statement = (
             update(Contact)
             .where(*conditions)
-            .values({FLAGS[kind]: wanted, Contact.last_modified_time: moment})
+            .values({SUBSCRIBED_COLUMNS[kind]: subscribed, Contact.last_modified_time: moment})
             .returning(Contact.list_id, Contact.id)
         )
         rows = transaction.execute(statement, execution_options={"synchronize_session": False})
@@ -227,11 +230,11 @@ def _set_flags(
     return changed
 
 
-def _entry(kind: Kind, which: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Whether the contact's address has an entry of this sort."""
+def _has_entry(kind: AddressKind, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether the contact's address has an entry that meets the condition."""
     return exists().where(
         Unsubscriber.account_id == Contact.account_id,
         Unsubscriber.kind == kind,
-        Unsubscriber.address == KEYS[kind],
-        which,
+        Unsubscriber.address == ADDRESS_COLUMNS[kind],
+        condition,
     )

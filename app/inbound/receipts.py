@@ -19,7 +19,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.contacts.events import payloads_of
+from app.contacts.events import contact_events
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient
@@ -115,7 +115,7 @@ def _bounce(transaction: Transaction, text: Text, detail: str) -> None:
     touched = note_bounce(transaction, _address(text), text.id, temporary=temporary)
     reason = "delivery time expired" if temporary else "not delivered"
     told = text.event("bounced", moment, bounce_reason=reason, bounce_string=detail, is_temporary_bounce=temporary)
-    updates = payloads_of("updated", touched.get(text.account_id, ()), moment)
+    updates = contact_events("updated", touched.get(text.account_id, ()), moment)
     record(transaction, text.account_id, [told, *updates])
     text.add_step(transaction, TimelineStep.BOUNCED, detail, moment)
     count_in_group(transaction, text.group_id, bounced=1, delivered=-1)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from app.contacts.attributes import check_draft
-from app.contacts.subscriptions import KINDS, Address, address_of
+from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
+from app.contacts.attributes import check_attributes
 from app.contacts.upsert import upsert_contacts as bring
 from app.db.models import List
 from app.errors import ServiceError
@@ -33,7 +33,7 @@ def upsert_contacts(
     drafts = []
     for index, one in enumerate(described):
         place = f"{path}.contacts[{index}]"
-        draft, errors = check_draft(lst, {name: _plain(value) for name, value in one.items()})
+        draft, errors = check_attributes(lst, {name: _plain(value) for name, value in one.items()})
         with located(place):
             if errors:
                 raise ServiceError.of(errors)
@@ -50,13 +50,15 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _stopped(unsubscribers: Sequence[Described], list_name: str | None) -> set[Address | None]:
+def _stopped(unsubscribers: Sequence[Described], list_name: str | None) -> set[NormalizedAddress | None]:
     """The addresses that the file unsubscribes from the list."""
     concerned = [one for one in unsubscribers if one.get("list") in (None, list_name)]
-    return {address_of(kind, one[kind]) for one in concerned for kind in KINDS if one.get(kind) is not None}
+    return {
+        normalize_address(kind, one[kind]) for one in concerned for kind in ADDRESS_KINDS if one.get(kind) is not None
+    }
 
 
-def _check_wishes(draft: Described, stopped: set[Address | None], path: str) -> None:
+def _check_wishes(draft: Described, stopped: set[NormalizedAddress | None], path: str) -> None:
     for kind, wanted in draft.get("subscribed", {}).items():
-        if wanted and draft.get(kind) is not None and address_of(kind, draft[kind]) in stopped:
+        if wanted and draft.get(kind) is not None and normalize_address(kind, draft[kind]) in stopped:
             raise SeedError(f"{path}.subscribed.{kind}", "is true, but the file names the address under unsubscribers")

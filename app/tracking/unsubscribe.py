@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
+from app.addresses import AddressKind
 from app.clock import now
-from app.contacts.subscriptions import Kind, lock_subscriptions
+from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.counters import count_in_group
 from app.db.database import Transaction
@@ -26,7 +27,7 @@ class UnsubscribeRequest:
     account_id: int
     group_id: int
     list_id: int | None
-    kind: Kind
+    kind: AddressKind
     address: str
     sender: str
     """The name of the list, else that of the account: what the person may know."""
@@ -45,7 +46,7 @@ def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> U
     row = session.execute(_named(recipient_id)).first()
     if row is None:
         return None
-    kind: Kind = "email" if row.type == "email" else "mobile"
+    kind: AddressKind = "email" if row.type == "email" else "mobile"
     address = row.email if kind == "email" else row.mobile
     if address is None:
         return None

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from app.automations.triggers import fire
+from app.automations.triggers import fire_triggers
 from app.db.bulk import insert_rows
 from app.db.models import Event, TriggerFiring
 from app.events import batches, outbox
@@ -83,7 +83,7 @@ def test_a_change_that_fails_leaves_no_event_and_no_trigger(
     def change() -> None:
         with services.database.write() as transaction:
             record(transaction, account_id, [{"n": 1}])
-            fire(transaction, account_id, "created", [(1, 2)])
+            fire_triggers(transaction, account_id, "created", [(1, 2)])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -155,9 +155,9 @@ def test_triggers_fire_once_per_contact_in_one_statement(
     services: Services, account_id: int, count_statements: Callable[[], Any]
 ) -> None:
     with services.database.write() as transaction, count_statements() as counted:
-        fire(transaction, account_id, "created", [(1, 10), (1, 11), (2, 12)])
-        fire(transaction, account_id, "updated", [(1, 10)])
-        fire(transaction, account_id, "updated", [])
+        fire_triggers(transaction, account_id, "created", [(1, 10), (1, 11), (2, 12)])
+        fire_triggers(transaction, account_id, "updated", [(1, 10)])
+        fire_triggers(transaction, account_id, "updated", [])
     assert verbs(counted) == ["INSERT", "INSERT"]
     assert fired(services, account_id) == [
         ("created", 1, 10),

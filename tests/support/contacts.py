@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 from sqlalchemy import select
 
+from app.addresses import AddressKind
 from app.clock import now
 from app.contacts import suppress
-from app.contacts.subscriptions import Kind
 from app.db.models import Event, TriggerFiring, Unsubscriber, Webhook
 from tests.support.tenants import Tenant, unique
 
@@ -72,25 +72,25 @@ def entries(tenant: Tenant) -> set[tuple[str, str, int | None]]:
         return {(row.kind, row.address, row.list_id) for row in session.scalars(statement)}
 
 
-def unsubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: Kind = "email") -> int:
+def unsubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: AddressKind = "email") -> int:
     """As a link or the command line does it."""
     with tenant.services.database.write() as transaction:
         return suppress.unsubscribe(transaction, tenant.id, kind, address, list_id)
 
 
-def resubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: Kind = "email") -> int:
+def resubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: AddressKind = "email") -> int:
     """As the command line does it."""
     with tenant.services.database.write() as transaction:
         return suppress.resubscribe(transaction, tenant.id, kind, address, list_id)
 
 
-def block(tenant: Tenant, address: str, kind: Kind = "email") -> None:
+def block(tenant: Tenant, address: str, kind: AddressKind = "email") -> None:
     """As a permanent bounce does it."""
     with tenant.services.database.write() as transaction:
         suppress.block(transaction, tenant.id, kind, address, "bounce")
 
 
-def unblock(tenant: Tenant, address: str, kind: Kind = "email") -> bool:
+def unblock(tenant: Tenant, address: str, kind: AddressKind = "email") -> bool:
     """As the command line does it."""
     with tenant.services.database.write() as transaction:
         return suppress.unblock(transaction, tenant.id, kind, address)

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
-from app.contacts.events import payloads_of
+from app.contacts.events import contact_events
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.bulk import insert_new_rows
 from app.db.counters import count_in_group
@@ -139,7 +139,7 @@ def _bounce(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         bounce_string=diagnostic,
         is_temporary_bounce=temporary,
     )
-    updates = payloads_of("updated", touched.get(mail.account_id, ()), moment)
+    updates = contact_events("updated", touched.get(mail.account_id, ()), moment)
     record(transaction, mail.account_id, [told, *updates])
     mail.add_step(transaction, TimelineStep.BOUNCED, diagnostic, moment)
     count_in_group(transaction, mail.group_id, bounced=1, delivered=-1 if mail.state == RecipientState.DELIVERED else 0)

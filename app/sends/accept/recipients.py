@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import select
 
+from app.addresses import AddressKind, normalize_address
 from app.contacts.get_or_create import get_or_create_contacts
-from app.contacts.subscriptions import Kind, address_of
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact
@@ -19,7 +19,7 @@ from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
 from app.sends.delivery.suppression import INVALID_CONTACT_ID
 
-ADDRESS_KINDS: dict[MessageType, Kind] = {"email": "email", "sms": "mobile"}
+ADDRESS_KIND_BY_TYPE: dict[MessageType, AddressKind] = {"email": "email", "sms": "mobile"}
 """The kind of address that a message of a type goes to."""
 
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
@@ -31,7 +31,7 @@ def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: Lis
 
     A recipient named by `contact_id` has no address yet: delivery takes the one that the contact has then.
     """
-    kind = ADDRESS_KINDS[draft.type]
+    kind = ADDRESS_KIND_BY_TYPE[draft.type]
     contact_of = _contacts(transaction, contact_list, kind, draft.recipients) if contact_list else _no_contact
     rows = []
     for recipient in draft.recipients:
@@ -48,7 +48,7 @@ def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: Lis
     return rows
 
 
-def _address(kind: Kind, recipient: RecipientDraft) -> str | None:
+def _address(kind: AddressKind, recipient: RecipientDraft) -> str | None:
     return recipient.email if kind == "email" else recipient.mobile
 
 
@@ -57,7 +57,7 @@ def _no_contact(_recipient: RecipientDraft) -> int | None:
 
 
 def _contacts(
-    transaction: Transaction, contact_list: ListSpec, kind: Kind, recipients: Sequence[RecipientDraft]
+    transaction: Transaction, contact_list: ListSpec, kind: AddressKind, recipients: Sequence[RecipientDraft]
 ) -> Callable[[RecipientDraft], int | None]:
     """A look-up of each recipient's contact: two statements for all of them, more where contacts are created."""
     ids = [recipient.contact_id for recipient in recipients if recipient.contact_id is not None]
@@ -68,8 +68,8 @@ def _contacts(
     def contact_of(recipient: RecipientDraft) -> int | None:
         if recipient.contact_id is not None:
             return recipient.contact_id if recipient.contact_id in existing else None
-        address = address_of(kind, _address(kind, recipient))
-        return by_key.get(address.key) if address else None
+        address = _address(kind, recipient)
+        return None if address is None else by_key.get(normalize_address(kind, address).key)
 
     return contact_of
 

@@ -15,9 +15,8 @@ from typing import Any, cast
 from sqlalchemy import bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.addresses import email_key
-from app.contacts.blocked import AccountAddress, Touched, block_addresses
-from app.contacts.subscriptions import Kind
+from app.addresses import AddressKind, email_key
+from app.contacts.blocked import AccountAddress, ChangedContacts, block_addresses
 from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -36,14 +35,14 @@ class Address:
 
     account_id: int
     address: str
-    kind: Kind = "email"
+    kind: AddressKind = "email"
 
     def columns(self) -> dict[str, Any]:
         """As it stands in the tables."""
         return {"account_id": self.account_id, "kind": self.kind, "address": self.address}
 
 
-def apply_to_addresses(transaction: Transaction, made: Sequence[Transition]) -> Touched:
+def apply_to_addresses(transaction: Transaction, made: Sequence[Transition]) -> ChangedContacts:
     """Blocks and counts as the outcomes say; a delivery makes earlier troubles forgotten."""
     _set_aside(transaction, {_address(one): one.held.id for one in made if one.troubles == "forget"})
     worn_out = _count(transaction, Counter(_address(one) for one in made if one.troubles == "add"))
@@ -51,7 +50,7 @@ def apply_to_addresses(transaction: Transaction, made: Sequence[Transition]) -> 
     return _block(transaction, reasons)
 
 
-def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> Touched:
+def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> ChangedContacts:
     """What a report that came in later does to one address: the same as the verdict would have done. The recipient had
     counted as a delivery until now, so what was forgotten by it counts again."""
     worn_out = _count(transaction, Counter([address] if temporary else []), recipient_id)
@@ -69,7 +68,7 @@ def _address(one: Transition) -> Address:
 
 def _named(account_id: int, address: str, kind: str) -> Address:
     """The address of a row."""
-    return Address(account_id, address, cast(Kind, kind))
+    return Address(account_id, address, cast(AddressKind, kind))
 
 
 def _forget(transaction: Transaction, delivered: Collection[Address]) -> None:
@@ -132,7 +131,7 @@ def _delete(transaction: Transaction, ids: list[int]) -> None:
         transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
-def _block(transaction: Transaction, reasons: dict[Address, str]) -> Touched:
+def _block(transaction: Transaction, reasons: dict[Address, str]) -> ChangedContacts:
     return block_addresses(
         transaction, {AccountAddress(one.account_id, one.kind, one.address): reason for one, reason in reasons.items()}
     )

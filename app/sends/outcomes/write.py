@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Update, bindparam, case, func, select, update
 
 from app.clock import this_second
-from app.contacts.blocked import Touched
-from app.contacts.events import payloads_of
+from app.contacts.blocked import ChangedContacts
+from app.contacts.events import contact_events
 from app.db.bulk import insert_rows, is_postgresql
 from app.db.bulk_update import given_values, update_each
 from app.db.database import Transaction
@@ -151,7 +151,7 @@ def _count(transaction: Transaction, made: Sequence[Transition]) -> None:
     transaction.connection().execute(statement, rows)
 
 
-def _tell(transaction: Transaction, made: Sequence[Transition], touched: Touched) -> None:
+def _tell(transaction: Transaction, made: Sequence[Transition], touched: ChangedContacts) -> None:
     """What became of the recipients, and then what changed by it of contacts."""
     told: dict[int, list[Transition]] = defaultdict(list)
     for one in made:
@@ -161,7 +161,7 @@ def _tell(transaction: Transaction, made: Sequence[Transition], touched: Touched
     record_many(
         transaction,
         {
-            one: chain(map(_payload, told.get(one, ())), payloads_of("updated", touched.get(one, ()), moment))
+            one: chain(map(_payload, told.get(one, ())), contact_events("updated", touched.get(one, ()), moment))
             for one in accounts
         },
     )

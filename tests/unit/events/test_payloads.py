@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.automations.triggers import names
+from app.automations.triggers import trigger_names
 from app.events.payloads import contact_event, recipient_event
 
 MOMENT = datetime(2026, 1, 31, 9, 0, 5, 123456, UTC)
@@ -75,11 +75,11 @@ def test_fields_of_one_kind_of_event_are_added_and_false_is_a_value() -> None:
 
 
 def test_trigger_names_are_those_of_the_specification() -> None:
-    assert names("created") == {
+    assert trigger_names("created") == {
         "standard": "When a Contact is created from the REST API",
         "advanced": "REST API Contact Created",
     }
-    assert names("updated") == {
+    assert trigger_names("updated") == {
         "standard": "When a Contact is updated from the REST API",
         "advanced": "REST API Contact Updated",
     }
