@@ -199,9 +199,9 @@ class Launched:
         assert response.status_code == 202, response.text
         return [recipient["uuid"] for recipient in response.json()["_embedded"]["recipients"]]
 
-    def group(self) -> dict[str, Any]:
+    def group(self, name: str = "Tests") -> dict[str, Any]:
         """The report of what `send` has sent."""
-        (found,) = self.get("/v1/transactional-groups", name="Tests")["_embedded"]["transactional-groups"]
+        (found,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
         return dict(found)
 
     def mails(self) -> int:
