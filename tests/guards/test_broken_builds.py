@@ -1,0 +1,32 @@
+"""What the builds that are broken on purpose replace still exists, or they would be whole (docs/faults.md)."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from functools import reduce
+
+import pytest
+
+from tests.chaos.broken.breaks import BREAKS, Change
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_a_broken_build_replaces_exists(name: str) -> None:
+    module = importlib.import_module(BREAKS[name].module)
+    replaced = set(names_of(BREAKS[name].change))
+    assert replaced
+    for path in replaced:
+        reduce(getattr, path.split("."), module)
+
+
+def names_of(change: Change) -> Iterator[str]:
+    """What the function reads or replaces of the module that it is given, as dotted names."""
+    (function,) = ast.parse(inspect.getsource(change)).body
+    assert isinstance(function, ast.FunctionDef)
+    (module,) = function.args.args
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and (path := ast.unparse(node)).startswith(f"{module.arg}."):
+            yield path.partition(".")[2]
