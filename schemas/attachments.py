@@ -12,12 +12,12 @@ from app.sends.accept.draft import AttachmentDraft
 from schemas.base import CodeSchema, Problem, problem
 from schemas.fields import Array, Object, String
 
-MOST_ELEMENTS = 10_000
-"""More than anybody may attach; how many really are too many depends on the recipient's own and on a setting."""
+MAX_ELEMENTS = 10_000
+"""Far above the real limit, which is a setting and counts the recipient's own attachments too."""
 
 
 class AttachmentName(String):
-    """A file name that is safe anywhere; whatever is wrong with one has the same code."""
+    """A file name that is safe everywhere; any error in it has the same code."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         if isinstance(value, str) and not is_valid_name(value):
@@ -26,7 +26,7 @@ class AttachmentName(String):
 
 
 class Base64(String):
-    """Strict base64, decoded to bytes. How long it may be is a matter of all attachments together."""
+    """Strict base64, decoded to bytes. The size limit applies to all attachments of a recipient together."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         if not isinstance(value, str):
@@ -54,10 +54,10 @@ class AttachmentSchema(CodeSchema):
 
     @post_load
     def make_draft(self, data: Mapping[str, Any], **_: Any) -> AttachmentDraft:
-        """The file as the use case takes it."""
+        """The attachment as the use case expects it."""
         return AttachmentDraft(data["name"], plain_type(data["type"]) or data["type"], data["content"])
 
 
 def attachments() -> Array:
     """An optional array of attachments."""
-    return Array(Object(AttachmentSchema), most=MOST_ELEMENTS, least_one=False, allow_none=True)
+    return Array(Object(AttachmentSchema), most=MAX_ELEMENTS, least_one=False, allow_none=True)

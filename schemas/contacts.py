@@ -1,4 +1,4 @@
-"""Contacts: what clients write, checked against the fields of the list, and what they see
+"""Contacts: the body of a request, validated against the fields of the list, and the resources in responses
 (docs/contacts.md#attributes)."""
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from schemas.base import CodeSchema, problem
 from schemas.fields import Array, Boolean, Integer, Object
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 
-MOST_CONTACTS = 1000
+MAX_CONTACTS = 1000
 """Contacts in one bulk request (docs/contacts.md#bulk-requests)."""
 
 EMAIL = FieldSpec(0, "email", "Email", "Email")
 MOBILE = FieldSpec(0, "mobile", "Mobile Phone", "Mobile Phone")
 
 
-class Value(fields.Field[Any]):
-    """The value of a list field, checked by the field's type; null is no value."""
+class ListFieldValue(fields.Field[Any]):
+    """The value of a list field, validated by the field's type; null clears it."""
 
     def __init__(self, spec: FieldSpec, **options: Any) -> None:
         super().__init__(allow_none=True, **options)
@@ -48,12 +48,12 @@ class ContactWriteSchema(CodeSchema):
     """The attributes that a client writes, besides one per list field under its key."""
 
     class Meta:
-        """For the description alone; requests are checked against the list's own fields."""
+        """For the OpenAPI description only; requests are validated against the fields of the list."""
 
         unknown = INCLUDE
 
-    email = Value(EMAIL, metadata={"type": "string"})
-    mobile = Value(MOBILE, metadata={"type": "string"})
+    email = ListFieldValue(EMAIL, metadata={"type": "string"})
+    mobile = ListFieldValue(MOBILE, metadata={"type": "string"})
     subscribed = Object(SubscribedSchema)
     is_active = Boolean()
     double_opt_in = Boolean()
@@ -62,7 +62,7 @@ class ContactWriteSchema(CodeSchema):
 class ContactsWriteSchema(CodeSchema):
     """The multiple form."""
 
-    contacts = Array(Object(ContactWriteSchema), most=MOST_CONTACTS, required=True)
+    contacts = Array(Object(ContactWriteSchema), most=MAX_CONTACTS, required=True)
 
 
 class ContactUpdateSchema(ContactWriteSchema):
@@ -74,31 +74,31 @@ class ContactUpdateSchema(ContactWriteSchema):
 class ContactsUpdateSchema(CodeSchema):
     """A bulk update."""
 
-    contacts = Array(Object(ContactUpdateSchema), most=MOST_CONTACTS, required=True)
+    contacts = Array(Object(ContactUpdateSchema), most=MAX_CONTACTS, required=True)
 
 
 @lru_cache(maxsize=512)
 def _element_schema(value_fields: tuple[FieldSpec, ...], ignored_keys: frozenset[str], with_id: bool) -> CodeSchema:
     base = ContactUpdateSchema if with_id else ContactWriteSchema
     declared: dict[str, Any] = {key: fields.Raw(allow_none=True) for key in ignored_keys}
-    declared |= {spec.key: Value(spec) for spec in value_fields}
-    known = {name: field for name, field in declared.items() if name not in base._declared_fields}
-    return cast(CodeSchema, base.from_dict(known)(unknown=RAISE))
+    declared |= {spec.key: ListFieldValue(spec) for spec in value_fields}
+    additional = {name: field for name, field in declared.items() if name not in base._declared_fields}
+    return cast(CodeSchema, base.from_dict(additional)(unknown=RAISE))
 
 
 @lru_cache(maxsize=512)
 def _bulk_schema(element: CodeSchema) -> CodeSchema:
-    array = Array(Object(element), most=MOST_CONTACTS, required=True)
+    array = Array(Object(element), most=MAX_CONTACTS, required=True)
     return cast(CodeSchema, CodeSchema.from_dict({"contacts": array})())
 
 
 def contact_schema(lst: ListSpec) -> CodeSchema:
-    """What may be written to one contact of the list: unknown attributes are errors, ignored ones are let through."""
+    """The attributes of a contact of the list: unknown ones are errors, ignored ones are accepted and dropped."""
     return _element_schema(lst.value_fields, lst.ignored_keys, with_id=False)
 
 
 def contacts_schema(lst: ListSpec, *, with_id: bool) -> CodeSchema:
-    """A `contacts` array of such contacts, for an update each with its id (docs/contacts.md#bulk-requests)."""
+    """A `contacts` array, for an update each with its id (docs/contacts.md#bulk-requests)."""
     return _bulk_schema(_element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id))
 
 

@@ -1,10 +1,10 @@
-"""Loading what is plainly right, without the parts of marshmallow that tell what is wrong.
+"""The fast path of loading: valid documents without the parts of marshmallow that collect errors.
 
-marshmallow loads some ten thousand small objects a second: for each attribute it makes a function, a validator and
-room for errors. A bulk request has a thousand objects that are nearly always right. So a schema is also compiled into
-plain functions over the same fields: each asks the field's own `_deserialize`, and nothing is declared twice. The
-answer is the loaded form, or a doubt. Where there is a doubt, marshmallow loads the document from its beginning, and
-its word is what counts; where a schema does more than its fields tell, it is not compiled at all.
+marshmallow loads some ten thousand small objects a second: for each attribute it makes a function, a validator and an
+error store. A bulk request has a thousand objects that are nearly always valid. So a schema is also compiled into plain
+functions over the same fields: each calls the field's own `_deserialize`, and nothing is declared twice. The compiled
+function returns the loaded document or raises. After an error marshmallow loads the document from its beginning, and
+its result is the one that counts. A schema that does more than its fields (hooks, options) is not compiled at all.
 
 Measured with a thousand contacts of eight attributes: 38 ms by marshmallow, 6 ms this way.
 """
@@ -17,51 +17,51 @@ from typing import Any
 from marshmallow import RAISE, Schema, ValidationError, fields, missing
 from marshmallow.decorators import POST_LOAD, PRE_LOAD, VALIDATES, VALIDATES_SCHEMA
 
-Quick = Callable[[Any, str, Mapping[str, Any]], Any]
-"""Takes a value that is not null, the name of its attribute and the object around it; gives the loaded form. Raises
-`ValidationError` in doubt."""
+FastLoad = Callable[[Any, str, Mapping[str, Any]], Any]
+"""Takes a value that is not null, the name of its attribute and the object around it, and returns the loaded value.
+Raises `ValidationError` where marshmallow has to load the document."""
 
-IN_DOUBT = ValidationError("")
-"""Raised without being told to anybody."""
+NOT_VALID = ValidationError("")
+"""Never shown to clients: marshmallow finds out what is wrong."""
 HOOKS = (PRE_LOAD, POST_LOAD, VALIDATES, VALIDATES_SCHEMA)
 
 
-def quick_object(schema: Schema) -> Quick | None:
-    """The schema as a function; None where it does more than its fields tell."""
+def compile_schema(schema: Schema) -> FastLoad | None:
+    """The schema as a function; None where it does more than its fields."""
     if schema.unknown != RAISE or schema.many or schema.partial or any(schema._hooks[hook] for hook in HOOKS):
         return None
-    parts = []
+    attributes = []
     for name, field in schema.load_fields.items():
-        quick = quick_field(field)
-        if quick is None or field.attribute or field.data_key or field.load_default is not missing or "." in name:
+        load_field = compile_field(field)
+        if load_field is None or field.attribute or field.data_key or field.load_default is not missing or "." in name:
             return None
-        parts.append((name, field.required, field.allow_none, quick))
+        attributes.append((name, field.required, field.allow_none, load_field))
 
-    def load_plain(value: Any, _name: str, _around: Mapping[str, Any]) -> dict[str, Any]:
+    def load_object(value: Any, _name: str, _around: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise IN_DOUBT
+            raise NOT_VALID
         loaded = {}
-        for name, required, allow_none, quick in parts:
+        for name, required, allow_none, load_field in attributes:
             if name in value:
-                given = value[name]
-                if given is not None:
-                    loaded[name] = quick(given, name, value)
+                attribute = value[name]
+                if attribute is not None:
+                    loaded[name] = load_field(attribute, name, value)
                 elif allow_none:
                     loaded[name] = None
                 else:
-                    raise IN_DOUBT
+                    raise NOT_VALID
             elif required:
-                raise IN_DOUBT
-        if len(loaded) != len(value):  # there are attributes that the schema does not know
-            raise IN_DOUBT
+                raise NOT_VALID
+        if len(loaded) != len(value):  # there are unknown attributes
+            raise NOT_VALID
         return loaded
 
-    return load_plain
+    return load_object
 
 
-def quick_field(field: fields.Field[Any]) -> Quick | None:
+def compile_field(field: fields.Field[Any]) -> FastLoad | None:
     """The field as a function; None where it does more than to deserialize."""
     if field.validators or field.pre_load or field.post_load:
         return None
-    compiled: Callable[[], Quick | None] = getattr(field, "compiled", lambda: field._deserialize)
+    compiled: Callable[[], FastLoad | None] = getattr(field, "compiled", lambda: field._deserialize)
     return compiled()

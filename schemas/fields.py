@@ -1,4 +1,9 @@
-"""Fields that speak codes: each names the error code of a value that does not fit (docs/errors.md#values-of-a-body)."""
+"""Fields whose errors are codes of the catalogue (docs/errors.md#values-of-a-body).
+
+The schemas of this service use `String`, `Name`, `Boolean`, `Integer`, `Email`, `Mobile`, `Object` and `Array`.
+`Number`, `PositiveNumber`, `Bitfield` and `Collection`, and a least length of strings, complete the API's error table:
+they are for the blueprints of plugins, and a plugin of the tests proves them over HTTP (docs/rulings.md).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from app.errors import MAX_LISTED_ERRORS
 from app.ids import BEYOND, is_storable
 from app.names import CONTROL
 from schemas.base import Problem, problem
-from schemas.fast_load import IN_DOUBT, Quick, quick_field, quick_object
+from schemas.fast_load import NOT_VALID, FastLoad, compile_field, compile_schema
 
 
 def _messages(invalid: str) -> dict[str, Any]:
@@ -60,7 +65,7 @@ class String(fields.String):
 
 
 class Name(String):
-    """A name that people read and look for: without white space around it and control characters in it."""
+    """A name for people to read and search for: stripped of white space, without control characters."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         text = super()._deserialize(value.strip() if isinstance(value, str) else value, attr, data, **options)
@@ -70,7 +75,7 @@ class Name(String):
 
 
 class Boolean(fields.Boolean):
-    """true or false; nothing else, null neither."""
+    """true or false; null is an error."""
 
     default_error_messages = _messages("invalid_boolean")
 
@@ -81,13 +86,13 @@ class Boolean(fields.Boolean):
 
 
 class Integer(fields.Integer):
-    """A whole number. One too large for the database is a valid integer that names nothing: it is kept as `BEYOND`."""
+    """A whole number. One beyond 64 bits is valid, but no id in the database: it is loaded as `BEYOND`."""
 
     default_error_messages = _messages("invalid_integer")
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> int:
         if isinstance(value, float) and value.is_integer() and not is_storable(value):
-            return BEYOND  # the JSON reader gives whole numbers beyond 64 bits as floats
+            return BEYOND  # the JSON parser returns whole numbers beyond 64 bits as floats
         if not isinstance(value, int) or isinstance(value, bool):
             raise problem("invalid_integer", f"{attr} must be an integer.")
         return value if is_storable(value) else BEYOND
@@ -126,7 +131,7 @@ class PositiveNumber(fields.Float):
 
 
 class Bitfield(fields.Integer):
-    """A combination of the bits that `bits` has set."""
+    """A combination of the bits in `bits`."""
 
     default_error_messages = _messages("invalid_bitfield")
 
@@ -168,15 +173,15 @@ class Mobile(String):
 
 
 class Object(fields.Nested):
-    """An object with a schema of its own. A value that is no object is `invalid_object`."""
+    """An object with a schema of its own."""
 
     default_error_messages = _messages("invalid_object")
 
-    def compiled(self) -> Quick | None:
-        """Its schema as a function."""
+    def compiled(self) -> FastLoad | None:
+        """Its schema as a function; see `schemas.fast_load`."""
         if type(self)._deserialize is not Object._deserialize or self.many or self.unknown:
             return None
-        return quick_object(self.schema)
+        return compile_schema(self.schema)
 
 
 class Array(fields.List[Any]):
@@ -189,37 +194,37 @@ class Array(fields.List[Any]):
         self.most = most
         self.least_one = least_one
 
-    def compiled(self) -> Quick | None:
-        """Its own rules, and its elements as a function."""
-        of_element = quick_field(self.inner)
-        if type(self)._deserialize is not Array._deserialize or of_element is None or self.inner.allow_none:
+    def compiled(self) -> FastLoad | None:
+        """Its own rules, then a function per element; see `schemas.fast_load`."""
+        load_element = compile_field(self.inner)
+        if type(self)._deserialize is not Array._deserialize or load_element is None or self.inner.allow_none:
             return None
 
-        def load_plain(value: Any, name: str, around: Mapping[str, Any]) -> list[Any]:
+        def load_array(value: Any, name: str, around: Mapping[str, Any]) -> list[Any]:
             self._check(value, name)
             if None in value:
-                raise IN_DOUBT
-            return [of_element(element, name, around) for element in value]
+                raise NOT_VALID
+            return [load_element(element, name, around) for element in value]
 
-        return load_plain
+        return load_array
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
         self._check(value, attr)
         return self._elements(value, **options)
 
     def _elements(self, value: Sequence[Any], **options: Any) -> list[Any]:
-        """The elements; so many are looked at as it takes to find all errors that an answer lists."""
+        """The loaded elements; stops once there are as many errors as a response lists."""
         loaded: list[Any] = []
-        wrong: dict[int, Any] = {}
+        errors: dict[int, Any] = {}
         for index, element in enumerate(value):
             try:
                 loaded.append(self.inner.deserialize(element, **options))
             except ValidationError as error:
-                wrong[index] = error.messages
-                if len(wrong) >= MAX_LISTED_ERRORS:
+                errors[index] = error.messages
+                if len(errors) >= MAX_LISTED_ERRORS:
                     break
-        if wrong:
-            raise ValidationError(wrong)
+        if errors:
+            raise ValidationError(errors)
         return loaded
 
     def _check(self, value: Any, attr: str | None) -> None:
@@ -232,7 +237,7 @@ class Array(fields.List[Any]):
 
 
 class Collection(Array):
-    """An array of objects of one schema; anything else, also among its elements, is `invalid_collection`."""
+    """An array of objects of one schema; any other value or element is `invalid_collection`."""
 
     default_error_messages = _messages("invalid_collection")
 

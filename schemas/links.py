@@ -6,13 +6,13 @@ from marshmallow import Schema, fields
 
 
 class LinkSchema(Schema):
-    """Where a resource is."""
+    """A link to a resource."""
 
     href = fields.String(required=True)
 
 
 class SelfLinksSchema(Schema):
-    """The links of a resource that only points to itself."""
+    """The link of a resource to itself."""
 
     self = fields.Nested(LinkSchema, required=True)
 
@@ -25,7 +25,7 @@ class PageLinksSchema(SelfLinksSchema):
 
 
 class EnvelopeSchema(Schema):
-    """What every collection has; each adds its own `_embedded`."""
+    """The attributes of every collection; each adds its own `_embedded`."""
 
     offset = fields.Integer(required=True)
     limit = fields.Integer(required=True)

@@ -49,7 +49,7 @@ class MessageContentEmbeddedSchema(Schema):
 
 
 class MessageContentSchema(Schema):
-    """What a message says."""
+    """The bodies of a message."""
 
     message_id = fields.Integer()
     body_html = fields.String(allow_none=True)

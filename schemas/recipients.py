@@ -1,7 +1,7 @@
-"""Recipients of a send: objects with a few attributes of their own and any number of wildcard values.
+"""Recipients of a send: objects with a few declared attributes and any number of wildcard values.
 
-One request may hold a hundred of them, so an element is read in a single pass; what its attributes are is declared in
-`RecipientSchema` like everywhere else.
+A request may have a hundred of them, so each is read in a single pass. Its attributes are declared in
+`RecipientSchema`, as for every other object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from marshmallow import INCLUDE, ValidationError
 
 from app.errors import MAX_LISTED_ERRORS
 from app.sends.accept.draft import RecipientDraft
-from app.sends.accept.rules import MOST_RECIPIENTS, RecipientRules
+from app.sends.accept.rules import MAX_RECIPIENTS, RecipientRules
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem
 from schemas.fields import Array, Email, Integer, Mobile, Object
@@ -23,7 +23,7 @@ from schemas.violations import Messages, add_violations
 
 
 class RecipientSchema(CodeSchema):
-    """A person and how to reach them. Every other attribute is the value of the wildcard of that name."""
+    """Exactly one destination. Every other attribute is the value of the wildcard of that name."""
 
     class Meta:
         """Unknown attributes are wildcard values."""
@@ -45,29 +45,29 @@ class Recipient(Object):
         rules: RecipientRules = options["rules"]
         if not isinstance(value, dict):
             raise problem("invalid_object", "A recipient must be an object.")
-        own, values, messages = self._sorted_out(value, rules)
+        own, values, messages = self._read(value, rules)
         add_violations(messages, rules.errors(value))
         if messages:
             raise ValidationError(messages)
         files = own.get("attachments") or ()
         return RecipientDraft(own.get("contact_id"), own.get("email"), own.get("mobile"), values, tuple(files))
 
-    def _sorted_out(
+    def _read(
         self, recipient: Mapping[str, Any], rules: RecipientRules
     ) -> tuple[dict[str, Any], dict[str, str], Messages]:
-        """Declared attributes, wildcard values, and what is wrong with them."""
+        """Returns declared attributes, wildcard values, and the errors of both."""
         declared = self.schema.fields
         own: dict[str, Any] = {}
         values: dict[str, str] = {}
         messages: Messages = {}
         for name, value in recipient.items():
             if len(messages) >= MAX_LISTED_ERRORS:
-                break  # further ones would not be told
+                break  # a response does not list more
             if name in declared:
                 try:
-                    # Null is the field's own matter; the rest of what `deserialize` does is nothing here.
-                    read = declared[name].deserialize if value is None else declared[name]._deserialize
-                    own[name] = read(value, name, recipient)
+                    # `deserialize` handles null; for other values it would only add cost.
+                    deserialize = declared[name].deserialize if value is None else declared[name]._deserialize
+                    own[name] = deserialize(value, name, recipient)
                 except ValidationError as error:
                     messages[name] = error.messages
             elif violation := rules.wildcard_error(name, value):
@@ -81,13 +81,13 @@ class Recipients(Array):
     """The `recipients` of a send."""
 
     def __init__(self) -> None:
-        super().__init__(Recipient(RecipientSchema), most=MOST_RECIPIENTS, required=True)
+        super().__init__(Recipient(RecipientSchema), most=MAX_RECIPIENTS, required=True)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> list[Any]:
         final_type = getattr(self.parent, "final_type", None)
         rules = RecipientRules.of(data or {}, final_type)
         self._check(value, attr)
-        # All of them at once, while they are right; else each with what is wrong with it.
+        # Valid recipients, the normal case, are loaded without collecting errors.
         with suppress(ValidationError):
-            return [self.inner._deserialize(one, None, None, rules=rules) for one in value]
+            return [self.inner._deserialize(element, None, None, rules=rules) for element in value]
         return super()._deserialize(value, attr, data, rules=rules, **options)

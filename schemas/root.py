@@ -16,7 +16,7 @@ class RootLinksSchema(SelfLinksSchema):
 
 
 class RootSchema(Schema):
-    """What a key may do."""
+    """The scopes of a key."""
 
     access_token_scope = fields.String()
     access_token_creation_time = fields.String()

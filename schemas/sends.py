@@ -1,4 +1,4 @@
-"""Transactional sends as clients write them (docs/sending.md#attributes)."""
+"""Transactional sends: the body of a request, and the resources in responses (docs/sending.md#attributes)."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from schemas.violations import Messages, add_violations
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 STATES = tuple(state.value for state in RecipientState)
 """Of a recipient (docs/delivery.md)."""
-LONGEST_SUBJECT = 998
-LONGEST_NAME = 255
-LONGEST_BODY = 1024 * 1024
-"""Bytes in UTF-8 (docs/sending.md#attributes)."""
+MAX_SUBJECT_LENGTH = 998
+MAX_NAME_LENGTH = 255
+MAX_BODY_BYTES = 1024 * 1024
+"""In UTF-8 (docs/sending.md#attributes)."""
 
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 
 
 class Body(String):
-    """A text of at most `LONGEST_BODY` bytes."""
+    """A text of at most `MAX_BODY_BYTES` bytes."""
 
     def __init__(self) -> None:
-        super().__init__(most=LONGEST_BODY, allow_none=True)
+        super().__init__(most=MAX_BODY_BYTES, allow_none=True)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
-        if len(text.encode()) > LONGEST_BODY:
-            raise problem("too_long", f"{attr} has more than {LONGEST_BODY} bytes in UTF-8.")
+        if len(text.encode()) > MAX_BODY_BYTES:
+            raise problem("too_long", f"{attr} has more than {MAX_BODY_BYTES} bytes in UTF-8.")
         return text
 
 
 class SendSchema(CodeSchema):
     """The body of a send; null means absent for every optional attribute.
 
-    This one asks for nothing that depends on the type. The type that counts is that of the message where the send
-    refers to one, so it is not always that of the body.
+    It has no rules that depend on the type. The effective type is that of the saved message where the send refers to
+    one, so it is not always the one in the body.
     """
 
     final_type: ClassVar[MessageType | None] = None
@@ -54,11 +54,11 @@ class SendSchema(CodeSchema):
     type = String(required=True, choices=("email", "sms"))
     list_id = Integer(allow_none=True)
     group_id = Integer(allow_none=True)
-    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True)
+    group_name = Name(least=1, most=MAX_NAME_LENGTH, allow_none=True)
     message_id = Integer(allow_none=True)
     unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
-    subject = String(most=LONGEST_SUBJECT, allow_none=True)
-    from_name = String(most=LONGEST_NAME, allow_none=True)
+    subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True)
+    from_name = String(most=MAX_NAME_LENGTH, allow_none=True)
     from_address = String(allow_none=True)
     reply_to = String(allow_none=True)
     bcc_address = Email(allow_none=True)
@@ -77,17 +77,17 @@ class SendSchema(CodeSchema):
 
     @validates_schema(pass_original=True, skip_on_field_errors=False)
     def check_type(self, _data: Mapping[str, Any], original: Mapping[str, Any], **_: Any) -> None:
-        """What the type asks of the other attributes."""
-        _refuse(send_errors(original, self.final_type))
+        """Rules that depend on the type."""
+        _raise_if_any(send_errors(original, self.final_type))
 
     @validates_schema
     def check_attachments(self, data: Mapping[str, Any], **_: Any) -> None:
-        """Names and sizes of what one recipient gets, once every attachment is right by itself."""
-        own = [one.attachments for one in data["recipients"]]
-        _refuse(attachment_errors(data.get("attachments") or (), own, self.limits))
+        """Names and sizes of the attachments of each recipient, once every single attachment is valid."""
+        own = [recipient.attachments for recipient in data["recipients"]]
+        _raise_if_any(attachment_errors(data.get("attachments") or (), own, self.limits))
 
 
-def _refuse(violations: Iterable[Violation]) -> None:
+def _raise_if_any(violations: Iterable[Violation]) -> None:
     messages: Messages = {}
     add_violations(messages, violations)
     if messages:
@@ -117,16 +117,16 @@ SCHEMAS: dict[MessageType | None, type[SendSchema]] = {"email": EmailSendSchema,
 
 @lru_cache
 def _schema(final_type: MessageType | None, limits: Limits) -> SendSchema:
-    """Made once: a schema keeps nothing of what it loads, and making one costs more than loading."""
+    """Built once: a schema keeps no state of what it loads, and building one costs more than loading."""
     return SCHEMAS[final_type](limits=limits)
 
 
 def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: Limits) -> SendDraft:
-    """The send that a body asks for. Raises `ServiceError` with every error of it, in the order of the document."""
+    """Validates a body and returns the draft. Raises `ServiceError` with every error, in the order of the document."""
     loaded = load(_schema(final_type, limits), body)
-    given = {name: value for name, value in loaded.items() if value is not None}
-    arrays = {name: tuple(given.get(name, ())) for name in ("recipients", "attachments")}
-    return SendDraft(**{**DEFAULTS, **given, **arrays, "type": final_type or loaded["type"]})
+    present = {name: value for name, value in loaded.items() if value is not None}
+    arrays = {name: tuple(present.get(name, ())) for name in ("recipients", "attachments")}
+    return SendDraft(**{**DEFAULTS, **present, **arrays, "type": final_type or loaded["type"]})
 
 
 class RecipientAnswerSchema(Schema):

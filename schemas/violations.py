@@ -1,4 +1,4 @@
-"""Broken rules of the domain as marshmallow messages, so that they are located and ordered like all other errors."""
+"""Violations of domain rules as marshmallow messages, so that they are located and ordered like all other errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Messages = dict[str | int, Any]
 
 
 def add_violations(messages: Messages, violations: Iterable[Violation]) -> None:
-    """Adds the broken rules to nested messages; an attribute may be wrong in its parts and as a whole."""
+    """Adds the violations to nested messages; an attribute may have errors of its parts and of its own."""
     for path, code, detail, follows in violations:
         inner: Any = messages
         for key in path[:-1]:
             inner = inner.setdefault(key, {})
-        found = inner.setdefault(path[-1], [])
-        if isinstance(found, dict):
-            found = found.setdefault(SCHEMA, [])
-        found.append(Problem(code, detail, follows=follows))
+        problems = inner.setdefault(path[-1], [])
+        if isinstance(problems, dict):
+            problems = problems.setdefault(SCHEMA, [])
+        problems.append(Problem(code, detail, follows=follows))

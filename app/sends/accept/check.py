@@ -1,4 +1,4 @@
-"""A send while its rules are checked: what was asked for, where to look, and what was found wrong so far."""
+"""The state of a send while its rules are checked: the draft, what it refers to, and the errors so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sends.accept.references import SendReferences
 
 @dataclass(frozen=True, slots=True)
 class SendCheck:
-    """One check of a send. Everything is looked at before anything is refused (docs/requests.md#errors)."""
+    """The checks of a send share it. All rules are checked before the send is refused (docs/requests.md#errors)."""
 
     transaction: Transaction
     account_id: int
@@ -26,5 +26,5 @@ class SendCheck:
     errors: ErrorCollector = field(default_factory=ErrorCollector)
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:
-        """What the database answers, as plain rows."""
+        """The result of a statement, past the ORM."""
         return self.transaction.connection().execute(statement)

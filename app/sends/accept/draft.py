@@ -1,4 +1,4 @@
-"""What a client asked to be sent, once its body is known to be well-formed. Pure."""
+"""A send as a client requests it, with a valid body. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MessageType = Literal["email", "sms"]
 
 @dataclass(frozen=True, slots=True)
 class AttachmentDraft:
-    """A file; `content` is decoded."""
+    """`content` is decoded."""
 
     name: str
     mime_type: str
@@ -20,7 +20,7 @@ class AttachmentDraft:
 
 @dataclass(frozen=True, slots=True)
 class RecipientDraft:
-    """One person: exactly one of the three destinations is given. `values` are those of wildcards, no nulls."""
+    """A recipient with exactly one of the three destinations. `values` are those of its wildcards, without nulls."""
 
     contact_id: int | None
     email: str | None
@@ -31,7 +31,7 @@ class RecipientDraft:
 
 @dataclass(frozen=True, slots=True)
 class SendDraft:
-    """A send. `type` is the final one: that of the message where the send refers to one
+    """`type` is the effective one: that of the saved message where the send refers to one
     (docs/sending.md#with-a-message)."""
 
     type: MessageType
@@ -51,6 +51,6 @@ class SendDraft:
     recipient_data_html_encoded: bool
     track_opens: bool | None
     track_clicks: bool | None
-    """None: as the account has it."""
+    """None: as the account has set it."""
     recipients: tuple[RecipientDraft, ...]
     attachments: tuple[AttachmentDraft, ...]

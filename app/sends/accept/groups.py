@@ -16,7 +16,7 @@ from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.references import ExistingGroup
 
-COUNTERS_OF_RESULTS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 
 
 ADD_RECIPIENTS = Prepared(
@@ -31,17 +31,17 @@ ADD_RECIPIENTS = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class SendGroup:
-    """A group; its id is None while it is to be created."""
+    """The group of a send; its id is None where it is still to be created."""
 
     id: int | None
     name: str
 
 
-def find_group(check: SendCheck, most: int) -> SendGroup | None:
-    """The group that the send names, or the plan of a new one; None where errors were collected.
+def find_group(check: SendCheck, max_groups: int) -> SendGroup | None:
+    """The existing group that the send names, or a new one to create; None where errors were collected.
 
-    `most` is how many groups the account may have. Names are compared exactly (docs/sending.md#groups). Raises
-    `conflict` for a group of the other type.
+    `max_groups` is the limit of the account. Names are compared exactly (docs/sending.md#groups). Raises `conflict` for
+    a group of the other type.
     """
     draft = check.draft
     if draft.group_id is None and draft.group_name is None:
@@ -49,21 +49,21 @@ def find_group(check: SendCheck, most: int) -> SendGroup | None:
         return None
     row = check.references.group
     if row is None and draft.group_id is None:
-        # Whoever creates a group waits here for others who do: so the limit holds, and a name is created once.
+        # Requests that create groups of an account take turns, so that the limit holds and each name is created once.
         _lock_account(check)
         row = _find(check)
         if row is None:
-            return _plan_group(check, most)
+            return _plan_group(check, max_groups)
     if row is None or draft.group_name not in (None, row.name.strip()):
         check.errors.add("invalid_id", field="group_id", detail=_mismatch(draft, row))
         return None
     if row.type != draft.type:
-        raise _wrong_type(draft, row)
+        raise _type_conflict(draft, row)
     return SendGroup(row.id, row.name)
 
 
 def _find(check: SendCheck) -> ExistingGroup | None:
-    """The group of that name, as it is now."""
+    """The group of that name, looked up again under the lock."""
     statement = select(Group.id, Group.type, Group.name).where(
         Group.account_id == check.account_id, Group.name == check.draft.group_name
     )
@@ -72,13 +72,13 @@ def _find(check: SendCheck) -> ExistingGroup | None:
 
 
 def _lock_account(check: SendCheck) -> None:
-    """Until the end of the transaction. Foreign keys to the account do not wait for this lock."""
+    """Locks the row until the end of the transaction. Inserts with a foreign key to the account do not wait for it."""
     check.rows(select(Account.id).where(Account.id == check.account_id).with_for_update(key_share=True))
 
 
-def _plan_group(check: SendCheck, most: int) -> SendGroup | None:
+def _plan_group(check: SendCheck, max_groups: int) -> SendGroup | None:
     count = check.rows(select(func.count()).where(Group.account_id == check.account_id)).scalar_one()
-    if count >= most:
+    if count >= max_groups:
         check.errors.add("group_count_exceeded", field="group_name")
         return None
     return SendGroup(None, check.draft.group_name or "")
@@ -90,7 +90,7 @@ def _mismatch(draft: SendDraft, row: ExistingGroup | None) -> str:
     return f"group_id: the group {row.id} is not called {draft.group_name}."
 
 
-def _wrong_type(draft: SendDraft, row: ExistingGroup) -> ServiceError:
+def _type_conflict(draft: SendDraft, row: ExistingGroup) -> ServiceError:
     field = "group_id" if draft.group_id is not None else "group_name"
     detail = f"{field}: the group {row.id} is for {row.type}, and this is a send of {draft.type}."
     return ServiceError("conflict", field=field, detail=detail, taken={field: {"group_id": row.id}})
@@ -105,7 +105,7 @@ def create_group(
     recipients: int,
     send_time: datetime,
 ) -> int:
-    """Creates the group that `find_group` planned, with the recipients of its first send; returns its id."""
+    """Creates a group with the number of recipients of its first send; returns its id."""
     statement = insert(table_of(Group)).values(
         account_id=account_id,
         type=type_,
@@ -113,12 +113,12 @@ def create_group(
         creation_time=send_time,
         last_sent_time=send_time,
         sent=recipients,
-        **dict.fromkeys(COUNTERS_OF_RESULTS, 0),
+        **dict.fromkeys(RESULT_COUNTERS, 0),
     )
     created: int = transaction.connection().execute(statement.returning(Group.id)).scalar_one()
     return created
 
 
 def count_send(transaction: Transaction, group_id: int, *, recipients: int, send_time: datetime) -> None:
-    """Adds a send's recipients to a group that exists. Sends to one group wait for each other from here on."""
+    """Adds a send's recipients to an existing group. This locks the group's row until the commit."""
     ADD_RECIPIENTS.run(transaction, group=group_id, recipients=recipients, send_time=send_time)

@@ -1,8 +1,8 @@
-"""Numbers as wildcard values: their text as it stands in the body, which a number of the machine does not keep.
+"""Numbers as wildcard values: their text exactly as in the body, which a float does not preserve.
 
 `9400111899223197228490` has more digits than a float, and `1.50` means something else to a reader than `1.5`
-(docs/sending.md#wildcard-values). The quick reader of JSON gives numbers alone, so a body whose recipients hold such
-numbers is read a second time by one that tells how each was written.
+(docs/sending.md#wildcard-values). The fast JSON parser returns numbers only, so a body with such numbers is
+parsed a second time by a parser that keeps their text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from app.sends.accept.rules import DESTINATIONS, MOST_RECIPIENTS
+from app.sends.accept.rules import DESTINATIONS, MAX_RECIPIENTS
 
 
 class NumberText(str):
@@ -22,19 +22,19 @@ class NumberText(str):
 
 
 def with_number_texts(body: dict[str, Any], source: bytes) -> dict[str, Any]:
-    """The body with the recipients' numbers as their texts, but for `contact_id`. `source` is what the body was read
-    from, and known to be JSON.
+    """The body with the recipients' numbers, except `contact_id`, replaced by their texts. `source` is the valid JSON
+    that the body was parsed from.
 
-    Linear in the source: the reader makes no numbers of the texts, however long they are.
+    Linear in the source: this parser converts no text to a number, however long it is.
     """
     recipients = body.get("recipients")
     if (
         not isinstance(recipients, list)
-        or len(recipients) > MOST_RECIPIENTS
+        or len(recipients) > MAX_RECIPIENTS
         or not _has_lossy_numbers(recipients, source)
     ):
-        return body  # too many are refused anyhow
-    # A body that nests too deep for this reader is refused anyhow, for what it nests.
+        return body  # too many recipients are refused anyway
+    # A body that nests too deeply for this parser is refused anyway, because of what it nests.
     with suppress(RecursionError):
         written = json.loads(source.decode(), parse_int=NumberText, parse_float=NumberText)["recipients"]
         return {**body, "recipients": list(map(_with_number_texts, recipients, written))}
@@ -42,16 +42,16 @@ def with_number_texts(body: dict[str, Any], source: bytes) -> dict[str, Any]:
 
 
 def _has_lossy_numbers(recipients: list[Any], source: bytes) -> bool:
-    """Whether any number is not its own text: an integer is, but for `-0`, which is read as 0."""
+    """Whether the text of any number is lost: of floats, and of the integer `-0`, which is parsed as 0."""
     if any(type(value) is float for value in _values(recipients)):
         return True
     return any(type(value) is int and value == 0 for value in _values(recipients)) and b"-0" in source
 
 
 def _values(recipients: list[Any]) -> Iterator[Any]:
-    for one in recipients:
-        if isinstance(one, dict):
-            yield from one.values()
+    for recipient in recipients:
+        if isinstance(recipient, dict):
+            yield from recipient.values()
 
 
 def _with_number_texts(recipient: Any, written: Any) -> Any:
@@ -66,4 +66,4 @@ def _text_of(name: str, value: Any, written: Mapping[str, Any]) -> Any:
 
 
 NOT_WILDCARDS = frozenset({*DESTINATIONS, "attachments"})
-"""Attributes of a recipient that are no wildcards; a number stays one there."""
+"""Attributes of a recipient that are not wildcards: their numbers stay numbers."""

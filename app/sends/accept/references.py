@@ -1,7 +1,7 @@
-"""What an account has that a send refers to: how it sends, the group, the domains. One look finds it all.
+"""What a send refers to: the account's settings, the group and the domains, in one statement.
 
-Each statement of its own costs 0.1 ms of the process and a round trip, and together they were a third of accepting a
-send to one person. The statements are made once, because making one costs twice as much as executing it.
+A statement each costs 0.1 ms of processor time and a round trip, together a third of accepting a send to one recipient.
+The statements are built once, because building one costs twice as much as executing it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.sends.accept.draft import SendDraft
 
 @dataclass(frozen=True, slots=True)
 class SendingAccount:
-    """What an account says of its sending."""
+    """The settings of an account that concern sending."""
 
     owner_confirmed: bool
     default_from_name: str | None
@@ -32,7 +32,7 @@ class SendingAccount:
 
 @dataclass(frozen=True, slots=True)
 class ExistingGroup:
-    """A group that exists."""
+    """A group of the account, by the id or the name in the request."""
 
     id: int
     type: str
@@ -41,7 +41,7 @@ class ExistingGroup:
 
 @dataclass(frozen=True, slots=True)
 class SendReferences:
-    """`configured` tells of the domains that the request names whether they are the account's."""
+    """`configured` maps each domain in the request to whether it is a verified domain of the account."""
 
     account: SendingAccount
     group: ExistingGroup | None
@@ -49,21 +49,20 @@ class SendReferences:
 
 
 def find_references(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendReferences:
-    """The standing of the account for this send."""
     domains = [_domain(draft, address) for address in (content.from_address, draft.bcc_address)]
-    given = {
+    values = {
         "account_id": account_id,
         "group": draft.group_id if draft.group_id is not None else draft.group_name,
         "from_domain": domains[0],
         "bcc_domain": domains[1],
     }
     statement = BY_GROUP_ID if draft.group_id is not None else BY_GROUP_NAME
-    *account, group_id, group_type, group_name, from_configured, bcc_configured = statement.row(transaction, **given)
-    found = dict(zip(domains, (from_configured, bcc_configured), strict=True))
+    *account, group_id, group_type, group_name, from_configured, bcc_configured = statement.row(transaction, **values)
+    configured = dict(zip(domains, (from_configured, bcc_configured), strict=True))
     return SendReferences(
         SendingAccount(*account),
         None if group_id is None else ExistingGroup(group_id, group_type, group_name),
-        {domain: bool(configured) for domain, configured in found.items() if domain is not None},
+        {domain: bool(verified) for domain, verified in configured.items() if domain is not None},
     )
 
 
@@ -72,19 +71,19 @@ def _domain(draft: SendDraft, address: str | None) -> str | None:
 
 
 def _is_configured(parameter: str) -> ColumnElement[bool]:
-    """The domain itself must be, not just a parent (docs/sending.md#senders)."""
+    """The domain itself must be verified, not just a parent (docs/sending.md#senders)."""
     name = bindparam(parameter, type_=String)
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 
 
-def _statement(which: ColumnElement[bool]) -> Prepared:
+def _statement(group_condition: ColumnElement[bool]) -> Prepared:
     return Prepared(
         select(
             *(getattr(Account, name) for name in SendingAccount.__slots__),
             *(Group.id, Group.type, Group.name),
             *(_is_configured("from_domain"), _is_configured("bcc_domain")),
         )
-        .outerjoin(Group, and_(Group.account_id == Account.id, which))
+        .outerjoin(Group, and_(Group.account_id == Account.id, group_condition))
         .where(Account.id == bindparam("account_id"))
     )
 

@@ -1,7 +1,7 @@
-"""Rules that the body of a send must meet and that take no database: those over several attributes. Pure.
+"""Rules over several attributes of the body of a send that need no database. Pure.
 
-Each rule yields what it finds broken, with the path to the attribute at fault, so that the door can report these
-errors together with those of single attributes, in the order of the document.
+Each rule yields its violations with the path to the attribute, so that the schema reports them together with the errors
+of single attributes, in the order of the document.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ EMAIL_ONLY = (
 """Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
-MOST_RECIPIENTS = 100
-"""Of one send (docs/sending.md#recipients)."""
+MAX_RECIPIENTS = 100
+"""Per send (docs/sending.md#recipients)."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
-LONGEST_NAME = 255
-LONGEST_VALUE = 10_000
-RESERVED = "id"
-"""The wildcard name that means the contact when a list is given (docs/sending.md#wildcard-values)."""
+MAX_NAME_LENGTH = 255
+MAX_VALUE_LENGTH = 10_000
+RESERVED_NAME = "id"
+"""The wildcard for the contact's id where a list is given (docs/sending.md#wildcard-values)."""
 
 
 class Violation(NamedTuple):
-    """A broken rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text. One that
-    `follows` from another error is listed after all others."""
+    """A violated rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text. One
+    that `follows` from another error is listed after all others."""
 
     path: tuple[str | int, ...]
     code: str
@@ -41,14 +41,14 @@ class Violation(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most that one recipient may get enclosed: files, and decoded bytes of all of them."""
+    """The limits on the attachments of one recipient: their number, and their decoded bytes together."""
 
     attachments: int
     attachment_bytes: int
 
 
 def send_errors(body: Mapping[str, Any], type_: MessageType | None) -> Iterator[Violation]:
-    """What the type asks of the attributes of a send. A type that is not known asks for nothing."""
+    """The rules of the send's type; an unknown type has none."""
     if type_ != "sms":
         return
     for name in EMAIL_ONLY:
@@ -60,56 +60,56 @@ def send_errors(body: Mapping[str, Any], type_: MessageType | None) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class RecipientRules:
-    """What decides about every recipient of a send: its type, whether it has a list, and whether `#name` is allowed."""
+    """The rules for every recipient of a send: they depend on its type, its list, and whether `#name` is allowed."""
 
     type: MessageType | None
     with_list: bool
     allow_html_marker: bool
-    known: set[str] = field(default_factory=set, compare=False)
-    """Names of wildcards that are right: the recipients of a send nearly always have the same."""
+    valid_names: set[str] = field(default_factory=set, compare=False)
+    """Names already found valid: the recipients of a send nearly always have the same ones."""
 
     @classmethod
     def of(cls, body: Mapping[str, Any], type_: MessageType | None) -> RecipientRules:
-        """The rules of a send; a `#name` marks HTML among plain values, so it goes with plain values only."""
+        """`#name` marks a value as HTML where values are plain text, so it is allowed only there."""
         allow_html_marker = type_ != "sms" and body.get("recipient_data_html_encoded") is False
         return cls(type_, body.get("list_id") is not None, allow_html_marker)
 
     def errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
-        """What the type and the list ask of a recipient's own attributes."""
+        """The violations in a recipient's own attributes."""
         yield from self._destination_errors(recipient)
         if self.type == "sms" and recipient.get("attachments") is not None:
             yield Violation(("attachments",), "unexpected_field", "attachments are for email sends only.")
 
     def _destination_errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
         """Exactly one destination, of the send's type (docs/sending.md#recipients)."""
-        # An empty string means null (docs/sending.md#recipients). The second of two is the one that is too many.
-        named = [name for name in recipient if name in DESTINATIONS and recipient[name] not in (None, "")]
-        if len(named) > 1:
-            yield Violation((named[1],), "recipient_destination_ambiguous")
-        elif named == ["contact_id"]:
+        # An empty string means null (docs/sending.md#recipients). Of two destinations the second is reported.
+        destinations = [name for name in recipient if name in DESTINATIONS and recipient[name] not in (None, "")]
+        if len(destinations) > 1:
+            yield Violation((destinations[1],), "recipient_destination_ambiguous")
+        elif destinations == ["contact_id"]:
             if self.type is not None and not self.with_list:
-                # An email send lacks its list first of all, whoever its recipients are.
+                # The error of an email send is its missing list; this one follows from it.
                 yield Violation(("contact_id",), "recipient_missing_list_id", follows=self.type == "email")
-        elif self.type == "email" and named != ["email"]:
+        elif self.type == "email" and destinations != ["email"]:
             yield Violation(("email",), "email_address_missing")
-        elif self.type == "sms" and named != ["mobile"]:
+        elif self.type == "sms" and destinations != ["mobile"]:
             yield Violation(("mobile",), "mobile_address_missing")
 
     def wildcard_error(self, name: str, value: object) -> Violation | None:
-        """What is wrong with a wildcard's name, else with its value (docs/sending.md#wildcard-values)."""
-        if name not in self.known:
+        """The violation in a wildcard's name, else in its value (docs/sending.md#wildcard-values)."""
+        if name not in self.valid_names:
             if violation := self._name_error(name):
                 return violation
-            self.known.add(name)
+            self.valid_names.add(name)
         return None if value is None else _value_error(name, value)
 
     def _name_error(self, name: str) -> Violation | None:
         bare = name[1:] if self.allow_html_marker and name.startswith("#") else name
         if not WILDCARD_NAME.fullmatch(bare):
             return Violation((name,), "invalid_wildcard_name_characters", self._name_hint(name))
-        if self.with_list and bare.lower() == RESERVED:
+        if self.with_list and bare.lower() == RESERVED_NAME:
             return Violation((name,), "invalid_wildcard_name_reserved")
-        if len(bare) > LONGEST_NAME:
+        if len(bare) > MAX_NAME_LENGTH:
             return Violation((name,), "invalid_wildcard_name_too_long")
         return None
 
@@ -120,14 +120,14 @@ class RecipientRules:
 
 
 def _value_error(name: str, value: object) -> Violation | None:
-    """Values are strings, or numbers which are taken as their text (docs/sending.md#wildcard-values)."""
-    if type(value) is str and len(value) <= LONGEST_VALUE and "\x00" not in value:
+    """Values are strings, or numbers, which are used as their text (docs/sending.md#wildcard-values)."""
+    if type(value) is str and len(value) <= MAX_VALUE_LENGTH and "\x00" not in value:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return Violation((name,), "invalid_string", f"{name} must be a string or a number.")
     if isinstance(value, str) and "\x00" in value:
         return Violation((name,), "invalid_string", f"{name} must not hold the character U+0000.")
-    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+    if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
         return Violation((name,), "invalid_wildcard_value_too_long")
     return None
 
@@ -135,11 +135,11 @@ def _value_error(name: str, value: object) -> Violation | None:
 def attachment_errors(
     shared: Sequence[AttachmentDraft], own: Sequence[Sequence[AttachmentDraft]], limits: Limits
 ) -> Iterator[Violation]:
-    """Names occur once per recipient, and what one recipient gets stays within the limits
+    """Names are unique per recipient, and the attachments of one recipient stay within the limits
     (docs/sending.md#attachments).
 
-    `shared` are the attachments of the send, `own` those of each recipient. A file that is wrong for everybody is
-    reported once, not again for each recipient.
+    `shared` are the attachments of the send, `own` those of each recipient. An error of the shared
+    ones is reported once, not again for each recipient.
     """
     yield from _duplicate_names(shared, frozenset(), ("attachments",))
     names, count, size = frozenset(file.name for file in shared), len(shared), _total_size(shared)
@@ -150,9 +150,9 @@ def attachment_errors(
         if files:
             path = ("recipients", index, "attachments")
             yield from _duplicate_names(files, names, path)
-            excess_here = _limit_detail(count + len(files), size + _total_size(files), limits)
-            if excess_here and not excess:
-                yield Violation(path, "too_long", excess_here)
+            own_excess = _limit_detail(count + len(files), size + _total_size(files), limits)
+            if own_excess and not excess:
+                yield Violation(path, "too_long", own_excess)
 
 
 def _duplicate_names(

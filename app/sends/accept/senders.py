@@ -1,7 +1,4 @@
-"""Whom a send comes from: an address of a configured domain, or an approved sender of text messages.
-
-(docs/sending.md#senders)
-"""
+"""The sender of a send: an address of a configured domain, or an approved sms sender (docs/sending.md#senders)."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ VIRTUAL_NUMBER = "virtual_number"
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Whom a send comes from. The name is that of an email's sender; `virtual` is a number that can be replied to."""
+    """`name` is for emails only; a `virtual` number can be replied to."""
 
     address: str
     name: str | None = None
@@ -27,7 +24,7 @@ class Sender:
 
 
 def find_email_sender(check: SendCheck) -> Sender | None:
-    """The sender of an email: the one asked for, the message's, or the account's default one."""
+    """The sender in the request, else that of the message, else the default sender of the account."""
     sender = _requested_or_default(check)
     if sender is None:
         detail = "from_address: neither the request nor the message has one, and the account has no default sender."
@@ -41,7 +38,7 @@ def find_email_sender(check: SendCheck) -> Sender | None:
 
 
 def _requested_or_default(check: SendCheck) -> Sender | None:
-    """The default name goes with the default address only."""
+    """The default name is used with the default address only."""
     content, account = check.content, check.references.account
     if content.from_address is not None:
         return Sender(content.from_address, content.from_name)
@@ -54,19 +51,19 @@ def _check_domains(check: SendCheck, sender: Sender | None) -> None:
     """The domains themselves must be configured, not just a parent (docs/sending.md#senders)."""
     addresses = {"from_address": sender and sender.address, "bcc_address": check.draft.bcc_address}
     domains = {field: domain_of(address) for field, address in addresses.items() if address}
-    # One that the request does not name, of the account's default sender, has not been looked at yet.
-    configured = check.references.configured
-    configured = {**configured, **_verified_domains(check, set(domains.values()) - configured.keys())}
+    # The domain of the default sender is not in the request, so it has not been looked up yet.
+    known = check.references.configured
+    configured = {**known, **_verified_domains(check, set(domains.values()) - known.keys())}
     unconfigured = {domain for domain in domains.values() if not configured[domain]}
     added = _added_domains(check, unconfigured)
     for field, domain in domains.items():
         if domain in unconfigured:
             check.errors.add(
-                f"invalid_{field}_domain", field=field, detail=_not_configured(field, domain, domain in added)
+                f"invalid_{field}_domain", field=field, detail=_unconfigured_detail(field, domain, domain in added)
             )
 
 
-def _not_configured(field: str, domain: str, is_added: bool) -> str:
+def _unconfigured_detail(field: str, domain: str, is_added: bool) -> str:
     if is_added:
         return (
             f"{field}: the domain {domain} is added to the account, but not verified yet: its DNS records have to be "
@@ -76,7 +73,7 @@ def _not_configured(field: str, domain: str, is_added: bool) -> str:
 
 
 def _added_domains(check: SendCheck, names: set[str]) -> set[str]:
-    """Those that the account has, verified or not."""
+    """Those of the names that are domains of the account, verified or not."""
     if not names:
         return set()
     statement = select(Domain.name).where(Domain.account_id == check.account_id, Domain.name.in_(sorted(names)))
@@ -89,12 +86,12 @@ def _verified_domains(check: SendCheck, names: set[str]) -> dict[str, bool]:
     statement = select(Domain.name).where(
         Domain.account_id == check.account_id, Domain.name.in_(sorted(names)), Domain.verified_time.is_not(None)
     )
-    found = set(check.rows(statement).scalars())
-    return {name: name in found for name in names}
+    verified = set(check.rows(statement).scalars())
+    return {name: name in verified for name in names}
 
 
 def find_sms_sender(check: SendCheck) -> Sender | None:
-    """The sender of a text: the one asked for, the message's, the list's number, or the only one of the account."""
+    """The sender in the request, else that of the message, the number of the list, or the account's only sender."""
     row = _find_approved(check)
     if row is None:
         check.errors.add(
@@ -114,13 +111,13 @@ def _missing_detail(address: str | None) -> str:
 
 
 def _find_approved(check: SendCheck) -> Row[*tuple[Any, ...]] | None:
-    """The approved sender with that address; without one the list's number, else the account's only sender."""
+    """The approved sender with the requested address, else the number of the list, else the account's only sender."""
     address, list_id = check.content.from_address, check.draft.list_id
     senders = select(SmsSender.address, SmsSender.kind, SmsSender.list_id)
     senders = senders.where(SmsSender.account_id == check.account_id)
     if address is not None:
         return check.rows(senders.where(SmsSender.address == address)).one_or_none()
     list_sender_first = senders.order_by(case((SmsSender.list_id == list_id, 0), else_=1), SmsSender.id)
-    found = check.rows(list_sender_first.limit(2)).all()
-    assigned_to_list = bool(found) and list_id is not None and found[0].list_id == list_id
-    return found[0] if assigned_to_list or len(found) == 1 else None
+    rows = check.rows(list_sender_first.limit(2)).all()
+    assigned_to_list = bool(rows) and list_id is not None and rows[0].list_id == list_id
+    return rows[0] if assigned_to_list or len(rows) == 1 else None

@@ -75,15 +75,15 @@ def errors_of(body: Body, schema: CodeSchema) -> list[FieldError]:
 def agree(schema: CodeSchema, body: Body) -> None:
     """Both ways give the same, down to the types of the values, or both refuse; who refuses says why as before."""
     errors = errors_of(body, schema)
-    assert schema.quick is not None
+    assert schema.fast_load is not None
     if errors:
         with pytest.raises(ValidationError):
-            schema.quick(body, "", body)
+            schema.fast_load(body, "", body)
         with pytest.raises(ServiceError) as refused:
             load(schema, body)
         assert refused.value.errors == ServiceError.of(errors).errors
     else:
-        assert repr(schema.quick(body, "", body)) == repr(schema.load(body)) == repr(load(schema, body))
+        assert repr(schema.fast_load(body, "", body)) == repr(schema.load(body)) == repr(load(schema, body))
 
 
 @given(BODIES, st.booleans())
@@ -179,10 +179,10 @@ class SparseSchema(Schema):
 
 @pytest.mark.parametrize("schema", [OuterSchema(), AfterwardsSchema(), InsideSchema(), EmailSendSchema()])
 def test_a_schema_that_does_more_than_its_fields_tell_is_left_to_marshmallow(schema: CodeSchema) -> None:
-    assert schema.quick is None
+    assert schema.fast_load is None
 
 
 @pytest.mark.parametrize("name", SparseSchema().fields)
 def test_a_field_that_does_more_than_deserialize_is_left_to_marshmallow(name: str) -> None:
     field: fields.Field[Any] = SparseSchema._declared_fields[name]
-    assert CodeSchema.from_dict({name: field})().quick is None  # type: ignore[attr-defined]
+    assert CodeSchema.from_dict({name: field})().fast_load is None  # type: ignore[attr-defined]
