@@ -1,4 +1,4 @@
-"""Webhook events (specification: Events; decisions: 9).
+"""Webhook events (docs/webhooks.md).
 
 An event is born in the transaction of the change it reports: `outbox.record` writes one row per webhook of the
 account, ready to be joined into a body. `batches` takes up to 1,000 of them for one webhook at a time, `dispatch`

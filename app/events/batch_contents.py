@@ -21,7 +21,7 @@ from app.db.prepared import Prepared
 from app.events.webhook_lease import Held
 
 MOST_EVENTS = 1000
-"""Of one request (specification: Events, Delivery, 1)."""
+"""Of one request (docs/webhooks.md#batches)."""
 
 
 def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:

@@ -107,7 +107,7 @@ def delivered(services: Services, batch: Batch, answer: PostResult, *, go_on: bo
 
 
 def failed(services: Services, batch: Batch, answer: PostResult) -> None:
-    """The batch has to be tried again, later each time (decisions: 9)."""
+    """The batch has to be tried again, later each time (docs/webhooks.md#responses)."""
     with services.database.write() as transaction:
         webhook = _still_ours(transaction, batch)
         if webhook is None:
@@ -123,7 +123,7 @@ def failed(services: Services, batch: Batch, answer: PostResult) -> None:
 
 
 def gone(services: Services, batch: Batch) -> None:
-    """The receiver wants nothing any more: status 410 deletes the webhook (specification: Events, Delivery, 4)."""
+    """The receiver wants nothing any more: status 410 deletes the webhook (docs/webhooks.md#responses)."""
     with services.database.write() as transaction:
         webhook = _still_ours(transaction, batch)
         if webhook is None:

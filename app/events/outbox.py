@@ -1,7 +1,8 @@
 """The outbox: events are rows of the transaction that makes the change, so neither exists without the other.
 
-Nobody is woken from here. Batches of a webhook are seconds apart (decisions: 9), so the scheduler's look for due
-webhooks, twice a second, is soon enough; and what only writes rows needs neither Redis nor the process's services.
+Nobody is woken from here. Batches of a webhook are seconds apart (docs/webhooks.md#batches), so the scheduler's look
+for due webhooks, twice a second, is soon enough; and what only writes rows needs neither Redis nor the process's
+services.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from app.events.payloads import Payload
 
 
 def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload]) -> None:
-    """Writes the events, in their order, for every webhook that the account has now (decisions: 9)."""
+    """Writes the events, in their order, for every webhook that the account has now (docs/webhooks.md)."""
     record_many(transaction, {account_id: payloads})
 
 

@@ -1,4 +1,4 @@
-"""What events look like: the objects that a webhook receives (specification: Contact events, Recipient events).
+"""What events look like: the objects that a webhook receives (docs/webhooks.md#events).
 
 Pure: facts in, dictionaries out. Their keys stand in the order of the specification.
 """
@@ -43,7 +43,7 @@ def recipient_event(
     """What became of a recipient. `extra` holds the fields of this kind of event, such as `fail_reason`.
 
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
-    its id (decisions: 8).
+    its id (docs/webhooks.md#events).
     """
     fields: Payload = {
         "object": "recipient",
@@ -68,7 +68,7 @@ def recipient_event(
 def reply_event(
     message: Payload | None, contact: tuple[int, int] | None, *, mobile: str, body_text: str, moment: datetime
 ) -> Payload:
-    """`received`: a text message that came back (specification: SMS events).
+    """`received`: a text message that came back (docs/webhooks.md#events).
 
     `message` is the recipient event of the message that it answers, which lends its common fields; None where nothing
     was sent to that mobile. `contact` is the list and the contact that wrote it, where the message does not tell:

@@ -1,4 +1,4 @@
-"""The `Service-Signature` header (specification: Events, Delivery, 3; decisions: 9).
+"""The `Service-Signature` header (docs/webhooks.md#signature).
 
 Pure: one JWT per secret, comma-separated, so that a receiver that knows any of them can verify.
 """

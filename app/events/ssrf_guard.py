@@ -1,4 +1,4 @@
-"""Where a webhook may lead: the rules for its URL and for the addresses behind its host (decisions: 9).
+"""Where a webhook may lead: the rules for its URL and for the addresses behind its host (docs/webhooks.md#ssrf-guard).
 
 A host is looked at twice: at registration, to tell the operator at once, and at each connection, which goes to the
 very address that was checked, so that a name server cannot answer differently in between.

@@ -1,4 +1,4 @@
-"""What operators do to webhooks: register, rotate secrets, look, delete (decisions: 9).
+"""What operators do to webhooks: register, rotate secrets, look, delete (docs/webhooks.md).
 
 A webhook always has a secret: each of them signs every request until it is removed, so that a receiver can change
 over at its leisure.

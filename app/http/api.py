@@ -96,7 +96,8 @@ def _method_view(view: Any, method: str) -> Any:
 
 
 def check_declarations(app: Flask) -> None:
-    """Refuses to start with a route that has not said who may use it (design: 1). Raises `UndeclaredRoute`."""
+    """Refuses to start with a route that has not said who may use it (docs/architecture.md#plugins). Raises
+    `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:
             unknown = set(scopes_of(app, rule.endpoint, method)) - {PUBLIC, *STANDARD}

@@ -1,4 +1,4 @@
-"""Request bodies (decisions: 1.9)."""
+"""Request bodies (docs/requests.md#bodies)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collection responses: the envelope around a page (specification: Collection envelope)."""
+"""Collection responses: the envelope around a page (docs/querying.md#pages)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def error_page_path(code: Code) -> str:
 
 
 def render(error: ServiceError) -> Response:
-    """The response for a `ServiceError` (specification: Error body; decisions: 2)."""
+    """The response for a `ServiceError` (docs/requests.md#errors)."""
     code = CATALOGUE[error.code]
     if is_for_persons(error):
         return error_page(code, _headers(error, code))
@@ -121,8 +121,8 @@ def register(app: Flask) -> None:
 
 
 def _unforeseen(error: Exception) -> Response:
-    """The client learns nothing but the request id (decisions: 2). The traceback is logged, but for the database's
-    outages, which may be met by hundreds of requests."""
+    """The client learns nothing but the request id (docs/requests.md#errors). The traceback is logged, but for the
+    database's outages, which may be met by hundreds of requests."""
     where = {"method": known_method(), "path": loggable_path()}
     if isinstance(error, SQLAlchemyError):
         log_failure(logger, "request failed", error, **where)

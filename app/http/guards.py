@@ -1,4 +1,4 @@
-"""What is checked before a view runs, in the order of the decisions (decisions: 1, steps 1 to 7)."""
+"""What is checked before a view runs, in the order of the decisions (docs/requests.md#order-of-checks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same POST twice gives the first answer twice (decisions: 6 and 12).
+"""Idempotency keys: the same POST twice gives the first answer twice (docs/requests.md#idempotency).
 
 A key is claimed in a transaction of its own, so that a second request sees it at once; the answer is stored in the
 transaction of the work itself, so that there is never the one without the other. Only answers that did something are
@@ -92,7 +92,7 @@ def _in_hand() -> RequestsInHand:
 
 def _fingerprint() -> str:
     """What must be the same in a repeated request: method, path with query, and body. A trailing slash changes nothing
-    (decisions: 1)."""
+    (docs/requests.md#idempotency)."""
     path = request.path.rstrip("/")
     target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
     parts = (request.method.encode(), target, request.get_data(cache=True))

@@ -1,4 +1,4 @@
-"""The path of a request, and ids in it (decisions: 1.8)."""
+"""The path of a request, and ids in it (docs/requests.md#paths-and-ids)."""
 
 from __future__ import annotations
 

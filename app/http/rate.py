@@ -1,4 +1,4 @@
-"""The rate limit: a counter per key and window in Redis, shared by all processes (decisions: 10)."""
+"""The rate limit: a counter per key and window in Redis, shared by all processes (docs/requests.md#rate-limit)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON responses (specification: General conventions, 2)."""
+"""JSON responses (docs/requests.md#responses)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flask import Response
 
 JSON = "application/json; charset=UTF-8"
 INSTANTS = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
-"""How the instants of a body are written: `YYYY-MM-DDTHH:MM:SSZ` (specification: General conventions, 7)."""
+"""How the instants of a body are written: `YYYY-MM-DDTHH:MM:SSZ` (docs/requests.md#timestamps)."""
 
 
 def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""Events and triggers are rows of the transaction of the change (decisions: 9; specification: Other behaviours, 3)."""
+"""Events and triggers are rows of the transaction of the change (docs/contacts.md#events-and-triggers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do to webhooks, over both databases (decisions: 9)."""
+"""What operators do to webhooks, over both databases (docs/webhooks.md)."""
 
 from __future__ import annotations
 

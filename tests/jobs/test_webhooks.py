@@ -1,4 +1,4 @@
-"""Dispatch of events to real receivers, over both databases (specification: Events; decisions: 9)."""
+"""Dispatch of events to real receivers, over both databases (docs/webhooks.md)."""
 
 from __future__ import annotations
 

@@ -141,7 +141,8 @@ class Connection:
         if request.fault is not None:
             self.unread = True
         elif length is not None and length > self._limits.body_bytes:
-            # The application refuses it by its Content-Length, after the checks that come first (decisions: 1).
+            # The application refuses it by its Content-Length, after the checks that come first
+            # (docs/requests.md#order-of-checks).
             self._leave_rest(request)
         elif length != 0:
             self.stage = Stage.BODY

@@ -11,7 +11,8 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 LONGEST_LINE = 256 * 1024
-"""Bytes of a request line. A filter takes 1,000 values (decisions: 4), which is more than gunicorn's own maximum."""
+"""Bytes of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
+maximum."""
 
 OTHER_FILES = 200
 """Files and connections that a process has besides those of its clients."""

@@ -113,7 +113,8 @@ def invalid(detail: str) -> ServiceError:
 
 
 def _in_ascii(head: bytes) -> bytes:
-    """The header with the target of the request percent-encoded: a client may send UTF-8 as it is (decisions: 12)."""
+    """The header with the target of the request percent-encoded: a client may send UTF-8 as it is
+    (docs/requests.md#paths-and-ids)."""
     line, end, fields = head.partition(b"\r\n")
     if line.isascii():
         return head

@@ -1,4 +1,4 @@
-"""Where webhooks may lead (decisions: 9)."""
+"""Where webhooks may lead (docs/webhooks.md#ssrf-guard)."""
 
 from __future__ import annotations
 

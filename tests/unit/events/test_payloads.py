@@ -1,4 +1,4 @@
-"""The shapes of events (specification: Contact events, Recipient events)."""
+"""The shapes of events (docs/webhooks.md#events)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signature header (decisions: 9): built here, verified with PyJWT, as a receiver would."""
+"""The signature header (docs/webhooks.md#signature): built here, verified with PyJWT, as a receiver would."""
 
 from __future__ import annotations
 
