@@ -1,4 +1,4 @@
-"""The door of the queue `webhooks`."""
+"""Job of the queue `webhooks`."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from jobs.runtime import services
 
 
 def dispatch() -> None:
-    """Delivers the events of every webhook that is due."""
+    """Delivers the events of every due webhook."""
     dispatch_due(services())

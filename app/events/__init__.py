@@ -1,7 +1,7 @@
 """Webhook events (docs/webhooks.md).
 
-An event is born in the transaction of the change it reports: `outbox.record` writes one row per webhook of the
-account, ready to be joined into a body. `batches` takes up to 1,000 of them for one webhook at a time, `dispatch`
-signs and posts them through `http_client`, and `batches` then removes them or sets the next try. `addresses` says
-where a webhook may lead. `webhooks` holds what the command line and the seed file do to webhooks.
+An event is written in the transaction of the change it reports: `outbox.record` inserts one row per webhook of the
+account, as JSON that only has to be joined into a body. `batches` claims up to 1,000 of them for one webhook at a time,
+`dispatch` signs and posts them through `http_client`, and `batches` then deletes them or schedules the next attempt.
+`ssrf_guard` checks where a webhook may lead. `webhooks` has the operations of the command line and the seed file.
 """

@@ -1,8 +1,8 @@
-"""The database side of dispatch: which webhook is due, what its next batch is, and what became of it.
+"""Database side of webhook dispatch: claims the next batch of a due webhook and records the result of its delivery.
 
-A batch is fixed when it is claimed (`fixed`). It keeps id and events until it is accepted or expires, so that a
-receiver can tell a repetition by the `jti`, even one by another worker after the first has died. The lease keeps a
-second request from starting meanwhile; whoever has lost it leaves the webhook alone.
+The contents of a batch are set when it is claimed (`batch_contents`). It keeps id and events until it is accepted or
+expires, so that a receiver can recognise a repetition by the `jti`, even one by another worker after the first has
+died. The lease keeps a second request from starting meanwhile; a worker that has lost the lease changes nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import Prepared
-from app.events.batch_contents import drop_expired, fix_batch, oldest_events, take_off
+from app.events.batch_contents import batch_payloads, delete_batch, drop_expired, oldest_events
 from app.events.endpoint import PostResult
-from app.events.lease_recovery import LEASE, presence_folder
-from app.events.webhook_lease import Held, hold, hold_ours
+from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
+from app.events.webhook_lease import LockedWebhook, lock_leased, lock_webhook
 from app.infrastructure.liveness import registered_name
 from app.infrastructure.metrics import WEBHOOK_TRIES
 from app.services import Services
@@ -38,7 +38,7 @@ LONGEST_DELAY = 3600.0
 
 LOG_ATTEMPT = Prepared(
     insert(table_of(WebhookAttempt))
-    .inline()  # nobody asks for the new id
+    .inline()  # without RETURNING: the new id is not needed
     .values(
         {
             name: bindparam(f"new_{name}", type_=column.type)
@@ -49,17 +49,17 @@ LOG_ATTEMPT = Prepared(
 )
 
 logger = logging.getLogger(__name__)
-_chance = secrets.SystemRandom()
+_random = secrets.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events on their way to one webhook. `claim` proves that the lease is ours; secrets are as stored."""
+    """A claimed batch of events of one webhook. `lease_token` proves the lease; the secrets are as stored."""
 
     webhook_id: int
     account_id: int
     url: str
-    claim: str
+    lease_token: str
     batch_id: str
     payloads: list[str]
     stored_secrets: Sequence[tuple[str, str]]
@@ -71,61 +71,61 @@ def has_due(session: Session) -> bool:
 
 
 def claim(services: Services) -> Batch | None:
-    """The next batch of the webhook that has been due for longest, under a lease; None when there is none."""
+    """The next batch of the webhook that has been due for longest, under a lease; None when nothing is due."""
     with services.database.write() as transaction:
         webhook_id = _lock_due(transaction)
-        webhook = hold(transaction, webhook_id) if webhook_id is not None else None
+        webhook = lock_webhook(transaction, webhook_id) if webhook_id is not None else None
         if webhook is None:
             return None
-        webhook.worker = None  # whoever had it has it no more
+        webhook.worker = None  # ends an earlier lease, which has run out
         batch = _next_batch(transaction, webhook, services.settings)
-        webhook.store(transaction)
+        webhook.save(transaction)
         return batch
 
 
-def delivered(services: Services, batch: Batch, answer: PostResult, *, go_on: bool = False) -> Batch | None:
-    """The receiver has accepted the batch.
+def record_delivered(services: Services, batch: Batch, result: PostResult, *, claim_next: bool = False) -> Batch | None:
+    """Deletes the batch, which the receiver has accepted.
 
-    With `go_on` the webhook's next batch is claimed in the same transaction, where the spacing allows it to leave now:
-    one commit for each batch instead of two, which are what a backlog without spacing waits for.
+    With `claim_next` the webhook's next batch is claimed in the same transaction, where the spacing allows it to be
+    sent now: one commit per batch instead of two, which are what a backlog without spacing waits for.
     """
     with services.database.write() as transaction:
-        webhook = _still_ours(transaction, batch)
+        webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
             return None
-        _log_attempt(transaction, batch, answer, "delivered")
-        take_off(transaction, webhook)
+        _log_attempt(transaction, batch, result, "delivered")
+        delete_batch(transaction, webhook)
         webhook.failures = 0
-        webhook.due_time = answer.began + timedelta(seconds=services.settings.webhook_spacing)
-        following = None
-        if go_on and webhook.due_time <= now():
-            following = _next_batch(transaction, webhook, services.settings)
+        webhook.due_time = result.began + timedelta(seconds=services.settings.webhook_spacing)
+        next_batch = None
+        if claim_next and webhook.due_time <= now():
+            next_batch = _next_batch(transaction, webhook, services.settings)
         else:
-            webhook.let_go()
-        webhook.store(transaction)
-        return following
+            webhook.release_lease()
+        webhook.save(transaction)
+        return next_batch
 
 
-def failed(services: Services, batch: Batch, answer: PostResult) -> None:
-    """The batch has to be tried again, later each time (docs/webhooks.md#responses)."""
+def record_failed(services: Services, batch: Batch, result: PostResult) -> None:
+    """Schedules the next attempt, after a longer delay each time (docs/webhooks.md#responses)."""
     with services.database.write() as transaction:
-        webhook = _still_ours(transaction, batch)
+        webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
             return
-        _log_attempt(transaction, batch, answer, "failed")
+        _log_attempt(transaction, batch, result, "failed")
         webhook.first_failed_time = webhook.first_failed_time or now()
         webhook.failures += 1
-        spaced = answer.began + timedelta(seconds=services.settings.webhook_spacing)
+        spaced = result.began + timedelta(seconds=services.settings.webhook_spacing)
         webhook.due_time = max(spaced, seconds_from_now(retry_delay(webhook.failures)))
-        webhook.let_go()
-        webhook.store(transaction)
-    logger.warning("webhook %s: try %s failed: %s", batch.webhook_id, webhook.failures, _outcome(answer))
+        webhook.release_lease()
+        webhook.save(transaction)
+    logger.warning("webhook %s: attempt %s failed: %s", batch.webhook_id, webhook.failures, _reason(result))
 
 
-def gone(services: Services, batch: Batch) -> None:
-    """The receiver wants nothing any more: status 410 deletes the webhook (docs/webhooks.md#responses)."""
+def delete_gone(services: Services, batch: Batch) -> None:
+    """Deletes the webhook, whose receiver has answered 410 Gone (docs/webhooks.md#responses)."""
     with services.database.write() as transaction:
-        webhook = _still_ours(transaction, batch)
+        webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
             return
         transaction.execute(delete(Webhook).where(Webhook.id == webhook.id))
@@ -134,95 +134,95 @@ def gone(services: Services, batch: Batch) -> None:
 
 
 def release(services: Services, batch: Batch) -> None:
-    """Gives the webhook back as if nothing had been tried, for a process that has to stop."""
+    """Ends the lease as if no attempt had been made, for a process that has to stop."""
     with services.database.write() as transaction:
-        webhook = _still_ours(transaction, batch)
+        webhook = _lock_if_leased(transaction, batch)
         if webhook is not None:
-            webhook.let_go()
-            webhook.store(transaction)
+            webhook.release_lease()
+            webhook.save(transaction)
 
 
 def retry_delay(failures: int) -> float:
-    """Seconds before the next try: 10 after the first failure, doubling, up to a fifth more, an hour at most.
+    """Seconds before the next attempt: 10 after the first failure, then doubled each time, an hour at most.
 
-    The jitter keeps the webhooks of a receiver that was down from all coming back at once.
+    A jitter of up to a fifth keeps the webhooks of a receiver that was down from all coming back at once.
     """
     doubled = FIRST_DELAY * 2.0 ** min(failures - 1, 9)
-    return min(doubled * _chance.uniform(1.0, 1.2), LONGEST_DELAY)
+    return min(doubled * _random.uniform(1.0, 1.2), LONGEST_DELAY)
 
 
 def _is_due(moment: datetime) -> ColumnElement[bool]:
-    """Due, in nobody's hands, and with events."""
-    free = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
-    return and_(Webhook.due_time <= moment, free, oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
+    """Due, not leased, and with events."""
+    unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
+    return and_(Webhook.due_time <= moment, unleased, oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
 
 
 def _lock_due(transaction: Transaction) -> int | None:
-    """Which webhook it is, under the lock that `hold` takes. What another process holds is passed over."""
+    """Id of the first due webhook, under the row lock that `lock_webhook` takes. Rows locked by others are skipped."""
     statement = select(Webhook.id).where(_is_due(now())).order_by(Webhook.due_time, Webhook.id).limit(1)
     return transaction.scalars(statement.with_for_update(key_share=True, skip_locked=True, of=Webhook)).first()
 
 
-def _next_batch(transaction: Transaction, webhook: Held, settings: Settings) -> Batch | None:
-    """What the webhook is sent next, under a lease; without events it is nobody's."""
+def _next_batch(transaction: Transaction, webhook: LockedWebhook, settings: Settings) -> Batch | None:
+    """The next batch under a lease; without events the lease ends."""
     began = now()
     dropped = drop_expired(transaction, webhook, began - timedelta(seconds=settings.webhook_expiry))
     if dropped:
-        told = "webhook %s: dropped %s events that failed for too long"
-        transaction.after_commit(partial(logger.warning, told, webhook.id, dropped))
-    payloads = fix_batch(transaction, webhook)
+        message = "webhook %s: dropped %s events that failed for too long"
+        transaction.after_commit(partial(logger.warning, message, webhook.id, dropped))
+    payloads = batch_payloads(transaction, webhook)
     if payloads:
         return _lease(webhook, payloads, began, settings)
     webhook.batch_id = webhook.batch_events = None
-    webhook.let_go()
+    webhook.release_lease()
     return None
 
 
-def _lease(webhook: Held, payloads: list[str], began: datetime, settings: Settings) -> Batch:
-    """Takes the lease, or goes on with it under the same claim. The due time moves at once, so that the spacing holds
-    even if this worker dies."""
-    webhook.worker = webhook.worker or f"{registered_name(presence_folder(settings))}:{uuid.uuid4().hex}"
-    webhook.lease_time = began + timedelta(seconds=LEASE)
+def _lease(webhook: LockedWebhook, payloads: list[str], began: datetime, settings: Settings) -> Batch:
+    """Takes the lease, or extends it under the same token. The due time moves at once, so that the spacing is kept even
+    if this worker dies."""
+    webhook.worker = webhook.worker or f"{registered_name(dispatcher_folder(settings))}:{uuid.uuid4().hex}"
+    webhook.lease_time = began + timedelta(seconds=LEASE_SECONDS)
     webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
     return Batch(
         webhook_id=webhook.id,
         account_id=webhook.account_id,
         url=webhook.url,
-        claim=webhook.worker,
+        lease_token=webhook.worker,
         batch_id=webhook.batch_id or "",
         payloads=payloads,
         stored_secrets=webhook.stored_secrets,
     )
 
 
-def _still_ours(transaction: Transaction, batch: Batch) -> Held | None:
-    webhook = hold_ours(transaction, batch.webhook_id, batch.claim)
+def _lock_if_leased(transaction: Transaction, batch: Batch) -> LockedWebhook | None:
+    webhook = lock_leased(transaction, batch.webhook_id, batch.lease_token)
     if webhook is None:
         logger.warning("webhook %s: deleted, or its lease ran out, while a request was under way", batch.webhook_id)
     elif webhook.batch_id != batch.batch_id:
-        # The outcome was written before, and the database's answer lost: the next batch has not been sent.
-        webhook.let_go()
+        # The result was committed before and the database's answer lost: the next batch has not been sent.
+        webhook.release_lease()
         webhook.due_time = now()
-        webhook.store(transaction)
+        webhook.save(transaction)
         return None
     return webhook
 
 
-def _log_attempt(transaction: Transaction, batch: Batch, answer: PostResult, outcome: str) -> None:
+def _log_attempt(transaction: Transaction, batch: Batch, result: PostResult, outcome: str) -> None:
     values: dict[str, Any] = {
         "account_id": batch.account_id,
         "webhook_id": batch.webhook_id,
         "batch_id": batch.batch_id,
-        "time": answer.began,
+        "time": result.began,
         "events": len(batch.payloads),
-        "status": answer.status,
+        "status": result.status,
         "outcome": outcome,
-        "detail": storable_words(answer.detail) or None,
-        "milliseconds": round((answer.ended - answer.began) / timedelta(milliseconds=1)),
+        "detail": storable_words(result.detail) or None,
+        "milliseconds": round((result.ended - result.began) / timedelta(milliseconds=1)),
     }
     LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})
     transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
 
 
-def _outcome(answer: PostResult) -> str:
-    return answer.detail if answer.status is None else f"status {answer.status}"
+def _reason(result: PostResult) -> str:
+    return result.detail if result.status is None else f"status {result.status}"

@@ -1,7 +1,7 @@
-"""Whose a webhook is while a request is under way, and taking it back from who is gone.
+"""Recovery of webhook leases whose process has died.
 
-A claim names its process. One of this machine that has died is known at once, by its presence
-(app/infrastructure/liveness.py); one of another machine by its lease.
+A lease token begins with the name of its process. A process of this machine that has died is detected at once
+(app/infrastructure/liveness.py); one of another machine when its lease ends.
 """
 
 from __future__ import annotations
@@ -10,42 +10,48 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
-from sqlalchemy import or_, update
+from sqlalchemy import ColumnElement, or_, update
 
+from app.db.database import Transaction
 from app.db.models import Webhook
 from app.infrastructure.liveness import dead_processes, registered_name
 from app.services import Services
 from app.settings import Settings
 
-LEASE = 90.0
-"""Seconds; longer than any request can take."""
+LEASE_SECONDS = 90.0
+"""Longer than any request can take."""
 
 logger = logging.getLogger(__name__)
 
 
-def presence_folder(settings: Settings) -> Path:
-    """Where the processes of this machine that dispatch are present."""
+def dispatcher_folder(settings: Settings) -> Path:
+    """The folder in which the dispatching processes of this machine register."""
     return settings.data_dir / "dispatchers"
 
 
-def take_over(services: Services) -> None:
+def recover_leases(services: Services) -> None:
     """Ends the leases of processes of this machine that have died; those of other machines run out."""
-    with dead_processes(presence_folder(services.settings)) as names:
+    with dead_processes(dispatcher_folder(services.settings)) as names:
         if not names:
             return
-        theirs = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
+        leased_by_dead = or_(*(Webhook.worker.startswith(f"{name}:", autoescape=True) for name in names))
         with services.database.write() as transaction:
-            freeing = update(Webhook).where(theirs).values(lease_time=None, worker=None)
-            freed = transaction.connection().execute(freeing).rowcount
-    if freed:
-        logger.warning("took over what a dead process was sending", extra={"webhooks": freed})
+            released = _release(transaction, leased_by_dead)
+    if released:
+        logger.warning("recovered the webhook leases of a dead process", extra={"webhooks": released})
 
 
-def give_back_others(services: Services, in_flight: Collection[str]) -> None:
-    """Ends the leases that are this process's without its knowing: their claim was committed, and the answer lost."""
-    own = Webhook.worker.startswith(f"{registered_name(presence_folder(services.settings))}:", autoescape=True)
+def release_unknown_leases(services: Services, known_tokens: Collection[str]) -> None:
+    """Ends leases of this process that it does not know of: the claim was committed, the database's answer lost."""
+    own = Webhook.worker.startswith(f"{registered_name(dispatcher_folder(services.settings))}:", autoescape=True)
     with services.database.write() as transaction:
-        freeing = update(Webhook).where(own, Webhook.worker.not_in(in_flight)).values(lease_time=None, worker=None)
-        freed = transaction.connection().execute(freeing).rowcount
-    if freed:
-        logger.warning("took back what was claimed while the database failed", extra={"webhooks": freed})
+        released = _release(transaction, own, Webhook.worker.not_in(known_tokens))
+    if released:
+        logger.warning(
+            "released webhook leases that were claimed while the database failed", extra={"webhooks": released}
+        )
+
+
+def _release(transaction: Transaction, *conditions: ColumnElement[bool]) -> int:
+    statement = update(Webhook).where(*conditions).values(lease_time=None, worker=None)
+    return transaction.connection().execute(statement).rowcount

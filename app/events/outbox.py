@@ -1,6 +1,6 @@
 """The outbox: events are rows of the transaction that makes the change, so neither exists without the other.
 
-Nobody is woken from here. Batches of a webhook are seconds apart (docs/webhooks.md#batches), so the scheduler's look
+No worker is woken from here. Batches of a webhook are seconds apart (docs/webhooks.md#batches), so the scheduler's look
 for due webhooks, twice a second, is soon enough; and what only writes rows needs neither Redis nor the process's
 services.
 """
@@ -27,7 +27,7 @@ def record(transaction: Transaction, account_id: int, payloads: Sequence[Payload
 def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iterable[Payload]]) -> None:
     """The same for the events of several accounts; one select and one insert in all.
 
-    The payloads of an account without webhooks are not even looked at.
+    The payloads of an account without webhooks are not read.
     """
     accounts = [account_id for account_id, payloads in payloads_by_account.items() if payloads]
     if not accounts:
@@ -44,7 +44,7 @@ def _webhooks(transaction: Transaction, account_ids: Sequence[int]) -> dict[int,
     """Ids of the webhooks of each account that has any.
 
     FOR KEY SHARE is the lock that a foreign key takes anyway. Taken here it keeps a webhook from being deleted between
-    this look and the insert, which would fail the whole change; dispatch does not wait for it.
+    this select and the insert, which would fail the whole change; dispatch does not wait for it.
     """
     statement = (
         select(Webhook.account_id, Webhook.id)
@@ -52,7 +52,7 @@ def _webhooks(transaction: Transaction, account_ids: Sequence[int]) -> dict[int,
         .order_by(Webhook.id)
         .with_for_update(read=True, key_share=True)
     )
-    found: dict[int, list[int]] = {}
+    webhooks: dict[int, list[int]] = {}
     for account_id, webhook_id in transaction.execute(statement):
-        found.setdefault(account_id, []).append(webhook_id)
-    return found
+        webhooks.setdefault(account_id, []).append(webhook_id)
+    return webhooks

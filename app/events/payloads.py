@@ -1,6 +1,6 @@
-"""What events look like: the objects that a webhook receives (docs/webhooks.md#events).
+"""Payloads of events: the objects that a webhook receives (docs/webhooks.md#events).
 
-Pure: facts in, dictionaries out. Their keys stand in the order of the specification.
+Pure: facts in, dictionaries out. Their keys stand in the documented order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def recipient_event(
     moment: datetime,
     **extra: str | bool | None,
 ) -> Payload:
-    """What became of a recipient. `extra` holds the fields of this kind of event, such as `fail_reason`.
+    """An outcome of a recipient. `extra` holds the fields of this kind of event, such as `fail_reason`.
 
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
     its id (docs/webhooks.md#events).
@@ -70,9 +70,9 @@ def reply_event(
 ) -> Payload:
     """`received`: a text message that came back (docs/webhooks.md#events).
 
-    `message` is the recipient event of the message that it answers, which lends its common fields; None where nothing
-    was sent to that mobile. `contact` is the list and the contact that wrote it, where the message does not tell:
-    without a message the contact's id is that of the event, too.
+    `message` is the recipient event of the message that it answers, whose common fields it takes over; None where
+    nothing was sent to that mobile. `contact` is the list and the contact that wrote it, where the message does not
+    name them: without a message the contact's id is that of the event, too.
     """
     common = message or {"message_type": "sms", "mobile": mobile}
     if contact is not None:

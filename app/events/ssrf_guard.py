@@ -1,6 +1,6 @@
-"""Where a webhook may lead: the rules for its URL and for the addresses behind its host (docs/webhooks.md#ssrf-guard).
+"""SSRF guard: the rules for the URL of a webhook and for the addresses of its host (docs/webhooks.md#ssrf-guard).
 
-A host is looked at twice: at registration, to tell the operator at once, and at each connection, which goes to the
+A host is checked twice: at registration, so that the operator learns at once, and at each connection, which goes to the
 very address that was checked, so that a name server cannot answer differently in between.
 """
 
@@ -19,14 +19,14 @@ import idna
 from app.settings import Settings
 
 CheckedUrl = NewType("CheckedUrl", str)
-"""One that `check_url` has found sound."""
+"""One that `check_url` has accepted."""
 
-LONGEST_URL = 2000
+MAX_URL_LENGTH = 2000
 LOOKUP_TIMEOUT = 3.0
 """At registration; a connection has its own."""
 
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that is routed in IPv6. Outside lie link-local, site-local, unique local, multicast and embedded IPv4."""
+"""All of IPv6 that is routed. Outside lie link-local, site-local, unique local, multicast and embedded IPv4."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
 DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
@@ -39,8 +39,8 @@ class ForbiddenAddress(ValueError):
 def check_url(url: str, settings: Settings) -> CheckedUrl:
     """The URL, which can be registered. Raises `ForbiddenAddress` (a `ValueError`) for one that cannot.
 
-    A host that cannot be resolved now is let through: nothing can be reached by it, and each connection checks again.
-    It may take seconds until a name server answers: not to be called in a transaction that writes.
+    A host that cannot be resolved now is accepted: nothing can be reached by it, and each connection checks again.
+    A name server may take seconds to answer: not to be called in a transaction that writes.
     """
     parts = split_url(url, allow_private=settings.webhook_allow_private)
     if not settings.webhook_allow_private:
@@ -51,9 +51,9 @@ def check_url(url: str, settings: Settings) -> CheckedUrl:
 
 
 def split_url(url: str, *, allow_private: bool) -> SplitResult:
-    """The parts of a webhook's URL, of which scheme, host and port are sound. Raises `ForbiddenAddress`."""
-    if len(url) > LONGEST_URL or not url.isprintable() or " " in url:
-        raise ForbiddenAddress(f"must be a URL of at most {LONGEST_URL} characters without spaces")
+    """The parts of a webhook's URL, with scheme, host and port checked. Raises `ForbiddenAddress`."""
+    if len(url) > MAX_URL_LENGTH or not url.isprintable() or " " in url:
+        raise ForbiddenAddress(f"must be a URL of at most {MAX_URL_LENGTH} characters without spaces")
     try:
         parts = urlsplit(url)
         usable = bool(ascii_host(parts)) and parts.port != 0
@@ -69,7 +69,7 @@ def split_url(url: str, *, allow_private: bool) -> SplitResult:
 
 
 def ascii_host(parts: SplitResult) -> str:
-    """The host as name servers and certificates know it. Raises `ValueError` for one that is no host."""
+    """The host in the form that DNS and certificates use. Raises `ValueError` for an invalid one."""
     host = parts.hostname or ""
     if not host.isascii():
         return idna.encode(host, uts46=True).decode("ascii")
@@ -79,7 +79,7 @@ def ascii_host(parts: SplitResult) -> str:
 def resolve(host: str, seconds: float = LOOKUP_TIMEOUT) -> list[str]:
     """The host's addresses, in the order of the system's preference.
 
-    The system's resolver knows no time-out, so it runs aside. Raises `OSError`, also when there is no answer in time.
+    The system's resolver has no time-out, so it runs in a thread. Raises `OSError`, also for no answer in time.
     """
     answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
@@ -101,14 +101,14 @@ def resolve(host: str, seconds: float = LOOKUP_TIMEOUT) -> list[str]:
 
 
 def check_addresses(host: str, addresses: list[str]) -> None:
-    """Raises `ForbiddenAddress` unless every one is global: one private among them is enough for an attack."""
+    """Raises `ForbiddenAddress` unless every one is global: a single private one is enough for an attack."""
     for address in addresses:
         if not is_public(address):
             raise ForbiddenAddress(f"leads to {address} ({host}), which is not a public address")
 
 
 def is_public(text: str) -> bool:
-    """Whether this is an address of the public Internet, seen through IPv4 that is carried in IPv6.
+    """Whether this is an address of the public Internet; IPv4 embedded in IPv6 is judged as IPv4.
 
     Stricter than `is_global`, whose answers differ between Python versions and include multicast and site-local ones.
     """

@@ -1,7 +1,7 @@
-"""Bounds what a connection may take, whatever the other side does: a time-out of the socket only bounds the silence.
+"""Total deadline of a request: a time-out of the socket only bounds each single wait.
 
-One thread watches all connections of a client. A timer for each request would be a thread for each request, which took
-as long as signing it.
+One thread watches all requests of a client. A timer per request would be a thread per request, which took as long as
+signing it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol
 
 
 class Cuttable(Protocol):
-    """Something that another thread waits for."""
+    """An operation that another thread waits for."""
 
     def cut(self) -> None:
-        """Ends the wait. Called with the watchdog's lock held: it must not watch anything itself."""
+        """Ends the wait. Called with the watchdog's lock held: it must not call the watchdog."""
 
 
 class Watchdog:
@@ -31,7 +31,7 @@ class Watchdog:
 
     @contextmanager
     def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
-        """Cuts it when the block takes longer. One at a time for each that is watched."""
+        """Cuts it when the block takes longer. One block at a time per object."""
         self._watch(watched, time.monotonic() + seconds)
         try:
             yield
@@ -58,7 +58,7 @@ class Watchdog:
                 self._wakes_at = min(self._deadlines.values())
                 self._changed.wait(self._wakes_at - time.monotonic())
                 moment = time.monotonic()
-                for watched in [one for one, deadline in self._deadlines.items() if deadline <= moment]:
+                for watched in [item for item, deadline in self._deadlines.items() if deadline <= moment]:
                     del self._deadlines[watched]
                     watched.cut()
             self._thread = None

@@ -1,7 +1,7 @@
-"""A webhook in the hands of a worker: its row, locked and read once, and written back once when all is decided.
+"""The lease of a webhook: its row is locked and read once per transaction, and written back once.
 
-A backlog is one batch after the other, and each waits for what is done here. The statements are kept
-(app/db/prepared.py): through the ORM they took a third of the whole batch.
+A backlog is sent batch after batch, and each batch waits for these statements. They are prepared
+(app/db/prepared.py): through the ORM they took a third of the time of a whole batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.db.database import Transaction
 from app.db.models import Webhook, WebhookSecret, table_of
 from app.db.prepared import Prepared
 
-STATE = (
+STATE_COLUMNS = (
     "due_time",
     "lease_time",
     "worker",
@@ -28,12 +28,12 @@ STATE = (
     "dropped_events",
 )
 """The columns of `Webhook` that dispatch changes."""
-FIXED = ("id", "account_id", "url")
+READ_ONLY_COLUMNS = ("id", "account_id", "url")
 
 
 @dataclass(slots=True)
-class Held:
-    """The webhook as its row will be. `stored_secrets` are pairs of key id and secret as stored."""
+class LockedWebhook:
+    """A webhook whose row this transaction has locked. `stored_secrets` are pairs of key id and encrypted secret."""
 
     id: int
     account_id: int
@@ -48,38 +48,38 @@ class Held:
     dropped_events: int
     stored_secrets: Sequence[tuple[str, str]]
 
-    def store(self, transaction: Transaction) -> None:
-        """Writes the state."""
-        STORE.run(transaction, held_id=self.id, **{f"new_{name}": getattr(self, name) for name in STATE})
+    def save(self, transaction: Transaction) -> None:
+        """Writes the columns that dispatch changes."""
+        SAVE.run(transaction, locked_id=self.id, **{f"new_{name}": getattr(self, name) for name in STATE_COLUMNS})
 
-    def let_go(self) -> None:
-        """It is nobody's from the end of the transaction on."""
+    def release_lease(self) -> None:
+        """Ends the lease with the transaction."""
         self.lease_time = self.worker = None
 
 
-def hold(transaction: Transaction, webhook_id: int) -> Held | None:
-    """The webhook, whoever has it; None when it is gone."""
-    return _held(BY_ID.rows(transaction, webhook_id=webhook_id))
+def lock_webhook(transaction: Transaction, webhook_id: int) -> LockedWebhook | None:
+    """The webhook, whether leased or not; None when it was deleted."""
+    return _from_rows(BY_ID.rows(transaction, webhook_id=webhook_id))
 
 
-def hold_ours(transaction: Transaction, webhook_id: int, claim: str) -> Held | None:
-    """The webhook, if it is still the claim's."""
-    return _held(BY_CLAIM.rows(transaction, webhook_id=webhook_id, claim=claim))
+def lock_leased(transaction: Transaction, webhook_id: int, lease_token: str) -> LockedWebhook | None:
+    """The webhook, if it is still leased under this token."""
+    return _from_rows(BY_LEASE.rows(transaction, webhook_id=webhook_id, lease_token=lease_token))
 
 
-def _held(rows: Sequence[Any]) -> Held | None:
-    """A row for each secret, or one without."""
+def _from_rows(rows: Sequence[Any]) -> LockedWebhook | None:
+    """From one row per secret, or one row without any."""
     if not rows:
         return None
     secrets = [(row.key_id, row.secret) for row in rows if row.key_id is not None]
-    known: dict[str, Any] = dict(zip((*FIXED, *STATE), rows[0], strict=False))
-    return Held(**known, stored_secrets=secrets)
+    values: dict[str, Any] = dict(zip((*READ_ONLY_COLUMNS, *STATE_COLUMNS), rows[0], strict=False))
+    return LockedWebhook(**values, stored_secrets=secrets)
 
 
 def _webhook() -> Select[Any]:
-    """With its secrets, oldest first. The lock is the weaker one of an update that changes no key: inserts of events,
-    which hold a key share of the webhook until they are committed, do not wait for it."""
-    columns = (getattr(Webhook, name) for name in (*FIXED, *STATE))
+    """With its secrets, oldest first. The row lock is FOR NO KEY UPDATE: inserts of events, which hold a key share of
+    the webhook until they are committed, do not wait for it."""
+    columns = (getattr(Webhook, name) for name in (*READ_ONLY_COLUMNS, *STATE_COLUMNS))
     return (
         select(*columns, WebhookSecret.key_id, WebhookSecret.secret)
         .outerjoin(WebhookSecret, WebhookSecret.webhook_id == Webhook.id)
@@ -90,9 +90,9 @@ def _webhook() -> Select[Any]:
 
 
 BY_ID = Prepared(_webhook())
-BY_CLAIM = Prepared(_webhook().where(Webhook.worker == bindparam("claim", type_=String)))
-STORE = Prepared(
+BY_LEASE = Prepared(_webhook().where(Webhook.worker == bindparam("lease_token", type_=String)))
+SAVE = Prepared(
     update(table_of(Webhook))
-    .where(Webhook.id == bindparam("held_id"))
-    .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE})
+    .where(Webhook.id == bindparam("locked_id"))
+    .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE_COLUMNS})
 )

@@ -1,7 +1,7 @@
-"""What operators do to webhooks: register, rotate secrets, look, delete (docs/webhooks.md).
+"""Operations on webhooks: register, rotate secrets, inspect, delete (docs/webhooks.md).
 
-A webhook always has a secret: each of them signs every request until it is removed, so that a receiver can change
-over at its leisure.
+A webhook always has a secret, and every secret signs each request until it is removed, so that a receiver can change
+over at any time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
 KEY_ID = re.compile(r"[!-~]{1,64}")
-LEAST_SECRET_BYTES = 32
+MIN_SECRET_BYTES = 32
 """HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
 
 
@@ -36,15 +36,15 @@ def webhook_at(session: Session, account_id: int, url: str) -> Webhook | None:
     return session.scalars(select(Webhook).where(Webhook.account_id == account_id, Webhook.url == url)).first()
 
 
-def find_webhook(session: Session, account_id: int, wanted: str) -> Webhook:
+def find_webhook(session: Session, account_id: int, url_or_id: str) -> Webhook:
     """The account's webhook with that URL, else with that id. Raises `ServiceError` (`invalid_id`)."""
-    found = webhook_at(session, account_id, wanted)
-    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        statement = select(Webhook).where(Webhook.account_id == account_id, Webhook.id == int(wanted))
-        found = session.scalars(statement).first()
-    if found is None:
-        raise ServiceError("invalid_id", field="webhook", detail=f"the account has no webhook {wanted!r}")
-    return found
+    webhook = webhook_at(session, account_id, url_or_id)
+    if webhook is None and url_or_id.isascii() and url_or_id.isdigit() and len(url_or_id) < 19:
+        statement = select(Webhook).where(Webhook.account_id == account_id, Webhook.id == int(url_or_id))
+        webhook = session.scalars(statement).first()
+    if webhook is None:
+        raise ServiceError("invalid_id", field="webhook", detail=f"the account has no webhook {url_or_id!r}")
+    return webhook
 
 
 def checked_url(settings: Settings, url: str) -> CheckedUrl:
@@ -90,18 +90,18 @@ def list_secrets(session: Session, webhook: Webhook) -> list[WebhookSecret]:
 
 
 def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str, secret: str) -> bool:
-    """Adds a secret, or replaces the one with that key id; tells whether anything differed.
+    """Adds a secret, or replaces the one with that key id; returns whether anything changed.
 
     Raises `ServiceError`: `invalid_string` for a wrong key id, `too_short` for a secret of less than 32 bytes.
     """
     _check_secret(key_id, secret)
-    found = _secret(transaction, webhook, key_id)
-    if found is None:
-        found = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
-        transaction.add(found)
-    elif _opens_to(settings, found.secret, secret):
+    stored = _secret(transaction, webhook, key_id)
+    if stored is None:
+        stored = WebhookSecret(account_id=webhook.account_id, webhook_id=webhook.id, key_id=key_id)
+        transaction.add(stored)
+    elif _is_stored_secret(settings, stored.secret, secret):
         return False
-    found.secret, found.creation_time = encrypt(settings.secret_key, secret), this_second()
+    stored.secret, stored.creation_time = encrypt(settings.secret_key, secret), this_second()
     transaction.flush()
     return True
 
@@ -109,11 +109,11 @@ def set_secret(transaction: Transaction, settings: Settings, webhook: Webhook, k
 def rotate_secret(
     transaction: Transaction, settings: Settings, webhook: Webhook, key_id: str | None = None, secret: str | None = None
 ) -> tuple[str, str]:
-    """Adds a secret, by default a new one under a new key id; returns both. The others sign on until removed.
+    """Adds a secret, by default a new one under a new key id; returns both. The others keep signing until removed.
 
     Raises `ServiceError`: `conflict` for a key id in use, and what `set_secret` raises.
     """
-    key_id = key_id or new_key_id([one.key_id for one in list_secrets(transaction, webhook)])
+    key_id = key_id or new_key_id([known.key_id for known in list_secrets(transaction, webhook)])
     if _secret(transaction, webhook, key_id) is not None:
         raise ServiceError("conflict", field="id", detail=f"the webhook has a secret {key_id!r} already")
     secret = secret or new_secret()
@@ -122,15 +122,15 @@ def rotate_secret(
 
 
 def remove_secret(transaction: Transaction, webhook: Webhook, key_id: str) -> None:
-    """Ends a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
-    # Two operators who each remove another secret must not leave none.
+    """Deletes a secret. Raises `ServiceError`: `invalid_id` for an unknown one, `conflict` for the only one."""
+    # Two operators who each remove a different secret must leave one.
     transaction.execute(select(Webhook.id).where(Webhook.id == webhook.id).with_for_update(key_share=True))
-    found = _secret(transaction, webhook, key_id)
-    if found is None:
+    stored = _secret(transaction, webhook, key_id)
+    if stored is None:
         raise ServiceError("invalid_id", field="id", detail=f"the webhook has no secret {key_id!r}")
     if len(list_secrets(transaction, webhook)) == 1:
         raise ServiceError("conflict", field="id", detail="the only secret of a webhook cannot be removed")
-    transaction.delete(found)
+    transaction.delete(stored)
     transaction.flush()
 
 
@@ -166,7 +166,7 @@ def _secret(session: Session, webhook: Webhook, key_id: str) -> WebhookSecret | 
     return session.scalars(statement).first()
 
 
-def _opens_to(settings: Settings, stored: str, secret: str) -> bool:
+def _is_stored_secret(settings: Settings, stored: str, secret: str) -> bool:
     """Whether the stored secret is this one; a secret stored under another SECRET_KEY is lost, so it is not."""
     try:
         return decrypt(settings.secret_key, stored) == secret
@@ -177,6 +177,6 @@ def _opens_to(settings: Settings, stored: str, secret: str) -> bool:
 def _check_secret(key_id: str, secret: str) -> None:
     if not KEY_ID.fullmatch(key_id):
         raise ServiceError("invalid_string", field="id", detail="an id is 1 to 64 visible ASCII characters")
-    if len(secret.encode()) < LEAST_SECRET_BYTES:
-        detail = f"a signing secret has {LEAST_SECRET_BYTES} bytes or more, from a random source"
+    if len(secret.encode()) < MIN_SECRET_BYTES:
+        detail = f"a signing secret has {MIN_SECRET_BYTES} bytes or more, from a random source"
         raise ServiceError("too_short", field="secret", detail=detail)

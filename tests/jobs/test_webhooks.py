@@ -19,10 +19,10 @@ from app.clock import now
 from app.db.models import Webhook
 from app.demo.receiver import verify
 from app.events import batches
-from app.events.dispatch import AT_ONCE, WebhookDispatcher, dispatch_due, has_due
+from app.events.dispatch import MAX_IN_FLIGHT, WebhookDispatcher, dispatch_due, has_due
 from app.events.endpoint import PostResult
 from app.events.http_client import WebhookClient
-from app.events.lease_recovery import presence_folder
+from app.events.lease_recovery import dispatcher_folder
 from app.events.outbox import record
 from app.events.webhooks import delete_webhook, find_webhook, remove_secret, rotate_secret
 from app.infrastructure.liveness import registered_name
@@ -159,7 +159,7 @@ def test_the_spacing_counts_from_the_moment_the_request_went_out(services: Servi
     batch = batches.claim(services)
     assert batch is not None
     began = now() + timedelta(seconds=4)
-    batches.delivered(changed(services, webhook_spacing=10.0), batch, PostResult(200, "", began, began))
+    batches.record_delivered(changed(services, webhook_spacing=10.0), batch, PostResult(200, "", began, began))
     row = hook.row
     assert row is not None
     assert row.due_time == began + timedelta(seconds=10)
@@ -393,18 +393,18 @@ def test_at_most_eight_requests_of_a_process_are_in_flight(
 ) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
-        for number in range(AT_ONCE + 3):
+        for number in range(MAX_IN_FLIGHT + 3):
             add_hook(f"{receiver.url}/{number}")
         with services.database.write() as transaction:
             record(transaction, account_id, [{"n": 1}])
         thread = threading.Thread(target=dispatcher.run, args=(services,))
         thread.start()
-        wait_until(lambda: len(receiver.hits) == AT_ONCE, "all threads are busy")
+        wait_until(lambda: len(receiver.hits) == MAX_IN_FLIGHT, "all threads are busy")
         assert due(services)
-        assert len(receiver.hits) == AT_ONCE
+        assert len(receiver.hits) == MAX_IN_FLIGHT
         gate.set()
         thread.join(PATIENCE)
-    assert len(receiver.hits) == AT_ONCE + 3
+    assert len(receiver.hits) == MAX_IN_FLIGHT + 3
 
 
 def test_two_processes_deliver_every_event_once(services: Services, account_id: int, add_hook: AddHook) -> None:
@@ -468,7 +468,7 @@ def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
 def test_what_a_killed_process_was_sending_is_taken_over_at_once(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
-    folder = presence_folder(services.settings)
+    folder = dispatcher_folder(services.settings)
     with Receiver() as receiver, another_process_in(folder) as (name, kill):
         hook = add_hook(receiver.url)
         hook.happen(1)
@@ -511,14 +511,14 @@ def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services,
     current = batches.claim(services)
     assert late is not None
     assert current is not None
-    answer = PostResult(None, "time-out", now())
-    batches.failed(services, late, answer)
-    batches.delivered(services, late, answer)
-    batches.gone(services, late)
+    result = PostResult(None, "time-out", now())
+    batches.record_failed(services, late, result)
+    batches.record_delivered(services, late, result)
+    batches.delete_gone(services, late)
     batches.release(services, late)
     row = hook.row
     assert row is not None
-    assert (row.worker, row.failures, row.batch_id, hook.waiting) == (current.claim, 0, late.batch_id, 1)
+    assert (row.worker, row.failures, row.batch_id, hook.waiting) == (current.lease_token, 0, late.batch_id, 1)
     assert hook.attempts == []
 
 
@@ -542,7 +542,7 @@ def test_a_webhook_deleted_while_its_request_is_in_flight_is_no_trouble(
 def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
     services: Services, add_hook: AddHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.events.dispatch.GRACE", 0.1)
+    monkeypatch.setattr("app.events.dispatch.GRACE_SECONDS", 0.1)
     gate = threading.Event()
     stopping = changed(services)
     patient = WebhookClient(read_timeout=10 * PATIENCE)
@@ -606,9 +606,9 @@ def test_an_outcome_that_cannot_be_recorded_is_logged_and_repeated(
         hook = add_hook(receiver.url)
         hook.happen(1)
         with monkeypatch.context() as patched:
-            patched.setattr(batches, "delivered", fail)
+            patched.setattr(batches, "record_delivered", fail)
             dispatcher.run(services)
-        assert f"webhook {hook.id}: the outcome of a request could not be recorded" in caplog.messages
+        assert f"webhook {hook.id}: the result of a request could not be recorded" in caplog.messages
         hook.set(lease_time=now())
         dispatcher.run(services)
     assert numbers(receiver) == [[1], [1]]

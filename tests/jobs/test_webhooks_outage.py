@@ -24,7 +24,7 @@ from tests.support.webhook_receiver import Receiver, Reply
 
 @pytest.fixture
 def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookDispatcher]:
-    monkeypatch.setattr(dispatch, "PAUSE", 0.02)
+    monkeypatch.setattr(dispatch, "DATABASE_RETRY_SECONDS", 0.02)
     with closing(WebhookClient()) as client:
         yield WebhookDispatcher(client)
 

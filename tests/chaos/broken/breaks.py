@@ -113,20 +113,20 @@ def dropped_events(outbox: Any) -> None:
 @breaks("reordered-events", "app.events.batch_contents", shows="changes of contacts out of order")
 def reordered_events(contents: Any) -> None:
     """The latest of a batch comes first."""
-    fix_batch = contents.fix_batch
-    contents.fix_batch = lambda transaction, webhook: fix_batch(transaction, webhook)[::-1]
+    batch_payloads = contents.batch_payloads
+    contents.batch_payloads = lambda transaction, webhook: batch_payloads(transaction, webhook)[::-1]
 
 
 @breaks("another-jti", "app.events.batch_contents", fault="receiver-closes", shows="batches not repeated next")
 def another_jti(contents: Any) -> None:
     """A batch that failed gets a new name when it is tried again."""
-    fix_batch = contents.fix_batch
+    batch_payloads = contents.batch_payloads
 
     def forgetful(transaction: Any, webhook: Any) -> Any:
         webhook.batch_events = None
-        return fix_batch(transaction, webhook)
+        return batch_payloads(transaction, webhook)
 
-    contents.fix_batch = forgetful
+    contents.batch_payloads = forgetful
 
 
 @breaks(
@@ -134,21 +134,21 @@ def another_jti(contents: Any) -> None:
 )
 def growing_batches(contents: Any) -> None:
     """A batch that failed takes in what has happened since."""
-    fix_batch = contents.fix_batch
+    batch_payloads = contents.batch_payloads
 
     def greedy(transaction: Any, webhook: Any) -> Any:
         name, webhook.batch_events = webhook.batch_id, None
-        payloads = fix_batch(transaction, webhook)
+        payloads = batch_payloads(transaction, webhook)
         webhook.batch_id = name or webhook.batch_id
         return payloads
 
-    contents.fix_batch = greedy
+    contents.batch_payloads = greedy
 
 
 @breaks("kept-webhooks", "app.events.webhook_lease", shows="not at rest")
-def kept_webhooks(hold: Any) -> None:
-    """Who has had a webhook does not let it go."""
-    hold.Held.let_go = lambda _self: None
+def kept_webhooks(webhook_lease: Any) -> None:
+    """The lease of a webhook is never released."""
+    webhook_lease.LockedWebhook.release_lease = lambda _self: None
 
 
 @breaks("half-written", "app.db.bulk", shows="requests half done")
