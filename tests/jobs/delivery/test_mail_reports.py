@@ -168,6 +168,21 @@ def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:
     assert (sent.state, sent.counts, sent.blocked, events(sent.rows)) == ("delivered", {"delivered": 1}, [], [])
 
 
+@pytest.mark.parametrize(
+    ("action", "kind", "step"),
+    [("delayed", "delayed", "reported delayed"), ("delivered", "arrived", "reported arrived")],
+)
+def test_reports_that_change_nothing_are_kept_up_to_a_bound(sent: Sent, action: str, kind: str, step: str) -> None:
+    """Anybody who knows the return path can send them for ever. A failure counts all the same."""
+    for number in range(25):
+        report = delivery_failure(sent.return_path, ANN, action=action, status="4.4.1", diagnostic=f"smtp; {number}")
+        effect = Effect.RECORDED if number < 20 else Effect.KNOWN
+        assert sent.comes_back(report) == Received(kind, effect)
+    assert sent.steps == ["sent", *[step] * 20]
+    assert sent.comes_back(delivery_failure(sent.return_path, ANN)) == RECORDED
+    assert sent.steps[-1] == "bounced"
+
+
 def test_a_mail_server_s_own_prose_is_understood(sent: Sent) -> None:
     """The common odd notifications; only one that names the recipient counts."""
     assert sent.comes_back(qmail_failure(sent.return_path, "bob@example.com")).effect is Effect.IGNORED
