@@ -14,17 +14,16 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Delete, delete, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Delete, Insert, delete, or_, select, tuple_, update
 
 from app.addresses import AddressKind
 from app.clock import this_second
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import BlockedAddress, Contact
+from app.db.upsert import insert_or_ignore
 
 ChangedContacts = dict[int, list[ContactKey]]
 """Account id -> its contacts that have changed, for the caller to record their events."""
@@ -47,9 +46,8 @@ def block_addresses(transaction: Transaction, reasons: Mapping[AccountAddress, s
         {"account_id": address.account_id, "kind": address.kind, "address": address.key, "reason": reasons[address]}
         for address in sorted(reasons)
     ]
-    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
-    statement = insert(BlockedAddress).values([{**row, "creation_time": moment} for row in rows])
-    return _mark_modified(transaction, _changed(transaction, statement.on_conflict_do_nothing()))
+    statement = insert_or_ignore(transaction, BlockedAddress, [{**row, "creation_time": moment} for row in rows])
+    return _mark_modified(transaction, _changed(transaction, statement))
 
 
 def unblock_addresses(transaction: Transaction, addresses: Collection[AccountAddress]) -> tuple[int, ChangedContacts]:
@@ -59,7 +57,7 @@ def unblock_addresses(transaction: Transaction, addresses: Collection[AccountAdd
     return len(unblocked), _mark_modified(transaction, unblocked)
 
 
-def _changed(transaction: Transaction, statement: postgresql.Insert | sqlite.Insert | Delete) -> list[AccountAddress]:
+def _changed(transaction: Transaction, statement: Insert | Delete) -> list[AccountAddress]:
     """The addresses of the rows that the statement has written or deleted."""
     returning = statement.returning(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address)
     rows = transaction.execute(returning, execution_options={"synchronize_session": False})

@@ -1,39 +1,53 @@
-"""One UPDATE for many rows that each get values of their own, written once for both databases.
+"""One UPDATE for many rows with different values, written once for both databases.
 
 PostgreSQL gets the rows as one JSON text and joins with it: a statement per row, even pipelined, takes ten times as
-long in this process. SQLite is in the process, and runs the statement once per row.
+long in this process. SQLite runs in the process, so it executes the statement once per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, Update, bindparam, cast, column, func
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from app.db.bulk import as_json, is_postgresql
+from app.db.dialect import is_postgresql
+from app.db.json_insert import as_json
 
-ROWS = "given_rows"
+ROWS = "bulk_rows"
 
-Given = Mapping[str, ColumnElement[Any]]
-"""Names of values -> what stands for them in the statement."""
+RowValues = Mapping[str, ColumnElement[Any]]
+"""Name of a value -> the expression for it in the statement."""
 
 
-def given_values(types: Mapping[str, TypeEngine[Any]], *, postgresql: bool) -> Given:
-    """What stands for the values of a row in a statement that `update_each` runs."""
-    if not postgresql:
-        return {name: bindparam(name, type_=type_) for name, type_ in types.items()}
+class BulkUpdate:
+    """An UPDATE whose rows have these values; `build` makes the statement from their expressions, once per database."""
+
+    def __init__(self, types: Mapping[str, TypeEngine[Any]], build: Callable[[RowValues], Update]) -> None:
+        self._types = types
+        self._build = build
+        self._statements: dict[bool, Update] = {}
+
+    def run(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Updates rows that have all the values; does nothing for none."""
+        if not rows:
+            return
+        on_postgresql = is_postgresql(session)
+        if on_postgresql not in self._statements:
+            values = _json_columns(self._types) if on_postgresql else _parameters(self._types)
+            self._statements[on_postgresql] = self._build(values)
+        parameters = {ROWS: as_json(rows)} if on_postgresql else rows
+        session.connection().execute(self._statements[on_postgresql], parameters)
+
+
+def _parameters(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
+    return {name: bindparam(name, type_=type_) for name, type_ in types.items()}
+
+
+def _json_columns(types: Mapping[str, TypeEngine[Any]]) -> RowValues:
     rows = func.json_to_recordset(cast(bindparam(ROWS), JSON))
     columns = [column(name, type_) for name, type_ in types.items()]
     table = rows.table_valued(*columns, name="given").render_derived(with_types=True)
     return {name: table.c[name] for name in types}
-
-
-def update_each(session: Session, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Runs the statement for rows that have all the values it was made with; does nothing for none."""
-    if not rows:
-        return
-    given = {ROWS: as_json(rows)} if is_postgresql(session) else rows
-    session.connection().execute(statement, given)

@@ -9,7 +9,7 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, func, lit
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from app.db.bulk import is_postgresql
+from app.db.dialect import is_postgresql
 
 
 def in_subquery(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app.db.bulk import is_postgresql
+from app.db.dialect import is_postgresql
 
 EXCLUSIVE = text("SELECT pg_advisory_xact_lock(hashtextextended(:purpose, :number))")
 SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:purpose, :number))")

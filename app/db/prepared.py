@@ -74,10 +74,10 @@ class Prepared:
             return connection.execute(self._statement, values)
         sql, constants, converters = self._compiled
         converted = {name: convert(values[name]) for name, convert in converters.items()}
-        return on_driver(connection, sql, {**constants, **values, **converted})
+        return execute_on_driver(connection, sql, {**constants, **values, **converted})
 
 
-def on_driver(connection: Connection, sql: str, given: Any) -> Any:
+def execute_on_driver(connection: Connection, sql: str, given: Any) -> Any:
     """The driver's cursor of a statement that PostgreSQL has run, in the transaction of the connection. Raises what
     SQLAlchemy would."""
     _tell_listeners(connection, sql, given)

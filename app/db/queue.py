@@ -1,18 +1,24 @@
-"""Picking due recipients: the statement of the send queue that the two databases have to write differently.
+"""The send queue's claim statement, which the two databases need in different forms.
 
-Turns go round. The accounts that have due rows are found by hopping through the partial index from one account to the
-next, a few index probes per account however many rows wait; then each account gives its oldest rows, the same number
-from each. So an account with one row never stands behind another one's hundred thousand (design: 2).
+Fair between accounts: the accounts that have due rows are found by skipping through the partial index from one account
+to the next, a few index probes per account however many rows wait; then each account gives its oldest rows, the same
+number from each. So an account with one row never waits behind another one's hundred thousand
+(docs/delivery.md#fairness).
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, any_, bindparam, func, literal_column, select, true
-from sqlalchemy.orm import aliased
+from sqlalchemy import update as sql_update
+from sqlalchemy.orm import Session, aliased
 
-from app.db.models import Recipient
+from app.db.dialect import is_postgresql
+from app.db.models import Recipient, table_of
+from app.db.prepared import Prepared
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
 QUEUED: ColumnElement[str] = literal_column("'queued'")
@@ -23,22 +29,60 @@ SIZE = bindparam("size", type_=Integer)
 AFTER = bindparam("after", type_=Recipient.account_id.type)
 
 
-def is_picked(column: Any, *, postgresql: bool) -> ColumnElement[bool]:
-    """Whether the column holds the id of a picked row.
+def claim_due(
+    session: Session,
+    columns: tuple[str, ...],
+    *,
+    moment: datetime,
+    size: int,
+    after: int,
+    state: str,
+    worker: str,
+    lease_end: datetime,
+) -> list[Any]:
+    """Claims about `size` rows due at `moment`, evenly from the accounts that come after the account `after`: gives
+    them the state, the worker and the lease, counts the attempt, and returns these columns of them."""
+    statement = _claim_statement(columns, on_postgresql=is_postgresql(session))
+    return statement.tuples(
+        session, moment=moment, size=size, after=after, claimed_state=state, claimer=worker, lease_end=lease_end
+    )
 
-    On PostgreSQL an array, which leaves it no choice but the column's index: it expects a tenth of the table to be
-    picked, and would read all of it to join with them.
+
+@cache
+def _claim_statement(columns: tuple[str, ...], *, on_postgresql: bool) -> Prepared:
+    """Built once: building it takes ten times as long as running it for a row."""
+    table = table_of(Recipient)
+    return Prepared(
+        sql_update(table)
+        .where(_is_picked(table.c.id, on_postgresql=on_postgresql))
+        .values(
+            state=bindparam("claimed_state"),
+            worker=bindparam("claimer"),
+            lease_time=bindparam("lease_end", type_=table.c.lease_time.type),
+            attempts=table.c.attempts + 1,
+        )
+        .returning(*(table.c[name] for name in columns))
+    )
+
+
+def _is_picked(column: Any, *, on_postgresql: bool) -> ColumnElement[bool]:
+    """Whether the column contains the id of a picked row.
+
+    On PostgreSQL an array, which leaves the planner no choice but the column's index: it expects a tenth of the table
+    to be picked, and would read all of it to join with them.
     """
-    ids = select(picked_rows(postgresql=postgresql).c.id)
-    found: ColumnElement[bool] = column == any_(func.array(ids.scalar_subquery())) if postgresql else column.in_(ids)
-    return found
+    ids = select(_picked_rows(on_postgresql=on_postgresql).c.id)
+    picked: ColumnElement[bool] = (
+        column == any_(func.array(ids.scalar_subquery())) if on_postgresql else column.in_(ids)
+    )
+    return picked
 
 
-def picked_rows(*, postgresql: bool) -> CTE:
+def _picked_rows(*, on_postgresql: bool) -> CTE:
     """Ids of about SIZE rows due at MOMENT, taken evenly from the accounts that come after the account AFTER.
 
-    At most SIZE accounts are served. On PostgreSQL the rows are locked, and those that others have locked are
-    passed over. SQLite knows neither LATERAL nor row locks; there a transaction that picks holds the only write lock.
+    At most SIZE accounts are served. On PostgreSQL the rows are locked, and rows locked by other workers are skipped.
+    SQLite has neither LATERAL nor row locks; there a transaction that claims has the only write lock.
     """
     served = _served_accounts()
     turn = aliased(Recipient, name="turn")
@@ -50,14 +94,15 @@ def picked_rows(*, postgresql: bool) -> CTE:
         .limit(share)
         .correlate(served)
     )
-    if postgresql:
+    if on_postgresql:
         turns = oldest.with_for_update(skip_locked=True).lateral("turns")
         return select(turns.c.id).select_from(served.join(turns, true())).cte("picked")
     return select(Recipient.id).select_from(served.join(Recipient, Recipient.id.in_(oldest))).cte("picked")
 
 
+@cache
 def any_due() -> Select[Any]:
-    """Gives a row when any recipient is due at MOMENT."""
+    """Returns a row when any recipient is due at MOMENT."""
     return select(_due_accounts().c.account_id).limit(1)
 
 
@@ -74,7 +119,7 @@ def _due_accounts() -> CTE:
 
 
 def _waiting_accounts() -> CTE:
-    """Every account that has queued rows; the last step of the hopping adds a null, which no comparison lets pass."""
+    """Every account that has queued rows; the last step of the recursion adds a null, which no comparison accepts."""
     first = select(func.min(Recipient.account_id).label("account_id")).where(Recipient.state == QUEUED)
     waiting = first.cte("waiting", recursive=True)
     further = aliased(Recipient, name="further")

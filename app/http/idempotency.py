@@ -20,15 +20,14 @@ from datetime import timedelta
 
 from flask import Response, request
 from sqlalchemy import delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.models import IdempotencyRecord
 from app.db.outage import log_failure
+from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
 from app.http.in_hand import RequestsInHand, requests_in_hand
@@ -162,21 +161,17 @@ def _claim(
                 IdempotencyRecord.id == stale.id, IdempotencyRecord.status.is_not_distinct_from(stale.status)
             )
         )
-    insert, moment = postgresql.insert if is_postgresql(transaction) else sqlite.insert, now()
-    statement = (
-        insert(IdempotencyRecord)
-        .values(
-            account_id=principal().account_id,
-            key=key,
-            fingerprint=fingerprint,
-            creation_time=moment,
-            holder=holder,
-            lease_time=moment + LEASE,
-        )
-        .on_conflict_do_nothing(index_elements=["account_id", "key"])
-        .returning(IdempotencyRecord.id)
-    )
-    return transaction.execute(statement).scalar_one_or_none()
+    moment = now()
+    row = {
+        "account_id": principal().account_id,
+        "key": key,
+        "fingerprint": fingerprint,
+        "creation_time": moment,
+        "holder": holder,
+        "lease_time": moment + LEASE,
+    }
+    statement = insert_or_ignore(transaction, IdempotencyRecord, row, index=["account_id", "key"])
+    return transaction.execute(statement.returning(IdempotencyRecord.id)).scalar_one_or_none()
 
 
 def _remember(transaction: Transaction, claim: int, response: Response) -> None:

@@ -19,13 +19,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from sqlalchemy import Row, Update, bindparam, func, select, update
 
-from app.db.bulk import insert_rows, is_postgresql
-from app.db.bulk_update import given_values, update_each
+from app.db.bulk import insert_rows
+from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact, Group, Recipient, RecipientStep, Send, table_of
@@ -188,17 +187,24 @@ def _known(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[
 
 def _write_recipients(transaction: Transaction, made: Sequence[_Reader]) -> None:
     rows = [columns for one in made if (columns := one.columns())]
-    update_each(transaction, _update_of_recipients(postgresql=is_postgresql(transaction)), rows)
+    _UPDATE_OF_RECIPIENTS.run(transaction, rows)
 
 
-@cache
-def _update_of_recipients(*, postgresql: bool) -> Update:
+def _update_of_recipients(row: RowValues) -> Update:
     columns = table_of(Recipient).c
-    types = {"row": columns.id.type, "further": columns.further_visits.type}
-    given = given_values({**types, **{name: columns[name].type for name in WRITTEN}}, postgresql=postgresql)
-    values: dict[str, Any] = {name: given[name] for name in WRITTEN}
-    values["further_visits"] = columns.further_visits + given["further"]
-    return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
+    values: dict[str, Any] = {name: row[name] for name in WRITTEN}
+    values["further_visits"] = columns.further_visits + row["further"]
+    return update(table_of(Recipient)).where(columns.id == row["row"]).values(values)
+
+
+_UPDATE_OF_RECIPIENTS = BulkUpdate(
+    {
+        "row": Recipient.id.type,
+        "further": Recipient.further_visits.type,
+        **{name: table_of(Recipient).c[name].type for name in WRITTEN},
+    },
+    _update_of_recipients,
+)
 
 
 def _count(transaction: Transaction, made: Sequence[_Reader]) -> None:

@@ -28,6 +28,9 @@ AT_HOME = {
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
 
+DIALECT_NAMES = {"is_postgresql", "dialect", "dialects"}
+"""Names by which code asks for the database that it is on."""
+
 WITHOUT_SQLALCHEMY = ("app.content", "app.transports", "app.events.signing", "app.query.grammar", "blueprints")
 
 IMPURE = {"flask", "sqlalchemy", "redis", "rq", "marshmallow", "requests", "urllib3"}
@@ -79,6 +82,24 @@ def test_some_rooms_know_no_sql(room: str) -> None:
         if package_of(imported) == "sqlalchemy" and is_in(one.name, room)
     ]
     assert wrong == []
+
+
+def test_only_app_db_knows_which_database_it_is() -> None:
+    """Everything else writes statements that fit both, or takes them from `app/db`."""
+    wrong = [
+        f"{one.path.name}:{getattr(node, 'lineno', '?')}"
+        for one in sources()
+        if not is_in(one.name, "app.db")
+        for node in ast.walk(one.tree)
+        if DIALECT_NAMES & words(node)
+    ]
+    assert wrong == []
+
+
+def words(node: ast.AST) -> set[str]:
+    """The words of a name, an attribute or an import."""
+    named = (getattr(node, attribute, None) for attribute in ("id", "attr", "name", "module"))
+    return {word for name in named if isinstance(name, str) for word in name.split(".")}
 
 
 @cache

@@ -9,9 +9,10 @@ from typing import Any
 
 from app.clock import now
 from app.content.attachments import new_content_id
-from app.db.bulk import Family, draw_ids, insert_rows, insert_with_family
+from app.db.bulk import draw_ids, insert_rows, insert_with_children
 from app.db.database import Transaction
 from app.db.engine import release_after
+from app.db.json_insert import ChildRows
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.lists.fields import ListSpec
 from app.sends.accept.content import Content
@@ -58,11 +59,11 @@ def write_send(
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
     families = [
-        Family(Recipient, "send_id", rows, shared_columns(draft, account_id, group_id, due_time)),
-        Family(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
+        ChildRows(Recipient, "send_id", rows, shared_columns(draft, account_id, group_id, due_time)),
+        ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
     send = _send_row(account_id, request_id, valid, group_id, creation_time)
-    send_id = insert_with_family(transaction, Send, send, families)
+    send_id = insert_with_children(transaction, Send, send, families)
     attachments = _attachment_rows(account_id, send_id, draft, rows)
     insert_rows(transaction, Attachment, attachments)
     release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))

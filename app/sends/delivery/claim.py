@@ -9,20 +9,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, select, update
+from sqlalchemy import ColumnElement, Update, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
-from app.db.bulk import is_postgresql
-from app.db.bulk_update import given_values, update_each
+from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Recipient, table_of
-from app.db.prepared import Prepared
-from app.db.queue import any_due, is_picked
+from app.db.queue import any_due, claim_due
 from app.recipients.conditions import in_state
 from app.recipients.states import RecipientState
 
@@ -51,7 +48,8 @@ class ClaimedRecipient(NamedTuple):
     attempts: int
 
 
-DUE_TIME = len(ClaimedRecipient._fields)
+CLAIMED = (*ClaimedRecipient._fields, "due_time")
+DUE_TIME = CLAIMED.index("due_time")
 
 
 def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[ClaimedRecipient]:
@@ -59,28 +57,18 @@ def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> li
 
     An account's oldest rows come first, and in the result the accounts take turns.
     """
-    given = {"moment": now(), "size": size, "after": after, "claimer": worker, "lease_end": seconds_from_now(LEASE)}
-    rows = _claiming(postgresql=is_postgresql(transaction)).tuples(transaction, **given)
+    rows = claim_due(
+        transaction,
+        CLAIMED,
+        moment=now(),
+        size=size,
+        after=after,
+        state=SENDING,
+        worker=worker,
+        lease_end=seconds_from_now(LEASE),
+    )
     oldest_first = sorted(rows, key=lambda row: (row[DUE_TIME], row[0]))
     return _in_turns([ClaimedRecipient._make(row[:DUE_TIME]) for row in oldest_first])
-
-
-@cache
-def _claiming(*, postgresql: bool) -> Prepared:
-    """Built once: to build it takes ten times as long as to run it for a row. Its rows are those of `ClaimedRecipient`,
-    and the time when each was due."""
-    columns = table_of(Recipient).c
-    return Prepared(
-        update(table_of(Recipient))
-        .where(is_picked(columns.id, postgresql=postgresql))
-        .values(
-            state=SENDING,
-            worker=bindparam("claimer"),
-            lease_time=bindparam("lease_end", type_=columns.lease_time.type),
-            attempts=columns.attempts + 1,
-        )
-        .returning(*(columns[name] for name in ClaimedRecipient._fields), columns.due_time)
-    )
 
 
 def _in_turns(claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
@@ -107,20 +95,21 @@ def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, date
     """Puts rows that were not tried back into the queue, due at those times."""
     if not due_times:
         return
-    statement = _postponement(postgresql=is_postgresql(transaction))
-    update_each(transaction, statement, [{"row": row, "due": due_times[row], "held_by": worker} for row in due_times])
+    _POSTPONEMENT.run(transaction, [{"row": row, "due": due_times[row], "held_by": worker} for row in due_times])
 
 
-@cache
-def _postponement(*, postgresql: bool) -> Update:
+def _postponement(row: RowValues) -> Update:
     columns = table_of(Recipient).c
-    types = {"row": columns.id.type, "due": columns.due_time.type, "held_by": columns.worker.type}
-    given = given_values(types, postgresql=postgresql)
     return (
         update(table_of(Recipient))
-        .where(columns.id == given["row"], columns.state == SENDING, columns.worker == given["held_by"])
-        .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=given["due"])
+        .where(columns.id == row["row"], columns.state == SENDING, columns.worker == row["held_by"])
+        .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=row["due"])
     )
+
+
+_POSTPONEMENT = BulkUpdate(
+    {"row": Recipient.id.type, "due": Recipient.due_time.type, "held_by": Recipient.worker.type}, _postponement
+)
 
 
 def release_unknown_claims(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
@@ -141,12 +130,7 @@ def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ..
 
 def has_due(session: Session) -> bool:
     """Whether any recipient is due. A few index probes per account that has queued rows, however many those are."""
-    return session.execute(_any_due(), {"moment": now()}).first() is not None
-
-
-@cache
-def _any_due() -> Select[Any]:
-    return any_due()
+    return session.execute(any_due(), {"moment": now()}).first() is not None
 
 
 def has_expired_leases(session: Session) -> bool:

@@ -18,15 +18,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import String, bindparam, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import domain_of
 from app.clock import now
-from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
 from app.db.prepared import Prepared
+from app.db.upsert import upsert
 from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
@@ -122,9 +121,8 @@ def _add(transaction: Transaction, route: Route, more: int, known: DomainBackoff
     failures = before + 1 if before >= TOLERATED else min(before + more, TOLERATED)
     rest = min(FIRST_REST * 2.0 ** min(failures - TOLERATED, 10), LONGEST_REST) if failures >= TOLERATED else 0.0
     values = {"failures": failures, "until_time": moment + timedelta(seconds=rest)}
-    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
-    statement = insert(DestinationPause).values(**route._asdict(), **values)
-    transaction.execute(statement.on_conflict_do_update(index_elements=Route._fields, set_=values))
+    row = {**route._asdict(), **values}
+    transaction.execute(upsert(transaction, DestinationPause, row, index=Route._fields, update=lambda _: values))
 
 
 def defer_backed_off(

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import bindparam, case, delete, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.addresses import AddressKind, email_key
 from app.contacts.blocked import AccountAddress, ChangedContacts, block_addresses
-from app.db.bulk import is_postgresql
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import AddressTrouble, table_of
+from app.db.upsert import upsert
 from app.sends.outcomes.transitions import Transition
 
 TOLERATED = 5
@@ -104,15 +103,15 @@ def _count(transaction: Transaction, bounces: Counter[Address], recipient_id: in
     """Adds up temporary bounces; gives the addresses that have had enough, whose count starts anew."""
     if not bounces:
         return []
-    insert = postgresql.insert if is_postgresql(transaction) else sqlite.insert
-    statement = insert(AddressTrouble).values(
-        [{**one.columns(), "temporary_bounces": bounces[one]} for one in sorted(bounces)]
-    )
+    rows = [{**one.columns(), "temporary_bounces": bounces[one]} for one in sorted(bounces)]
     counts_still = or_(AddressTrouble.forgotten_by.is_(None), AddressTrouble.forgotten_by == (recipient_id or 0))
     earlier = case((counts_still, AddressTrouble.temporary_bounces), else_=0)
-    added = earlier + statement.excluded.temporary_bounces
-    counted = statement.on_conflict_do_update(
-        index_elements=["account_id", "kind", "address"], set_={"temporary_bounces": added, "forgotten_by": None}
+    counted = upsert(
+        transaction,
+        AddressTrouble,
+        rows,
+        index=["account_id", "kind", "address"],
+        update=lambda refused: {"temporary_bounces": earlier + refused.temporary_bounces, "forgotten_by": None},
     ).returning(
         AddressTrouble.id,
         AddressTrouble.account_id,

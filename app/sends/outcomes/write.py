@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -17,8 +16,8 @@ from sqlalchemy import Update, bindparam, case, func, select, update
 from app.clock import this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
-from app.db.bulk import insert_rows, is_postgresql
-from app.db.bulk_update import given_values, update_each
+from app.db.bulk import insert_rows
+from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Group, Recipient, RecipientStep, Send, table_of
@@ -87,30 +86,30 @@ def _held(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, He
 
 
 def _write_recipients(transaction: Transaction, made: Sequence[Transition]) -> None:
-    statement = _update_of_recipients(postgresql=is_postgresql(transaction))
-    update_each(transaction, statement, [_columns(one) for one in made])
+    _UPDATE_OF_RECIPIENTS.run(transaction, [_columns(one) for one in made])
 
 
-@cache
-def _update_of_recipients(*, postgresql: bool) -> Update:
+def _update_of_recipients(row: RowValues) -> Update:
     """The address of a contact is kept once something was or may have been sent, or was given up, so that the report
     tells where it went."""
     columns = table_of(Recipient).c
-    given = given_values(
-        {"row": columns.id.type, **{name: columns[name].type for name in WRITTEN}}, postgresql=postgresql
-    )
     values: dict[str, Any] = {
-        "state": given["state"],
-        "reason": given["reason"],
-        "email": func.coalesce(columns.email, given["email"]),
-        "mobile": func.coalesce(columns.mobile, given["mobile"]),
+        "state": row["state"],
+        "reason": row["reason"],
+        "email": func.coalesce(columns.email, row["email"]),
+        "mobile": func.coalesce(columns.mobile, row["mobile"]),
         "open_type": case((columns.type == "sms", "sms"), else_=columns.open_type),
         "worker": None,
         "lease_time": None,
     }
     for name in ("due_time", "sent_time", "gateway_id", "segments", "rendered_bytes"):
-        values[name] = func.coalesce(given[name], columns[name])
-    return update(table_of(Recipient)).where(columns.id == given["row"]).values(values)
+        values[name] = func.coalesce(row[name], columns[name])
+    return update(table_of(Recipient)).where(columns.id == row["row"]).values(values)
+
+
+_UPDATE_OF_RECIPIENTS = BulkUpdate(
+    {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN}}, _update_of_recipients
+)
 
 
 def _columns(one: Transition) -> dict[str, Any]:
