@@ -11,6 +11,7 @@ from app.http.proxies import behind_proxies
 from app.infrastructure import logs
 from app.services import make_services
 from app.settings import Settings, from_environment
+from app.tracking.recorder import VISITS, Recorder
 
 
 def create_app(settings: Settings | None = None) -> Flask:
@@ -23,7 +24,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.merge_slashes = False
     if settings.trusted_proxies:
         app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
-    app.extensions[EXTENSION] = make_services(settings)
+    services = make_services(settings)
+    app.extensions[EXTENSION] = services
+    app.extensions[VISITS] = Recorder(services.database)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)

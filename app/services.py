@@ -14,7 +14,6 @@ from app.db.database import Database
 from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.queueing import WakeUps
 from app.settings import Settings
-from app.tracking.recorder import Recorder
 
 WAIT = 2.0
 """Seconds that a request waits for Redis, once: it can do without."""
@@ -30,11 +29,6 @@ class Services:
     wake_ups: WakeUps
     redis_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     stopping: threading.Event = field(default_factory=threading.Event)
-    visits: Recorder = field(init=False)
-    """Writes what readers of messages do."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "visits", Recorder(self.database))
 
 
 def make_services(settings: Settings) -> Services:

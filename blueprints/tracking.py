@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 
-from flask import Response, make_response, render_template, request
+from flask import Response, current_app, make_response, render_template, request
 from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
@@ -15,6 +15,7 @@ from app.http.context import client_address, services
 from app.http.redirect import Onward
 from app.tracking.devices import client_of
 from app.tracking.link_targets import LinkTarget, find_link_target, location_header
+from app.tracking.recorder import VISITS, Recorder
 from app.tracking.tokens import OPEN, recipient_from_token
 from app.tracking.visits import visit_of
 
@@ -54,7 +55,8 @@ class Click(MethodView):
 
 def _note(recipient_id: int, target: LinkTarget | None) -> None:
     client = client_of(request.method, dict(request.headers))
-    services().visits.put(visit_of(services().settings, recipient_id, client, client_address(), target))
+    recorder: Recorder = current_app.extensions[VISITS]
+    recorder.put(visit_of(services().settings, recipient_id, client, client_address(), target))
 
 
 def _uncached(response: Response) -> Response:

@@ -23,6 +23,9 @@ from app.tracking.visits import Visit
 
 logger = logging.getLogger(__name__)
 
+VISITS = "tms.visits"
+"""The key of the process's recorder among the extensions of the application."""
+
 MOST_WAITING = 10_000
 """Visits that wait at once, some ten megabytes; those that come on top of them are lost."""
 MOST_OF_ONE = 200

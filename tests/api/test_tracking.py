@@ -11,12 +11,12 @@ from werkzeug.test import TestResponse
 
 from app.clock import now
 from app.db.models import Recipient, RecipientStep, Send, SendLink
-from app.http.context import EXTENSION
 from app.settings import Settings
 from app.tracking import record
 from app.tracking.devices import client_of
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token
 from app.tracking.record import MOST_OF_A_LINK, REPEATED_WITHIN, keep
+from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.visits import visit_of
 from tests.support.apps import app_with
@@ -35,13 +35,14 @@ class Mail:
 
     def __init__(self, tenant: Tenant, anon: Client) -> None:
         self.rows, self.secret, self._anon = Rows(tenant.services, tenant.id), tenant.services.settings.secret_key, anon
+        self._app = tenant.app
         self.email = new_email()
         self.rows.add_webhook()
         (self.id,) = self.rows.add_send([self.email])
 
     def written(self) -> Rows:
         """The rows, once all visits are recorded: the answer comes before that."""
-        assert self.rows.services.visits.flush(10)
+        assert self._app.extensions[VISITS].flush(10)
         return self.rows
 
     @property
@@ -204,7 +205,7 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
         mail = Mail(tenant, Client(app))
         mail.open(X_Forwarded_For="1.1.1.1")
         mail.click(X_Forwarded_For="10.0.0.1")
-        assert app.extensions[EXTENSION].visits.flush(10)
+        assert app.extensions[VISITS].flush(10)
     assert [event.get("country_code") for event in mail.events] == ["AU", None]
 
 

@@ -13,6 +13,7 @@ from flask import Flask
 from app.db.models import SendLink
 from app.sends.delivery.drain import drain
 from app.services import Services
+from app.tracking.recorder import VISITS
 from tests.jobs.delivery.conftest import body, parsed
 from tests.support.client import Client, invalid
 from tests.support.sends import Desk, rows_of
@@ -49,12 +50,12 @@ class Inbox:
         return (body(message, "html") if changes.get("body_html", HTML) else ""), body(message, "plain")
 
     def counts(self) -> tuple[int, int]:
-        assert self.tenant.services.visits.flush(10)
+        assert self.tenant.app.extensions[VISITS].flush(10)
         group = self.tenant.api.get(self.group).get_json()
         return group["opened"], group["clicked"]
 
     def recipient(self) -> dict[str, Any]:
-        assert self.tenant.services.visits.flush(10)
+        assert self.tenant.app.extensions[VISITS].flush(10)
         found: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
         return found
 
