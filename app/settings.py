@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-from app.infrastructure.private_folder import UMASK, make_private
+from app.private_folder import UMASK, make_private
 
 SWITCHES = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
 RATE = re.compile(r"([0-9]{1,9})/(second|minute|hour)")

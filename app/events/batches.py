@@ -23,6 +23,7 @@ from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import Prepared
+from app.db.storable import storable_words
 from app.events.batch_contents import batch_payloads, delete_batch, drop_expired, oldest_events
 from app.events.endpoint import PostResult
 from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
@@ -31,7 +32,6 @@ from app.infrastructure.liveness import registered_name
 from app.infrastructure.metrics import WEBHOOK_TRIES
 from app.services import Services
 from app.settings import Settings
-from app.storable import storable_words
 
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0

@@ -23,6 +23,7 @@ from app.contacts.events import contact_events
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient
+from app.db.storable import storable_id, storable_words
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.recipients.conditions import in_state
@@ -31,7 +32,6 @@ from app.recipients.states import NOT_YET_SENT, RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import Address, note_bounce, note_delivery
 from app.services import Services
-from app.storable import storable_id, storable_words
 
 EXPIRED = re.compile(r"\bEXPIRED\b", re.IGNORECASE)
 NO_WORDS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}

@@ -15,7 +15,7 @@ import requests
 import yaml
 from redis import Redis
 
-from app.infrastructure.private_folder import OURS
+from app.private_folder import OURS
 from tests.e2e.sink import mail_sink
 from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from app.db.storable import storable_id, storable_words
 from app.recipients.redaction import Redaction
-from app.storable import storable_id, storable_words
 from app.transports.base import DeliveryResult, Outcome
 
 MOST_SEGMENTS = 255

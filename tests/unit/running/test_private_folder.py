@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.infrastructure.private_folder import make_private
+from app.private_folder import make_private
 from app.settings import from_environment
 
 ROOT = Path(__file__).parents[3]
