@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.auth import SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
+from app.accounts.auth import SCOPES, TOKEN_PREFIX, hash_token, new_token, token_hint
 from app.clock import this_second
 from app.db.models import ApiKey
 from app.errors import ServiceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.auth import Principal
+from app.accounts.auth import Principal
 from app.clock import timestamp
 from app.query.conditions import Query
 from app.query.fields import Resource

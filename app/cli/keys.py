@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from app.accounts.auth import SCOPES
 from app.accounts.find import find_account
 from app.accounts.keys import find_key, issue_key, list_keys, revoke_key
-from app.auth import SCOPES
 from app.cli.base import (
     Group,
     Row,

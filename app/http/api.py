@@ -14,7 +14,7 @@ import flask_smorest
 from flask import Flask
 from marshmallow import Schema
 
-from app.auth import STANDARD
+from app.accounts.auth import STANDARD
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ import ipaddress
 
 from flask import current_app, g, request
 
-from app.auth import Principal
+from app.accounts.auth import Principal
 from app.http.paths import path_id
 from app.lists.fields import ListSpec
 from app.lists.find import existing

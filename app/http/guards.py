@@ -10,7 +10,7 @@ import uuid
 
 from flask import Flask, Response, current_app, g, request
 
-from app.auth import Principal, bearer_token, find_principal, refuse_published
+from app.accounts.auth import Principal, bearer_token, find_principal, refuse_published
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of

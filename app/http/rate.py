@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.auth import Principal
+from app.accounts.auth import Principal
 from app.services import Services
 from app.settings import Rate, parse_rate
 

@@ -3,7 +3,7 @@
 The receiver's port stands in the seeded webhook, so it is chosen once per data folder and kept there.
 
 The keys of the seed file are published. Where others can reach the service they are replaced by random ones before the
-API starts, and no process takes them (app/auth.py).
+API starts, and no process takes them (app/accounts/auth.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from app.accounts.auth import hash_token, new_token
 from app.accounts.keys import replace_token
-from app.auth import hash_token, new_token
 from app.db.models import ApiKey
 from app.seed.read import read_file
 from app.services import Services

@@ -7,7 +7,7 @@ import shlex
 
 from sqlalchemy import select
 
-from app.auth import hash_token
+from app.accounts.auth import hash_token
 from app.db.models import ApiKey, List, ListField, Message
 from app.infrastructure.startup_report import email_destination
 from app.launcher.demo import Demo, kept_keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, and_, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.auth import IS_THE_KEY, KEY_COLUMNS, Principal, hash_token, principal_of
+from app.accounts.auth import IS_THE_KEY, KEY_COLUMNS, Principal, hash_token, principal_of
 from app.db.models import Account, ApiKey, List, ListField
 from app.db.prepared import Prepared
 from app.ids import BIGGEST

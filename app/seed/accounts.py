@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.accounts.accounts import account_named, create_account, update_account
+from app.accounts.auth import hash_token
 from app.accounts.domains import add_domain
 from app.accounts.keys import check_level, issue_key, key_named, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
-from app.auth import hash_token
 from app.db.changes import apply_changes
 from app.db.database import Transaction
 from app.db.lookup import find_by_name_or_id

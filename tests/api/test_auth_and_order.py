@@ -13,7 +13,7 @@ from flask import Flask
 from sqlalchemy import update
 from werkzeug.test import TestResponse
 
-from app.auth import new_token
+from app.accounts.auth import new_token
 from app.clock import now
 from app.db.models import ApiKey
 from app.settings import Settings

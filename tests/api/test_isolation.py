@@ -14,7 +14,7 @@ import orjson
 import pytest
 from flask import Flask
 
-from app.auth import SCOPES
+from app.accounts.auth import SCOPES
 from app.db.models import Base
 from app.http.api import scopes_of
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.auth import SCOPES
+from app.accounts.auth import SCOPES
 from app.clock import this_second
 from tests.support.client import Client, bad_query
 from tests.support.tenants import Tenant, add_key

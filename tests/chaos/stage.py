@@ -20,7 +20,7 @@ import requests
 import yaml
 from sqlalchemy import select
 
-from app.auth import hash_token
+from app.accounts.auth import hash_token
 from app.db.models import ApiKey, List
 from app.services import Services, make_services
 from app.settings import from_environment

@@ -12,7 +12,7 @@ from flask import Flask
 
 import blueprints
 from app import create_app
-from app.auth import SCOPES, STANDARD
+from app.accounts.auth import SCOPES, STANDARD
 from app.http.api import PUBLIC, UndeclaredRoute, scopes_of
 from app.http.plugins import PluginError, discover
 from app.settings import Settings

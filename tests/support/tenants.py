@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask
 from sqlalchemy import insert
 
-from app.auth import SCOPES, hash_token, new_token, token_hint
+from app.accounts.auth import SCOPES, hash_token, new_token, token_hint
 from app.clock import this_second
 from app.db.bulk import draw_ids
 from app.db.models import Account, ApiKey, Base, Domain, List, ListField, Message, SmsSender

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.auth import Principal
+from app.accounts.auth import Principal
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
 from app.ids import named

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import orjson
 from flask import Flask
 
+from app.accounts.auth import bearer_token
 from app.addresses import domain_of, is_valid_email, is_valid_mobile
-from app.auth import bearer_token
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app import create_app
+from app.accounts.auth import PUBLISHED_PREFIX, hash_token
 from app.accounts.find import all_accounts
 from app.accounts.keys import list_keys, revoke_key
-from app.auth import PUBLISHED_PREFIX, hash_token
 from app.db.models import ApiKey
 from app.http.context import EXTENSION
 from app.launcher import demo as demos

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 import app.demo
-from app.auth import hash_token
+from app.accounts.auth import hash_token
 from app.db.models import (
     Account,
     ApiKey,

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
-from app.auth import find_principal
+from app.accounts.auth import find_principal
 from app.clock import this_second
 from app.db.models import Account, ApiKey, Contact, Event, ListField, TriggerFiring, Unsubscriber
 from app.errors import ServiceError
