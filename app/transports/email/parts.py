@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.content.attachments import plain_type
+from app.media_types import plain_type
 from app.transports.email.headers import LONGEST_LINE, disposition_header, identifier_header
 
 Entity = list[bytes]
