@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
-from app.http import worker
+from app.http.server import balanced_worker
 from app.http.server.limits import LONGEST_LINE
 from app.infrastructure import logs, metrics
 from app.infrastructure.startup_report import log_startup
@@ -53,16 +53,16 @@ class ServiceLogger(Logger):
 
 def post_worker_init(process: object) -> None:
     """gunicorn's hook: a process of the API is ready."""
-    worker.post_worker_init(process)
+    balanced_worker.post_worker_init(process)
     metrics.share(settings)
 
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
-worker_class = "app.http.worker.Worker"
+worker_class = "app.http.server.balanced_worker.Worker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
-child_exit = worker.child_exit
+child_exit = balanced_worker.child_exit
 # Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
 preload_app = True
 # A request in hand gets this long at the end; the launcher waits for 7 seconds.

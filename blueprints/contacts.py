@@ -22,8 +22,8 @@ from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_response, query_pairs
 from app.http.context import services, the_list
-from app.http.docs import collection_parameters, instance_parameters
 from app.http.idempotency import Work, idempotent
+from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
 from app.lists.fields import ListSpec

@@ -9,7 +9,7 @@ from app.groups.sent_contacts import SENT_CONTACTS, page_sent_contacts
 from app.http.api import Blueprint
 from app.http.collections import collection_response, query_pairs
 from app.http.context import principal, services
-from app.http.docs import collection_parameters, instance_parameters
+from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
 from app.messages.read import CONTENT, MESSAGES, get_content, get_message, page_messages, require_message

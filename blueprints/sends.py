@@ -10,8 +10,8 @@ from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import query_pairs
 from app.http.context import principal, request_id, services
-from app.http.docs import paged_instance_parameters
 from app.http.idempotency import Work, idempotent
+from app.http.openapi_parameters import paged_instance_parameters
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write

@@ -13,7 +13,7 @@ from app.clock import this_second, timestamp
 from app.db.outage import OutcomeUnknown, log_failure
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
 from app.http.context import known_method, request_id
-from app.http.pages import error_page, is_for_persons
+from app.http.html_pages import error_page, is_for_persons
 from app.http.paths import loggable_path, request_path
 from app.http.responses import json_response
 

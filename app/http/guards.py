@@ -15,9 +15,9 @@ from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
 from app.http.context import FAULT, client_address, known_method, services
-from app.http.pages import protect
+from app.http.html_pages import protect
 from app.http.paths import API, first_segment, learn_words, loggable_path, path_id
-from app.http.rate import Allowance, take
+from app.http.rate_limit import Allowance, take
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics
 from app.lists.key_and_list import find_principal_and_list

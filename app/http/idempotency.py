@@ -30,7 +30,7 @@ from app.db.outage import log_failure
 from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
-from app.http.in_hand import RequestsInHand, requests_in_hand
+from app.http.idempotency_locks import RequestsInHand, requests_in_hand
 from app.http.responses import JSON
 
 Work = Callable[[Transaction], Response]

@@ -19,7 +19,7 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from app.http.idempotency import LEASE
-from app.http.in_hand import requests_in_hand
+from app.http.idempotency_locks import requests_in_hand
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.tenants import Tenant, new_email, unique
 
@@ -153,7 +153,7 @@ def test_an_answered_key_is_a_conflict_without_retry_after(api: Client, path: st
 @contextmanager
 def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The name of a request that a process of its own has in hand."""
-    program = "import sys, pathlib; from app.http.in_hand import requests_in_hand\n"
+    program = "import sys, pathlib; from app.http.idempotency_locks import requests_in_hand\n"
     program += "with requests_in_hand(pathlib.Path(sys.argv[1])).one() as name: print(name, flush=True); input()"
     command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

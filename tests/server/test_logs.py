@@ -86,7 +86,7 @@ def test_a_refused_request_has_an_id_of_its_own_in_the_log(web: Web) -> None:
 
 def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> None:
     requests.get(f"{web.base}/doors/broken", timeout=PATIENCE)
-    wait_until(lambda: web.lines("app.http.server.answer"), "it is logged")
+    wait_until(lambda: web.lines("app.http.server.respond"), "it is logged")
     ended = {line["request_id"] for line in web.lines()}
     assert not ended & {line["request_id"] for line in web.lines("gunicorn.error")}
 

@@ -27,7 +27,7 @@ class IdempotencyRecord(Base):
     """SHA-256 of method, path with query, and body."""
     creation_time: Mapped[datetime]
     holder: Mapped[str | None]
-    """The first request while it is in progress (app/http/in_hand.py)."""
+    """The first request while it is in progress (app/http/idempotency_locks.py)."""
     lease_time: Mapped[datetime | None]
     """When it counts as ended for machines that know nothing of it."""
     status: Mapped[int | None]

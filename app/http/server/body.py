@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import IO
 
-from app.http.server.chunks import Chunks
+from app.http.server.chunked import Chunks
 
 IN_MEMORY = 256 * 1024
 """Bytes from which a body is kept in a file."""

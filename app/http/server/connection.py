@@ -17,7 +17,7 @@ from gunicorn.config import Config
 
 from app.errors import ServiceError
 from app.http.server.body import Body
-from app.http.server.chunks import MalformedChunks
+from app.http.server.chunked import MalformedChunks
 from app.http.server.limits import LONGEST_LINE, Limits
 from app.http.server.request import FRAMING, Request, invalid
 

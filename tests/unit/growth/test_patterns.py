@@ -32,7 +32,7 @@ MADE_LATER = {
     "app.settings": "reads settings, which the operator writes",
     "app.recipients.redaction": "is made of the names in the settings; a row in the table of readers reads with it",
     "app.sends.accept.stop_words": "is made of the words of a list; has_stop_word is in the table of readers",
-    "app.http.pages": "reads a template of its own",
+    "app.http.html_pages": "reads a template of its own",
     "app.addresses": "is made of the numbering plans of the library, and reads 15 digits",
 }
 """Modules that make expressions in functions: why they may."""

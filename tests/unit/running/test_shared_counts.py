@@ -224,7 +224,7 @@ def test_the_librarys_own_files_are_never_used(tmp_path: Path, start: Start) -> 
 
 
 SHARED_MAPS = """
-import app.http.worker, app.infrastructure.metrics
+import app.http.server.balanced_worker, app.infrastructure.metrics
 for line in open("/proc/self/maps"):
     if "rw-s" in line:
         print(line.split(maxsplit=5)[5].strip())

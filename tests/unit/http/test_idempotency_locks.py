@@ -1,4 +1,4 @@
-"""Requests in hand, as other processes of the machine see them (app/http/in_hand.py)."""
+"""Requests in hand, as other processes of the machine see them (app/http/idempotency_locks.py)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.http.in_hand import KEPT_SECONDS, RequestsInHand, requests_in_hand
+from app.http.idempotency_locks import KEPT_SECONDS, RequestsInHand, requests_in_hand
 
 
 def seen_elsewhere(folder: Path, *holders: str) -> list[str]:
     """What another process says of them."""
-    program = "import sys, pathlib; from app.http.in_hand import requests_in_hand as r\n"
+    program = "import sys, pathlib; from app.http.idempotency_locks import requests_in_hand as r\n"
     program += "print(*(r(pathlib.Path(sys.argv[1])).has_ended(one) for one in sys.argv[2:]))"
     command = [sys.executable, "-c", program, str(folder), *holders]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -47,7 +47,7 @@ def test_a_folder_that_cannot_be_written_keeps_no_request_from_its_work(tmp_path
 
 def test_files_of_dead_processes_stay_for_an_hour_and_then_go(tmp_path: Path) -> None:
     """From when they are first found dead: by then a claim of a process that lived long may be new."""
-    program = f"from app.http.in_hand import *; requests_in_hand(Path({str(tmp_path)!r}))"
+    program = f"from app.http.idempotency_locks import *; requests_in_hand(Path({str(tmp_path)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     (dead,) = tmp_path.iterdir()
     grow_old(dead)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.server.chunks import Chunks, MalformedChunks
+from app.http.server.chunked import Chunks, MalformedChunks
 
 
 def taken(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:

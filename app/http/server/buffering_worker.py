@@ -18,10 +18,10 @@ from typing import Any
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, ThreadWorker
 
 from app.errors import ServiceError
-from app.http.server.answer import answer
 from app.http.server.connection import Connection, Stage
 from app.http.server.limits import Limits, most_connections
 from app.http.server.request import Request, invalid
+from app.http.server.respond import answer
 from app.settings import from_environment
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import time
 from ctypes import c_int, sizeof
 from typing import Any
 
-from app.http.server.reception import Reception
+from app.http.server.buffering_worker import Reception
 from app.infrastructure import memory
 
 SLOTS = 256
