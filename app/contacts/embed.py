@@ -19,7 +19,7 @@ from app.lists.fields import ListSpec
 from app.lists.find import get_list, lists_by_id
 from app.lists.paths import contacts_path
 from app.lists.read import page_lists, show_list
-from app.query.compile import cut
+from app.query.compile import split_page
 from app.query.conditions import Query
 from app.query.links import envelope
 from app.query.reader import Page, Shape, columns, renderer
@@ -78,7 +78,7 @@ def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collect
 
 
 def _envelope(shape: Shape, list_id: int, rows: list[Row[Any]], query: Query) -> dict[str, Any]:
-    page, has_next = cut(rows, query)
+    page, has_next = split_page(rows, query)
     show = renderer(shape, query)
     body = envelope(contacts_path(list_id), query, size=len(page), has_next=has_next)
     body["_embedded"] = {"contacts": [show(row) for row in page]}

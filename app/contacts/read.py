@@ -18,14 +18,14 @@ from app.db.models import BlockedAddress, Contact
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
-from app.query.conditions import Condition, Equals, Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.conditions import Equals, FilterCondition, Query
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
 FILTER_KINDS = {
-    ValueType.DATE: Kind.DATE,
-    ValueType.DATE_OR_DATETIME: Kind.DATETIME,
-    ValueType.NUMBER: Kind.FLOAT,
+    ValueType.DATE: FilterType.DATE,
+    ValueType.DATE_OR_DATETIME: FilterType.DATETIME,
+    ValueType.NUMBER: FilterType.FLOAT,
 }
 """How values of list fields are compared; all others as strings."""
 EXACT_INTEGERS = 2**53
@@ -68,21 +68,21 @@ ATTRIBUTES: dict[str, Property] = {
     "double_opt_in": Property(Contact.double_opt_in),
     "double_opt_in_time": Property(Contact.double_opt_in_time, as_timestamp),
 }
-ATTRIBUTE_FILTERS: dict[str, tuple[Kind, Any]] = {
-    "id": (Kind.INTEGER, Contact.id),
-    "email": (Kind.EMAIL, Contact.email_key),
-    "mobile": (Kind.STRING, Contact.mobile),
-    "creation_time": (Kind.TIMESTAMP, Contact.creation_time),
-    "last_modified_time": (Kind.TIMESTAMP, Contact.last_modified_time),
-    "is_active": (Kind.BOOLEAN, Contact.is_active),
-    "double_opt_in": (Kind.BOOLEAN, Contact.double_opt_in),
-    "double_opt_in_time": (Kind.TIMESTAMP, Contact.double_opt_in_time),
-    "subscribed.email": (Kind.BOOLEAN, Contact.subscribed_email),
-    "subscribed.mobile": (Kind.BOOLEAN, Contact.subscribed_mobile),
-    "subscribed": (Kind.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
-    "blocked.email": (Kind.BOOLEAN, BLOCKED["email"]),
-    "blocked.mobile": (Kind.BOOLEAN, BLOCKED["mobile"]),
-    "blocked": (Kind.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
+ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
+    "id": (FilterType.INTEGER, Contact.id),
+    "email": (FilterType.EMAIL, Contact.email_key),
+    "mobile": (FilterType.STRING, Contact.mobile),
+    "creation_time": (FilterType.TIMESTAMP, Contact.creation_time),
+    "last_modified_time": (FilterType.TIMESTAMP, Contact.last_modified_time),
+    "is_active": (FilterType.BOOLEAN, Contact.is_active),
+    "double_opt_in": (FilterType.BOOLEAN, Contact.double_opt_in),
+    "double_opt_in_time": (FilterType.TIMESTAMP, Contact.double_opt_in_time),
+    "subscribed.email": (FilterType.BOOLEAN, Contact.subscribed_email),
+    "subscribed.mobile": (FilterType.BOOLEAN, Contact.subscribed_mobile),
+    "subscribed": (FilterType.BOOLEAN, and_(Contact.subscribed_email, Contact.subscribed_mobile)),
+    "blocked.email": (FilterType.BOOLEAN, BLOCKED["email"]),
+    "blocked.mobile": (FilterType.BOOLEAN, BLOCKED["mobile"]),
+    "blocked": (FilterType.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
 }
 """Filter name -> its kind and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
 one is blocked (decisions: 4)."""
@@ -139,8 +139,8 @@ def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:
     return lambda values, _zone: values.get(key)
 
 
-def _filter_kind(field: FieldSpec) -> Kind:
-    return FILTER_KINDS.get(field.value_type, Kind.STRING)
+def _filter_kind(field: FieldSpec) -> FilterType:
+    return FILTER_KINDS.get(field.value_type, FilterType.STRING)
 
 
 def _compared(field: FieldSpec) -> ColumnElement[Any]:
@@ -151,11 +151,11 @@ def _compared(field: FieldSpec) -> ColumnElement[Any]:
 
 
 def _served(
-    session: Session, lst: ListSpec, conditions: Sequence[Condition]
-) -> tuple[list[ColumnElement[bool]], tuple[Condition, ...]]:
+    session: Session, lst: ListSpec, conditions: Sequence[FilterCondition]
+) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
     """Conditions that an index on all list field values serves, where there is one, and those that are left."""
     served: list[ColumnElement[bool]] = []
-    others: list[Condition] = []
+    others: list[FilterCondition] = []
     for one in conditions:
         value = _exact_value(lst, one)
         found = None if value is None else json_contains(session, Contact.values, {one.filter.name: value})
@@ -166,7 +166,7 @@ def _served(
     return served, tuple(others)
 
 
-def _exact_value(lst: ListSpec, condition: Condition) -> str | float | None:
+def _exact_value(lst: ListSpec, condition: FilterCondition) -> str | float | None:
     """What a list field must equal; None where the condition is not of that sort."""
     if condition.op != "eq" or len(condition.alternatives) != 1:
         return None

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.db.models import Group
 from app.errors import ServiceError
 from app.query.conditions import Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
 COUNTERS = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
@@ -23,12 +23,12 @@ PROPERTIES = {
     **{name: Property(getattr(Group, name)) for name in COUNTERS},
 }
 FILTERS = {
-    "id": Filter("id", Kind.INTEGER),
-    "type": Filter("type", Kind.ENUM, ("email", "sms")),
-    "name": Filter("name", Kind.STRING),
-    "creation_time": Filter("creation_time", Kind.TIMESTAMP),
-    "last_sent_time": Filter("last_sent_time", Kind.TIMESTAMP),
-    **{name: Filter(name, Kind.INTEGER) for name in COUNTERS},
+    "id": Filter("id", FilterType.INTEGER),
+    "type": Filter("type", FilterType.ENUM, ("email", "sms")),
+    "name": Filter("name", FilterType.STRING),
+    "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
+    "last_sent_time": Filter("last_sent_time", FilterType.TIMESTAMP),
+    **{name: Filter(name, FilterType.INTEGER) for name in COUNTERS},
 }
 
 

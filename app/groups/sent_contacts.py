@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Recipient
 from app.query.conditions import Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
 PROPERTIES = {
@@ -23,13 +23,13 @@ PROPERTIES = {
     "open_type": Property(Recipient.open_type),
 }
 FILTERS = {
-    "contact_id": Filter("contact_id", Kind.INTEGER),
-    "list_id": Filter("list_id", Kind.INTEGER),
-    "send_time": Filter("send_time", Kind.TIMESTAMP),
-    "report_id": Filter("report_id", Kind.INTEGER),
-    "first_open_time": Filter("first_open_time", Kind.TIMESTAMP),
-    "last_open_time": Filter("last_open_time", Kind.TIMESTAMP),
-    "open_type": Filter("open_type", Kind.ENUM, ("not_opened", "html", "text", "sms")),
+    "contact_id": Filter("contact_id", FilterType.INTEGER),
+    "list_id": Filter("list_id", FilterType.INTEGER),
+    "send_time": Filter("send_time", FilterType.TIMESTAMP),
+    "report_id": Filter("report_id", FilterType.INTEGER),
+    "first_open_time": Filter("first_open_time", FilterType.TIMESTAMP),
+    "last_open_time": Filter("last_open_time", FilterType.TIMESTAMP),
+    "open_type": Filter("open_type", FilterType.ENUM, ("not_opened", "html", "text", "sms")),
 }
 
 

@@ -12,7 +12,7 @@ from app.http.responses import json_response
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import envelope
-from app.query.parameters import MOST_PARAMETERS
+from app.query.parameters import MAX_PARAMETERS
 from app.query.reader import Page
 
 
@@ -28,7 +28,7 @@ def query_pairs() -> list[tuple[str, str]]:
 def query_bytes() -> bytes:
     """The query as it came; of more parameters than any query may have, one too many."""
     written = filter(None, request.query_string.split(b"&"))
-    return b"&".join(islice(written, MOST_PARAMETERS + 1))
+    return b"&".join(islice(written, MAX_PARAMETERS + 1))
 
 
 def collection_response(resource: Resource, query: Query, page: Page) -> Response:

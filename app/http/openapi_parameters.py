@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 
-SCHEMAS: dict[Kind, dict[str, Any]] = {
-    Kind.INTEGER: {"type": "integer"},
-    Kind.FLOAT: {"type": "number"},
-    Kind.STRING: {"type": "string"},
-    Kind.EMAIL: {"type": "string"},
-    Kind.ENUM: {"type": "string"},
-    Kind.BOOLEAN: {"type": "boolean"},
-    Kind.TIMESTAMP: {"type": "string", "examples": ["2026-01-31T10:00:00Z", "2026-01-31"]},
-    Kind.DATE: {"type": "string", "format": "date"},
-    Kind.DATETIME: {"type": "string", "examples": ["2026-01-31T10:00:00", "2026-01-31"]},
+SCHEMAS: dict[FilterType, dict[str, Any]] = {
+    FilterType.INTEGER: {"type": "integer"},
+    FilterType.FLOAT: {"type": "number"},
+    FilterType.STRING: {"type": "string"},
+    FilterType.EMAIL: {"type": "string"},
+    FilterType.ENUM: {"type": "string"},
+    FilterType.BOOLEAN: {"type": "boolean"},
+    FilterType.TIMESTAMP: {"type": "string", "examples": ["2026-01-31T10:00:00Z", "2026-01-31"]},
+    FilterType.DATE: {"type": "string", "format": "date"},
+    FilterType.DATETIME: {"type": "string", "examples": ["2026-01-31T10:00:00", "2026-01-31"]},
 }
 
 
@@ -24,7 +24,7 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
 
 
 def _filters(one: Filter) -> list[dict[str, Any]]:
-    schema = dict(SCHEMAS[one.kind])
+    schema = dict(SCHEMAS[one.type])
     if one.options:
         schema["enum"] = list(one.options)
     text = {"type": "string"}

@@ -11,14 +11,14 @@ from app.db.models import List
 from app.errors import ServiceError
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
 KINDS = {
-    "id": Kind.INTEGER,
-    "name": Kind.STRING,
-    "creation_time": Kind.TIMESTAMP,
-    "last_modified_time": Kind.TIMESTAMP,
+    "id": FilterType.INTEGER,
+    "name": FilterType.STRING,
+    "creation_time": FilterType.TIMESTAMP,
+    "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
     "id": Property(List.id),

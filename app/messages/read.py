@@ -10,21 +10,21 @@ from sqlalchemy.orm import Session
 from app.db.models import Message
 from app.errors import ServiceError
 from app.query.conditions import Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page, renderer
 
 TYPES = ("email", "sms")
 KINDS = {
-    "id": Kind.INTEGER,
-    "type": Kind.ENUM,
-    "name": Kind.STRING,
-    "subject": Kind.STRING,
-    "from_name": Kind.STRING,
-    "from_address": Kind.STRING,
-    "reply_to": Kind.STRING,
-    "thumbnail_url": Kind.STRING,
-    "creation_time": Kind.TIMESTAMP,
-    "last_modified_time": Kind.TIMESTAMP,
+    "id": FilterType.INTEGER,
+    "type": FilterType.ENUM,
+    "name": FilterType.STRING,
+    "subject": FilterType.STRING,
+    "from_name": FilterType.STRING,
+    "from_address": FilterType.STRING,
+    "reply_to": FilterType.STRING,
+    "thumbnail_url": FilterType.STRING,
+    "creation_time": FilterType.TIMESTAMP,
+    "last_modified_time": FilterType.TIMESTAMP,
 }
 PROPERTIES = {
     "id": Property(Message.id),

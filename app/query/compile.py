@@ -21,16 +21,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.expression import Grouping
 
-from app.query.conditions import After, Alternative, Before, Between, Condition, Equals, IsNull, Query
-from app.query.dates import as_text
-from app.query.fields import Kind
+from app.query.conditions import After, Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
+from app.query.dates import on_stored_text
+from app.query.fields import FilterType
 
 Columns = Mapping[str, ColumnElement[Any]]
 """Filter name -> the SQL expression that it compares.
 
-- `Kind.EMAIL`: the form of the address that `app.addresses.email_key` gives.
-- `Kind.DATE` and `Kind.DATETIME`: the ISO text of the list field value.
-- `Kind.TIMESTAMP`: a `UtcDateTime`. List field values: typed, as by `values[key].as_string()`.
+- `FilterType.EMAIL`: the form of the address that `app.addresses.email_key` gives.
+- `FilterType.DATE` and `FilterType.DATETIME`: the ISO text of the list field value.
+- `FilterType.TIMESTAMP`: a `UtcDateTime`. List field values: typed, as by `values[key].as_string()`.
 """
 
 GROUP_SIZE = 100
@@ -40,7 +40,9 @@ Row = TypeVar("Row")
 
 def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
     """The conditions that a row of the collection must all meet."""
-    return _shallow(and_, [_condition(condition, columns[condition.filter.name]) for condition in query.conditions])
+    return _grouped_chain(
+        and_, [_condition(condition, columns[condition.filter.name]) for condition in query.conditions]
+    )
 
 
 def page(select: Select[Any], query: Query, order_by: Sequence[ColumnElement[Any]]) -> Select[Any]:
@@ -50,7 +52,7 @@ def page(select: Select[Any], query: Query, order_by: Sequence[ColumnElement[Any
     return select.order_by(*order_by).limit(query.limit + 1).offset(offset)
 
 
-def cut(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
+def split_page(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
     """The rows that the page shows, and whether there is a next page."""
     return rows[: query.limit], len(rows) > query.limit
 
@@ -60,8 +62,8 @@ def count(select: Select[Any]) -> Select[int]:
     return select.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
 
 
-def _condition(condition: Condition, column: ColumnElement[Any]) -> ColumnElement[bool]:
-    matches = _any_of(condition.alternatives, column, condition.filter.kind)
+def _condition(condition: FilterCondition, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    matches = _any_of(condition.alternatives, column, condition.filter.type)
     if condition.op != "ne":
         return matches
     if IsNull() in condition.alternatives:
@@ -70,26 +72,28 @@ def _condition(condition: Condition, column: ColumnElement[Any]) -> ColumnElemen
     return or_(column.is_(None), not_(matches))
 
 
-def _any_of(alternatives: Sequence[Alternative], column: ColumnElement[Any], kind: Kind) -> ColumnElement[bool]:
-    if kind in (Kind.DATE, Kind.DATETIME):
-        alternatives = [text for alternative in alternatives for text in as_text(alternative)]
+def _any_of(
+    alternatives: Sequence[Alternative], column: ColumnElement[Any], filter_type: FilterType
+) -> ColumnElement[bool]:
+    if filter_type in (FilterType.DATE, FilterType.DATETIME):
+        alternatives = [text for alternative in alternatives for text in on_stored_text(alternative)]
     terms = []
     values = [alternative.value for alternative in alternatives if isinstance(alternative, Equals)]
     if values:
-        terms.append(_equals(column, values, kind))
-    terms += [_term(other, column, kind) for other in alternatives if not isinstance(other, Equals)]
-    return or_(*_shallow(or_, terms)) if terms else false()
+        terms.append(_equals(column, values, filter_type))
+    terms += [_term(other, column, filter_type) for other in alternatives if not isinstance(other, Equals)]
+    return or_(*_grouped_chain(or_, terms)) if terms else false()
 
 
-def _equals(column: ColumnElement[Any], values: Sequence[object], kind: Kind) -> ColumnElement[bool]:
+def _equals(column: ColumnElement[Any], values: Sequence[object], filter_type: FilterType) -> ColumnElement[bool]:
     if len(values) == 1:
-        return column == literal(values[0], _type(column, kind))
-    return column.in_(bindparam(None, values, type_=_type(column, kind), unique=True, expanding=True))
+        return column == literal(values[0], _type(column, filter_type))
+    return column.in_(bindparam(None, values, type_=_type(column, filter_type), unique=True, expanding=True))
 
 
-def _term(alternative: Alternative, column: ColumnElement[Any], kind: Kind) -> ColumnElement[bool]:
+def _term(alternative: Alternative, column: ColumnElement[Any], filter_type: FilterType) -> ColumnElement[bool]:
     def bound(value: object) -> ColumnElement[Any]:
-        return literal(value, _type(column, kind))
+        return literal(value, _type(column, filter_type))
 
     match alternative:
         case Between(low, high):
@@ -101,12 +105,14 @@ def _term(alternative: Alternative, column: ColumnElement[Any], kind: Kind) -> C
     return column.is_(None)
 
 
-def _type(column: ColumnElement[Any], kind: Kind) -> Any:
+def _type(column: ColumnElement[Any], filter_type: FilterType) -> Any:
     """A client's integer may be larger than a narrow column, so it is bound with 64 bits."""
-    return BigInteger() if kind is Kind.INTEGER else column.type
+    return BigInteger() if filter_type is FilterType.INTEGER else column.type
 
 
-def _shallow(join: Callable[..., ColumnElement[bool]], terms: list[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+def _grouped_chain(
+    join: Callable[..., ColumnElement[bool]], terms: list[ColumnElement[bool]]
+) -> list[ColumnElement[bool]]:
     """The terms, in groups when they are many: SQLite refuses expressions that nest 1,000 deep, as a chain does."""
     if len(terms) <= GROUP_SIZE:
         return terms

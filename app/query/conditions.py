@@ -12,7 +12,7 @@ from app.query.fields import Filter
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 
-Value = bool | int | float | str | date | datetime
+FilterValue = bool | int | float | str | date | datetime
 """Instants are aware and in UTC; date-times of list fields are naive. Integers fit into 64 bits, strings into UTF-8."""
 
 
@@ -20,7 +20,7 @@ Value = bool | int | float | str | date | datetime
 class Equals:
     """Exactly this value."""
 
-    value: Value
+    value: FilterValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +32,29 @@ class IsNull:
 class Between:
     """From `low` to `high`, both included."""
 
-    low: Value
-    high: Value
+    low: FilterValue
+    high: FilterValue
 
 
 @dataclass(frozen=True, slots=True)
 class After:
     """Strictly greater."""
 
-    low: Value
+    low: FilterValue
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
     """Strictly less."""
 
-    high: Value
+    high: FilterValue
 
 
 Alternative = Equals | IsNull | Between | After | Before
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FilterCondition:
     """One filter parameter: `eq` and `in` match rows that fit an alternative, `ne` all others, nulls included.
 
     No alternative is left where the client asked for a value that no row can hold.
@@ -78,7 +78,7 @@ class Query:
     fields: tuple[str, ...] | None = None
     expand: frozenset[str] = frozenset()
     zone: ZoneInfo | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[FilterCondition, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class FilterType(Enum):
     """The type of a filter's value, and with it how the value is written and compared
     (docs/querying.md#values-by-type)."""
 
@@ -33,10 +33,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter: the parameter's name without operator, its kind and, for `Kind.ENUM`, the values that exist."""
+    """One filter: the parameter's name without operator, its kind and, for `FilterType.ENUM`, the values that exist."""
 
     name: str
-    kind: Kind
+    type: FilterType
     options: tuple[str, ...] = ()
 
 

@@ -12,16 +12,22 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from app.errors import ServiceError
-from app.query.conditions import MAX_LIMIT, Alternative, Condition, Query
+from app.query.conditions import MAX_LIMIT, Alternative, FilterCondition, Query
 from app.query.fields import Filter, Resource
-from app.query.parameters import Parameter, check_bare, check_once, each, refusal, shown, unexpected
-from app.query.times import zone_named
-from app.query.values import expected, read_element, read_integer, read_value, split_list
+from app.query.parameters import (
+    Parameter,
+    check_bare,
+    check_once,
+    parameter_error,
+    parse_each,
+    printable,
+    unexpected_parameter,
+)
+from app.query.times import parse_zone
+from app.query.values import expected_form, read_element, read_integer, read_value, split_list
 from app.query.writes import parse_delete_ids, parse_remove_unsubscribers, parse_write
 
 __all__ = [
-    "Condition",
-    "Query",
     "parse_collection",
     "parse_delete_ids",
     "parse_instance",
@@ -38,7 +44,7 @@ MAX_OFFSET = 2**63 - 1 - (MAX_LIMIT + 1)
 
 OPERATORS: dict[str | None, Literal["eq", "ne", "in"]] = {None: "eq", "ne": "ne", "in": "in"}
 
-NEVER = {
+UNSUPPORTED = {
     "q": ("text_search_not_supported", "q: there is no text search. Filter by field instead, as in ?name=Welcome."),
     "order_by": ("invalid_order_by", "order_by: the order cannot be chosen; collections come newest first."),
 }
@@ -69,12 +75,12 @@ def _parse(
     controls: Mapping[str, Control],
     filters: Mapping[str, Filter],
 ) -> Query:
-    zone = _zone_of(pairs)
+    zone = _requested_zone(pairs)
     found: dict[str, Any] = {}
     seen: set[str] = set()
-    conditions: list[Condition] = []
+    conditions: list[FilterCondition] = []
 
-    def take(parameter: Parameter) -> None:
+    def parse(parameter: Parameter) -> None:
         name = parameter.name
         if name in controls:
             check_bare(parameter)
@@ -83,75 +89,79 @@ def _parse(
             found[attribute] = read(parameter.value, resource)
         elif name in filters:
             conditions.append(_condition(parameter, filters[name], zone))
-        elif name in NEVER:
-            code, detail = NEVER[name]
-            raise refusal(code, name, detail)
+        elif name in UNSUPPORTED:
+            code, detail = UNSUPPORTED[name]
+            raise parameter_error(code, name, detail)
         else:
-            raise unexpected(parameter, resource)
+            raise unexpected_parameter(parameter, resource)
 
-    each(pairs, take)
+    parse_each(pairs, parse)
     _check_size(conditions)
     return Query(**found, conditions=tuple(conditions), pairs=tuple(pairs))
 
 
-def _zone_of(pairs: Sequence[tuple[str, str]]) -> ZoneInfo | None:
+def _requested_zone(pairs: Sequence[tuple[str, str]]) -> ZoneInfo | None:
     """The zone that timestamp filters are read in, also those before `_tz`; a wrong one is reported in its turn."""
     try:
-        return next((zone_named(value) for key, value in pairs if key == "_tz"), None)
+        return next((parse_zone(value) for key, value in pairs if key == "_tz"), None)
     except ServiceError:
         return None
 
 
-def _condition(parameter: Parameter, wanted: Filter, zone: ZoneInfo | None) -> Condition:
+def _condition(parameter: Parameter, filter_: Filter, zone: ZoneInfo | None) -> FilterCondition:
     if parameter.operator not in OPERATORS:
-        detail = f"{shown(parameter.key)}: the operators are {wanted.name}=, {wanted.name}:ne= and {wanted.name}:in=."
-        raise refusal("invalid_operator", wanted.name, detail)
+        detail = (
+            f"{printable(parameter.key)}: the operators are {filter_.name}=, {filter_.name}:ne= and {filter_.name}:in=."
+        )
+        raise parameter_error("invalid_operator", filter_.name, detail)
     op = OPERATORS[parameter.operator]
     if op == "in":
-        return Condition(wanted, op, _list(parameter.value, wanted, zone))
+        return FilterCondition(filter_, op, _list(parameter.value, filter_, zone))
     try:
-        return Condition(wanted, op, read_value(parameter.value, wanted, zone))
+        return FilterCondition(filter_, op, read_value(parameter.value, filter_, zone))
     except ValueError:
-        detail = f"{parameter.key}: {shown(parameter.value)!r} is not {expected(wanted)}."
-        raise refusal("invalid_query_syntax", wanted.name, detail) from None
+        detail = f"{parameter.key}: {printable(parameter.value)!r} is not {expected_form(filter_)}."
+        raise parameter_error("invalid_query_syntax", filter_.name, detail) from None
 
 
-def _list(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+def _list(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     elements = split_list(text)
     if len(elements) > MAX_ELEMENTS:
-        detail = f"{wanted.name}:in has {len(elements)} elements; at most {MAX_ELEMENTS} are accepted."
-        raise refusal("invalid_filter_list", wanted.name, detail)
+        detail = f"{filter_.name}:in has {len(elements)} elements; at most {MAX_ELEMENTS} are accepted."
+        raise parameter_error("invalid_filter_list", filter_.name, detail)
     alternatives: list[Alternative] = []
     for position, element in enumerate(elements, start=1):
         try:
-            alternatives += read_element(element, wanted, zone)
+            alternatives += read_element(element, filter_, zone)
         except ValueError:
-            detail = f"{wanted.name}:in: element {position}, {shown(element)!r}, is not {expected(wanted)}."
-            raise refusal("invalid_filter_list", wanted.name, detail) from None
+            detail = f"{filter_.name}:in: element {position}, {printable(element)!r}, is not {expected_form(filter_)}."
+            raise parameter_error("invalid_filter_list", filter_.name, detail) from None
     return tuple(alternatives)
 
 
-def _check_size(conditions: Sequence[Condition]) -> None:
+def _check_size(conditions: Sequence[FilterCondition]) -> None:
     size = 0
     for condition in conditions:
         size += max(1, len(condition.alternatives))
         if size > MAX_VALUES:
             detail = f"The filters hold more than {MAX_VALUES} values together; split the query."
-            raise refusal("invalid_filter_list", condition.filter.name, detail)
+            raise parameter_error("invalid_filter_list", condition.filter.name, detail)
 
 
-def _limit(text: str, _resource: Resource) -> int:
+def _read_limit(text: str, _resource: Resource) -> int:
     limit = _count(text)
     if limit is None or limit > MAX_LIMIT:
-        detail = f"limit: {shown(text)!r} is not an integer from 0 to {MAX_LIMIT}."
-        raise refusal("invalid_limit", "limit", detail)
+        detail = f"limit: {printable(text)!r} is not an integer from 0 to {MAX_LIMIT}."
+        raise parameter_error("invalid_limit", "limit", detail)
     return limit
 
 
-def _offset(text: str, _resource: Resource) -> int:
+def _read_offset(text: str, _resource: Resource) -> int:
     offset = _count(text)
     if offset is None:
-        raise refusal("invalid_offset", "offset", f"offset: {shown(text)!r} is not an integer of 0 or more.")
+        raise parameter_error(
+            "invalid_offset", "offset", f"offset: {printable(text)!r} is not an integer of 0 or more."
+        )
     return min(offset, MAX_OFFSET)
 
 
@@ -163,39 +173,39 @@ def _count(text: str) -> int | None:
     return number if number >= 0 else None
 
 
-def _fields(text: str, resource: Resource) -> tuple[str, ...]:
-    return _names("fields", text, resource.fields)
+def _read_fields(text: str, resource: Resource) -> tuple[str, ...]:
+    return _known_names("fields", text, resource.fields)
 
 
-def _expand(text: str, resource: Resource) -> frozenset[str]:
-    return frozenset(_names("expand", text, resource.expands))
+def _read_expand(text: str, resource: Resource) -> frozenset[str]:
+    return frozenset(_known_names("expand", text, resource.expands))
 
 
-def _names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+def _known_names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in known:
-            detail = f"{parameter}: {shown(name)!r} is not one of: {', '.join(known)}."
+            detail = f"{parameter}: {printable(name)!r} is not one of: {', '.join(known)}."
             if not known:
-                detail = f"{parameter} is not possible here: {shown(name)!r} is no resource that can be embedded."
-            raise refusal("invalid_query_syntax", parameter, detail)
+                detail = f"{parameter} is not possible here: {printable(name)!r} is no resource that can be embedded."
+            raise parameter_error("invalid_query_syntax", parameter, detail)
     return names
 
 
-def _zone(text: str, _resource: Resource) -> ZoneInfo:
-    return zone_named(text)
+def _read_zone(text: str, _resource: Resource) -> ZoneInfo:
+    return parse_zone(text)
 
 
 Control = tuple[str, Callable[[str, Resource], Any]]
 """An attribute of `Query` and what reads its value."""
 
 INSTANCE_CONTROLS: dict[str, Control] = {
-    "fields": ("fields", _fields),
-    "expand": ("expand", _expand),
-    "_tz": ("zone", _zone),
+    "fields": ("fields", _read_fields),
+    "expand": ("expand", _read_expand),
+    "_tz": ("zone", _read_zone),
 }
 COLLECTION_CONTROLS: dict[str, Control] = {
-    "limit": ("limit", _limit),
-    "offset": ("offset", _offset),
+    "limit": ("limit", _read_limit),
+    "offset": ("offset", _read_offset),
     **INSTANCE_CONTROLS,
 }

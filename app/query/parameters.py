@@ -9,13 +9,13 @@ from typing import Self
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.query.fields import Resource
 
-KNOWN = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
+KNOWN_PARAMETERS = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
 """Parameters that mean something on some endpoint: elsewhere they are not available rather than unknown."""
 
-MOST_PARAMETERS = 200
+MAX_PARAMETERS = 200
 """Of one query; each filter among them is a condition that the database works through."""
-REPEATED = {"limit": "invalid_limit", "offset": "invalid_offset"}
-SHOWN_CHARACTERS = 60
+REPETITION_CODES = {"limit": "invalid_limit", "offset": "invalid_offset"}
+MAX_PRINTED = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +38,51 @@ class Parameter:
         return self.name if self.operator is None else f"{self.name}:{self.operator}"
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """A client's text as an answer can carry it: shortened, and without characters that JSON or a log cannot take."""
-    cut = text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+    cut = text if len(text) <= MAX_PRINTED else text[: MAX_PRINTED - 1] + "…"
     return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
 
-def refusal(code: str, parameter: str, detail: str) -> ServiceError:
+def parameter_error(code: str, parameter: str, detail: str) -> ServiceError:
     """The error of one parameter; `detail` tells the integrator what is wrong and what would be accepted."""
-    return ServiceError(code, field=shown(parameter), detail=detail)
+    return ServiceError(code, field=printable(parameter), detail=detail)
 
 
-def unexpected(parameter: Parameter, resource: Resource) -> ServiceError:
+def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceError:
     """The refusal of a parameter that the endpoint does not take (docs/querying.md#errors)."""
-    if parameter.name in KNOWN or parameter.name in resource.filters:
-        detail = f"{shown(parameter.name)} is not available for this method on this path."
-        return refusal("parameter_not_available", parameter.name, detail)
+    if parameter.name in KNOWN_PARAMETERS or parameter.name in resource.filters:
+        detail = f"{printable(parameter.name)} is not available for this method on this path."
+        return parameter_error("parameter_not_available", parameter.name, detail)
     filters = ", ".join(sorted(resource.filters)) or "none"
-    detail = f"{shown(parameter.name)} is no query parameter of {resource.name}. Its filters: {filters}."
-    return refusal("parameter_not_supported", parameter.name, detail)
+    detail = f"{printable(parameter.name)} is no query parameter of {resource.name}. Its filters: {filters}."
+    return parameter_error("parameter_not_supported", parameter.name, detail)
 
 
 def check_bare(parameter: Parameter) -> None:
     """Raises `invalid_operator` for an operator on a parameter that is no filter."""
     if parameter.operator is not None:
-        detail = f"{parameter.name} takes no operator, so {shown(parameter.key)} is not valid."
-        raise refusal("invalid_operator", parameter.name, detail)
+        detail = f"{parameter.name} takes no operator, so {printable(parameter.key)} is not valid."
+        raise parameter_error("invalid_operator", parameter.name, detail)
 
 
 def check_once(parameter: Parameter, seen: set[str]) -> None:
     """Raises when the parameter came before: what it says can hold only once (docs/querying.md#errors)."""
     if parameter.name in seen:
-        code = REPEATED.get(parameter.name, "invalid_query_syntax")
-        raise refusal(code, parameter.name, f"{parameter.name} may be given only once.")
+        code = REPETITION_CODES.get(parameter.name, "invalid_query_syntax")
+        raise parameter_error(code, parameter.name, f"{parameter.name} may be given only once.")
     seen.add(parameter.name)
 
 
-def each(pairs: Sequence[tuple[str, str]], take: Callable[[Parameter], None]) -> None:
+def parse_each(pairs: Sequence[tuple[str, str]], parse: Callable[[Parameter], None]) -> None:
     """Gives every parameter to `take`, then raises the errors of all of them at once (docs/requests.md#errors)."""
-    if len(pairs) > MOST_PARAMETERS:
-        detail = f"The query has more than {MOST_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
-        raise refusal("invalid_query_syntax", pairs[MOST_PARAMETERS][0], detail)
+    if len(pairs) > MAX_PARAMETERS:
+        detail = f"The query has more than {MAX_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
+        raise parameter_error("invalid_query_syntax", pairs[MAX_PARAMETERS][0], detail)
     collector = ErrorCollector()
     for key, value in pairs:
         try:
-            take(Parameter.of(key, value))
+            parse(Parameter.of(key, value))
         except ServiceError as error:
             collector.errors.extend(error.errors)
             if len(collector.errors) >= MAX_LISTED_ERRORS:

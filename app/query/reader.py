@@ -78,21 +78,21 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
         total = session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
         return Page([], total, has_next=False, rows=[])
     statement = compiled.page(columns(shape, query).where(*conditions), query, shape.order_by)
-    rows, has_next = compiled.cut(read_rows(session, statement), query)
+    rows, has_next = compiled.split_page(read_rows(session, statement), query)
     show = renderer(shape, query)
     return Page([show(row) for row in rows], len(rows), has_next, rows)
 
 
 def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, int]) -> dict[str, Any] | None:
     """The one item that has these values, by column, the owner's among them; or None."""
-    statement, show = _reading(shape, query.fields, query.zone, tuple(within))
+    statement, show = _prepared_read(shape, query.fields, query.zone, tuple(within))
     values = {f"within_{place}": value for place, value in enumerate(within.values())}
     row = statement.row(session, **values)
     return None if row is None else show(row)
 
 
 @lru_cache(maxsize=1024)
-def _reading(
+def _prepared_read(
     shape: Shape, fields: tuple[str, ...] | None, zone: ZoneInfo | None, names: tuple[Any, ...]
 ) -> tuple[Prepared, Callable[[Row[Any]], dict[str, Any]]]:
     """The statement of `read_one` and what shows its row; requests differ in the values alone."""
@@ -103,17 +103,17 @@ def _reading(
 
 def columns(shape: Shape, query: Query) -> Select[Any]:
     """The select, without conditions, whose rows `renderer` understands."""
-    shown = [column.label(f"p_{place}") for place, column in enumerate(_distinct(shape, query))]
-    return select(*shape.keys, *shown)
+    selected = [column.label(f"p_{place}") for place, column in enumerate(_distinct(shape, query))]
+    return select(*shape.keys, *selected)
 
 
 def _distinct(shape: Shape, query: Query) -> list[Any]:
     """The columns of what the query shows; one that several properties come from is selected once."""
-    shown = [shape.properties[name].column for name in _names(shape, query)]
-    return list({id(column): column for column in shown}.values())
+    selected = [shape.properties[name].column for name in _shown_names(shape, query)]
+    return list({id(column): column for column in selected}.values())
 
 
-def _names(shape: Shape, query: Query) -> Sequence[str]:
+def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
     """The properties that the query shows, in the order of the resource."""
     if query.fields is None:
         return list(shape.properties)
@@ -123,14 +123,14 @@ def _names(shape: Shape, query: Query) -> Sequence[str]:
 def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]:
     """The function that makes an object of a row; rows come from the columns of the same query."""
     places = {id(column): place for place, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
-    shown = [(name, shape.properties[name]) for name in _names(shape, query)]
-    names = tuple(name for name, _ in shown)
+    selected = [(name, shape.properties[name]) for name in _shown_names(shape, query)]
+    names = tuple(name for name, _ in selected)
     # With two places more than names, because for a single one `itemgetter` gives no tuple.
-    pick = itemgetter(*(places[id(one.column)] for _, one in shown), 0, 0)
+    pick = itemgetter(*(places[id(one.column)] for _, one in selected), 0, 0)
     zone, links = query.zone, shape.links
     # An instant in UTC stays one: the JSON writer shows it as wanted, ten times as fast as Python can.
     left_alone = (as_timestamp,) if zone is None else ()
-    conversions = [(name, one.convert) for name, one in shown if one.convert and one.convert not in left_alone]
+    conversions = [(name, one.convert) for name, one in selected if one.convert and one.convert not in left_alone]
 
     def show(row: Row[Any]) -> dict[str, Any]:
         """All values at once, in C, and then those that are not shown as they are stored: per item this is what a page

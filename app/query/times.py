@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
 
 from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM, find_zone
-from app.query.parameters import refusal, shown
+from app.query.parameters import parameter_error, printable
 
 DATE = re.compile(DATE_FORM)
 DATETIME = re.compile(rf"{DATE_FORM}T{HOUR_FORM}:{SIXTY_FORM}:{SIXTY_FORM}")
@@ -23,7 +23,7 @@ LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 END_OF_DAY = time.max.replace(fold=1)
 
 
-def instants(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+def instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     """The span of a timestamp filter value in UTC.
 
     A date is the whole day in the zone, a time without an offset is read in it; no zone is UTC. A space stands for
@@ -38,11 +38,11 @@ def instants(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     return moment, moment
 
 
-def instants_of_end(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+def end_instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     """The same for the end of a range: where the clocks go back, and a time of the zone comes twice, the end is the
     later of the two, so that the range holds all that its reader sees in it (docs/querying.md#filters)."""
     if DATE.fullmatch(text):
-        return instants(text, zone)
+        return instant_span(text, zone)
     moment = _moment(text, zone)
     # Where the clocks go forward it is the other way round: the second reading is the earlier.
     last = max(_utc(moment.replace(fold=fold)) for fold in (0, 1))
@@ -56,7 +56,7 @@ def _moment(text: str, zone: ZoneInfo | None) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=zone or UTC)
 
 
-def local_times(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
+def local_span(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     """The span of a date or date-time of a list field, naive; such values are never shifted."""
     if DATE.fullmatch(text):
         day = date.fromisoformat(text)
@@ -67,7 +67,7 @@ def local_times(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
     return moment, moment
 
 
-def days(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
+def day_span(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
     """A date of a list field."""
     if not DATE.fullmatch(text):
         raise ValueError("not a date")
@@ -75,12 +75,12 @@ def days(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
     return day, day
 
 
-def zone_named(name: str) -> ZoneInfo:
+def parse_zone(name: str) -> ZoneInfo:
     """The IANA time zone of that name; raises `invalid_time_zone` for anything else (docs/querying.md#time-zone)."""
     zone = find_zone(name)
     if zone is None:
-        detail = f"_tz: {shown(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
-        raise refusal("invalid_time_zone", "_tz", detail)
+        detail = f"_tz: {printable(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
+        raise parameter_error("invalid_time_zone", "_tz", detail)
     return zone
 
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from app.addresses import email_key
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
-from app.query.fields import Filter, Kind
-from app.query.times import days, instants, instants_of_end, local_times
+from app.query.fields import Filter, FilterType
+from app.query.times import day_span, end_instant_span, instant_span, local_span
 
 INTEGER = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -20,43 +20,43 @@ SEPARATOR = re.compile(r"(?<!\\),")
 ENCODED_COMMA = re.compile("%2c", re.IGNORECASE)
 
 EXPECTED = {
-    Kind.INTEGER: "an integer",
-    Kind.FLOAT: "a number",
-    Kind.STRING: "a string",
-    Kind.EMAIL: "an email address",
-    Kind.BOOLEAN: "true or false",
-    Kind.TIMESTAMP: "a timestamp (YYYY-MM-DDTHH:MM:SSZ, with an offset such as +1000 or without one) or a date "
+    FilterType.INTEGER: "an integer",
+    FilterType.FLOAT: "a number",
+    FilterType.STRING: "a string",
+    FilterType.EMAIL: "an email address",
+    FilterType.BOOLEAN: "true or false",
+    FilterType.TIMESTAMP: "a timestamp (YYYY-MM-DDTHH:MM:SSZ, with an offset such as +1000 or without one) or a date "
     "(YYYY-MM-DD)",
-    Kind.DATE: "a date (YYYY-MM-DD)",
-    Kind.DATETIME: "a date (YYYY-MM-DD) or a date and time (YYYY-MM-DDTHH:MM:SS)",
+    FilterType.DATE: "a date (YYYY-MM-DD)",
+    FilterType.DATETIME: "a date (YYYY-MM-DD) or a date and time (YYYY-MM-DDTHH:MM:SS)",
 }
 
 
-def expected(wanted: Filter) -> str:
+def expected_form(filter_: Filter) -> str:
     """What the filter accepts, for the integrator."""
-    return f"one of {', '.join(wanted.options)}" if wanted.kind is Kind.ENUM else EXPECTED[wanted.kind]
+    return f"one of {', '.join(filter_.options)}" if filter_.type is FilterType.ENUM else EXPECTED[filter_.type]
 
 
-def read_value(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     """What the value of `=` or `:ne` stands for; an empty one is null or the empty string.
 
     Empty when no row can hold the value. Raises ValueError when the value does not fit the filter's kind.
     """
     if not text:
-        return (IsNull(), Equals("")) if wanted.kind in (Kind.STRING, Kind.EMAIL) else (IsNull(),)
-    return _one(text, wanted, zone)
+        return (IsNull(), Equals("")) if filter_.type in (FilterType.STRING, FilterType.EMAIL) else (IsNull(),)
+    return _parse_single(text, filter_, zone)
 
 
-def read_element(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+def read_element(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     """What one element of `:in` stands for: a value, or a range on the kinds that have an order.
 
     Empty and ValueError as in `read_value`, but an empty element is a ValueError too.
     """
     if not text:
         raise ValueError("an empty element")
-    if wanted.kind in SPANS and ".." in text:
-        return _range(text, wanted.kind, zone)
-    return _one(text, wanted, zone)
+    if filter_.type in SPANS and ".." in text:
+        return _range(text, filter_.type, zone)
+    return _parse_single(text, filter_, zone)
 
 
 def split_list(text: str) -> list[str]:
@@ -82,30 +82,30 @@ def fits_64_bits(number: int) -> bool:
     return SMALLEST <= number <= LARGEST
 
 
-def _one(text: str, wanted: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
-    if wanted.kind in SPANS:
-        first, last = SPANS[wanted.kind](text, zone)
-        return _kept(Equals(first) if first == last else Between(first, last))
-    if wanted.kind is Kind.BOOLEAN and text in BOOLEANS:
+def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+    if filter_.type in SPANS:
+        first, last = SPANS[filter_.type](text, zone)
+        return _within_64_bits(Equals(first) if first == last else Between(first, last))
+    if filter_.type is FilterType.BOOLEAN and text in BOOLEANS:
         return (Equals(BOOLEANS[text]),)
-    if wanted.kind is Kind.STRING or (wanted.kind is Kind.ENUM and text in wanted.options):
+    if filter_.type is FilterType.STRING or (filter_.type is FilterType.ENUM and text in filter_.options):
         return (Equals(text),) if _can_be_stored(text) else ()
-    if wanted.kind is Kind.EMAIL:
+    if filter_.type is FilterType.EMAIL:
         return (Equals(email_key(text)),) if _can_be_stored(text) else ()
     raise ValueError("not a value of this kind")
 
 
-def _range(text: str, kind: Kind, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
+def _range(text: str, filter_type: FilterType, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     low, _, high = text.partition("..")
-    span, span_of_end = SPANS[kind], SPANS_OF_ENDS.get(kind, SPANS[kind])
+    span, end_span = SPANS[filter_type], END_SPANS.get(filter_type, SPANS[filter_type])
     if low and high:
-        return _kept(Between(span(low, zone)[0], span_of_end(high, zone)[1]))
+        return _within_64_bits(Between(span(low, zone)[0], end_span(high, zone)[1]))
     if low:
-        return _kept(After(span(low, zone)[1]))
-    return _kept(Before(span_of_end(high, zone)[0]))
+        return _within_64_bits(After(span(low, zone)[1]))
+    return _within_64_bits(Before(end_span(high, zone)[0]))
 
 
-def _kept(alternative: Alternative) -> tuple[Alternative, ...]:
+def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
     """The alternative as the columns can be asked, nothing where no row can match (docs/querying.md#values-by-type)."""
     match alternative:
         case Equals(int() as value):
@@ -138,14 +138,14 @@ def _numbers(text: str, _zone: ZoneInfo | None) -> tuple[float, float]:
 
 Span = Callable[[str, ZoneInfo | None], tuple[Any, Any]]
 
-SPANS: dict[Kind, Span] = {
-    Kind.INTEGER: _integers,
-    Kind.FLOAT: _numbers,
-    Kind.TIMESTAMP: instants,
-    Kind.DATE: days,
-    Kind.DATETIME: local_times,
+SPANS: dict[FilterType, Span] = {
+    FilterType.INTEGER: _integers,
+    FilterType.FLOAT: _numbers,
+    FilterType.TIMESTAMP: instant_span,
+    FilterType.DATE: day_span,
+    FilterType.DATETIME: local_span,
 }
 """The kinds that have an order, hence ranges: text -> the first and the last value that it stands for."""
 
-SPANS_OF_ENDS: dict[Kind, Span] = {Kind.TIMESTAMP: instants_of_end}
+END_SPANS: dict[FilterType, Span] = {FilterType.TIMESTAMP: end_instant_span}
 """Where the end of a range is read in another way."""

@@ -6,7 +6,15 @@ from collections.abc import Collection, Sequence
 from typing import Literal, get_args
 
 from app.query.fields import Resource
-from app.query.parameters import Parameter, check_bare, check_once, each, refusal, shown, unexpected
+from app.query.parameters import (
+    Parameter,
+    check_bare,
+    check_once,
+    parameter_error,
+    parse_each,
+    printable,
+    unexpected_parameter,
+)
 from app.query.values import fits_64_bits, read_integer, split_list
 
 MAX_DELETED = 1000
@@ -24,14 +32,14 @@ def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], reso
     found: dict[str, str] = {}
     seen: set[str] = set()
 
-    def take(parameter: Parameter) -> None:
+    def parse(parameter: Parameter) -> None:
         if parameter.name not in allowed:
-            raise unexpected(parameter, resource)
+            raise unexpected_parameter(parameter, resource)
         check_bare(parameter)
         check_once(parameter, seen)
         found[parameter.name] = parameter.value
 
-    each(pairs, take)
+    parse_each(pairs, parse)
     return found
 
 
@@ -43,8 +51,8 @@ def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
     for known in REMOVE_UNSUBSCRIBERS:
         if value == known:
             return known
-    detail = f"remove_unsubscribers: {shown(value)!r} is not one of none, list, any."
-    raise refusal("invalid_query_syntax", "remove_unsubscribers", detail)
+    detail = f"remove_unsubscribers: {printable(value)!r} is not one of none, list, any."
+    raise parameter_error("invalid_query_syntax", "remove_unsubscribers", detail)
 
 
 def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> list[int] | None:
@@ -55,16 +63,16 @@ def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> li
     """
     lists: list[list[int]] = []
 
-    def take(parameter: Parameter) -> None:
+    def parse(parameter: Parameter) -> None:
         if parameter.name != "id":
-            raise unexpected(parameter, resource)
+            raise unexpected_parameter(parameter, resource)
         lists.append(_ids(parameter))
 
-    each(pairs, take)
+    parse_each(pairs, parse)
     if not lists:
         return None
     common = set.intersection(*map(set, lists))
-    return [wanted for wanted in dict.fromkeys(lists[0]) if wanted in common]
+    return [id_ for id_ in dict.fromkeys(lists[0]) if id_ in common]
 
 
 def _ids(parameter: Parameter) -> list[int]:
@@ -72,18 +80,18 @@ def _ids(parameter: Parameter) -> list[int]:
         return _numbers([parameter.value], "invalid_query_syntax")
     if parameter.operator == "in":
         return _numbers(split_list(parameter.value), "invalid_filter_list")
-    raise refusal("invalid_operator", "id", f"{shown(parameter.key)}: a delete takes id= and id:in= only.")
+    raise parameter_error("invalid_operator", "id", f"{printable(parameter.key)}: a delete takes id= and id:in= only.")
 
 
 def _numbers(elements: list[str], code: str) -> list[int]:
     if len(elements) > MAX_DELETED:
         detail = f"id:in has {len(elements)} elements; at most {MAX_DELETED} contacts are deleted at once."
-        raise refusal(code, "id", detail)
+        raise parameter_error(code, "id", detail)
     numbers = []
     for element in elements:
         try:
             numbers.append(read_integer(element))
         except ValueError:
-            detail = f"id: {shown(element)!r} is not an integer; a delete takes single ids, no ranges."
-            raise refusal(code, "id", detail) from None
+            detail = f"id: {printable(element)!r} is not an integer; a delete takes single ids, no ranges."
+            raise parameter_error(code, "id", detail) from None
     return [number for number in numbers if fits_64_bits(number)]

@@ -19,9 +19,9 @@ from app.http.bodies import MOST_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
 from app.http.server.chunked import Chunks, MalformedChunks
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
-from app.query.parameters import shown
+from app.query.parameters import printable
 from app.sends.accept.rules import Limits
 from app.sends.accept.stop_words import has_stop_word
 from app.tracking.devices import client_of
@@ -39,7 +39,7 @@ LONGEST_VALUE = 10_000
 RESOURCE = Resource(
     "thing",
     "things",
-    {kind.name: Filter(kind.name, kind, ("a", "b") if kind is Kind.ENUM else ()) for kind in Kind},
+    {kind.name: Filter(kind.name, kind, ("a", "b") if kind is FilterType.ENUM else ()) for kind in FilterType},
     (),
 )
 LIMITS = Limits(20, 10 * MIB)
@@ -82,7 +82,7 @@ def _value(type_: str) -> Reader:
     return Reader(f"a value of {type_}", clean, words, LONGEST_VALUE)
 
 
-def _filter(kind: Kind) -> Reader:
+def _filter(kind: FilterType) -> Reader:
     words = ("1", "..", ",", "\\,", "%2C", "2026-01-01", "-", "é")
     read = refusing(lambda text: parse_collection([(f"{kind.name}:in", text), (kind.name, text)], RESOURCE))
     return Reader(f"a filter of {kind.name}", read, words, REQUEST_LINE)
@@ -105,9 +105,9 @@ IN_REQUESTS = (
     Reader("a token of a link", lambda text: parse_link_token("k" * 32, text), ("a", "=", "-", "%"), REQUEST_LINE),
     Reader("where a link leads", location_header, ("http://", "@", ":", "é", "%", " ", "a.", "[", "?"), 4 * KIB),
     Reader("a query", refusing(_queried), ("&", "=", "a", "%", "+", "STRING:ne=a&", ";", "id:in=", ","), REQUEST_LINE),
-    *map(_filter, Kind),
+    *map(_filter, FilterType),
     Reader("a body in chunks", _taken_apart, ("1\r\na\r\n", "1;a\r\n", "a", "\r\n", "\r", " ", "0\r\n"), 256 * KIB),
-    Reader("a value as an answer repeats it", shown, ("a", "\0", "é"), REQUEST_LINE),
+    Reader("a value as an answer repeats it", printable, ("a", "\0", "é"), REQUEST_LINE),
     Reader(
         "a body of JSON",
         refusing(lambda text: json_value(text.encode())),

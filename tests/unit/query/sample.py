@@ -8,24 +8,24 @@ import pytest
 
 from app.errors import ServiceError
 from app.query.conditions import Alternative, Query
-from app.query.fields import Filter, Kind, Resource
+from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
 
 Pair = tuple[str, str]
 
 FILTERS = (
-    Filter("id", Kind.INTEGER),
-    Filter("sent", Kind.INTEGER),
-    Filter("name", Kind.STRING),
-    Filter("email", Kind.EMAIL),
-    Filter("type", Kind.ENUM, ("email", "sms")),
-    Filter("is_active", Kind.BOOLEAN),
-    Filter("blocked", Kind.BOOLEAN),
-    Filter("subscribed.email", Kind.BOOLEAN),
-    Filter("creation_time", Kind.TIMESTAMP),
-    Filter("spend", Kind.FLOAT),
-    Filter("born", Kind.DATE),
-    Filter("visit", Kind.DATETIME),
+    Filter("id", FilterType.INTEGER),
+    Filter("sent", FilterType.INTEGER),
+    Filter("name", FilterType.STRING),
+    Filter("email", FilterType.EMAIL),
+    Filter("type", FilterType.ENUM, ("email", "sms")),
+    Filter("is_active", FilterType.BOOLEAN),
+    Filter("blocked", FilterType.BOOLEAN),
+    Filter("subscribed.email", FilterType.BOOLEAN),
+    Filter("creation_time", FilterType.TIMESTAMP),
+    Filter("spend", FilterType.FLOAT),
+    Filter("born", FilterType.DATE),
+    Filter("visit", FilterType.DATETIME),
 )
 RESOURCE = Resource(
     name="things",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
-from app.query.parameters import MOST_PARAMETERS
+from app.query.parameters import MAX_PARAMETERS
 
 from .sample import Pair
 from .things import count_things, find, find_page, statement
@@ -152,7 +152,7 @@ def test_1000_ranges(things: Engine) -> None:
 
 def test_as_many_conditions_as_a_query_may_have(things: Engine) -> None:
     """Repeated parameters all apply, in both databases."""
-    assert find(things, *[("sent:ne", str(number)) for number in range(2, MOST_PARAMETERS + 2)]) == [1, 5, 6]
+    assert find(things, *[("sent:ne", str(number)) for number in range(2, MAX_PARAMETERS + 2)]) == [1, 5, 6]
 
 
 @pytest.mark.parametrize("text", ["' OR '1'='1", "x'; drop table things; --", "%s", ":name", "?"])

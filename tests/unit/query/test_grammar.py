@@ -8,7 +8,7 @@ import pytest
 
 from app.query.conditions import Query
 from app.query.grammar import MAX_OFFSET, MAX_VALUES, parse_collection, parse_instance
-from app.query.parameters import MOST_PARAMETERS
+from app.query.parameters import MAX_PARAMETERS
 
 from .sample import RESOURCE, Pair, alternatives, errors, parse, refused, told
 
@@ -184,8 +184,8 @@ def test_values_of_all_filters_together_are_limited() -> None:
 
 def test_a_query_has_a_limited_number_of_parameters() -> None:
     """Each is a condition, and 5,000 of them held the database up for seconds."""
-    most = [("name:ne", "a")] * MOST_PARAMETERS
-    assert len(parse(*most).conditions) == MOST_PARAMETERS
+    most = [("name:ne", "a")] * MAX_PARAMETERS
+    assert len(parse(*most).conditions) == MAX_PARAMETERS
     assert refused(*most, ("name", "a")) == "invalid_query_syntax"
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from app.db.types import BigId, Json, UtcDateTime
-from app.query.compile import count, cut, page, where
+from app.query.compile import count, page, split_page, where
 
 from .sample import Pair, parse
 
@@ -99,7 +99,7 @@ def statement(*pairs: Pair) -> Select[Any]:
 def find_page(engine: Engine, *pairs: Pair) -> tuple[list[int], bool]:
     """The ids on the page in their order, and whether there is a next page."""
     with engine.connect() as connection:
-        ids, has_next = cut(connection.execute(statement(*pairs)).scalars().all(), parse(*pairs))
+        ids, has_next = split_page(connection.execute(statement(*pairs)).scalars().all(), parse(*pairs))
     return list(ids), has_next
 
 
