@@ -1,28 +1,28 @@
-"""How many rows a worker claims at once: as many as go out without waiting long."""
+"""Adaptive batch size: how many rows a worker claims at once, so that each is sent without waiting long."""
 
 from __future__ import annotations
 
 INITIAL_BATCH_SIZE = 100
 MAX_BATCH_SIZE = 400
-"""Beyond it the statements of a chunk count for little in what a row costs."""
+"""Beyond it, the statements of a batch are a negligible part of the cost per row."""
 
 
 class AdaptiveBatchSize:
-    """Halves when claimed rows had to wait too long for a free connection; doubles with each full chunk of which none
-    had to."""
+    """Halves when claimed rows waited too long for a free connection; doubles after each full batch in which none
+    did."""
 
     def __init__(self) -> None:
-        self.chunk = INITIAL_BATCH_SIZE
-        """The size of the next chunk."""
-        self._slowed = False
+        self.size = INITIAL_BATCH_SIZE
+        """The size of the next batch."""
+        self._has_shrunk = False
 
-    def slow_down(self) -> None:
-        """Rows of the last chunk waited too long."""
-        self.chunk = max(1, self.chunk // 2)
-        self._slowed = True
+    def shrink(self) -> None:
+        """Halves the size, because rows of the last batch waited too long."""
+        self.size = max(1, self.size // 2)
+        self._has_shrunk = True
 
-    def claimed(self, count: int) -> None:
-        """So many rows were claimed."""
-        if count >= self.chunk and not self._slowed:
-            self.chunk = min(self.chunk * 2, MAX_BATCH_SIZE)
-        self._slowed = False
+    def record_claim(self, count: int) -> None:
+        """Doubles the size if a full batch was claimed and the last one did not wait."""
+        if count >= self.size and not self._has_shrunk:
+            self.size = min(self.size * 2, MAX_BATCH_SIZE)
+        self._has_shrunk = False

@@ -1,15 +1,14 @@
-"""Making the message of a parcel, within the bounds: what a thread does before it sends."""
+"""Building the message of a prepared recipient within the size limits: what a thread does before it sends."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.infrastructure import logs
-from app.sends.delivery.bounds import SizeLimits
-from app.sends.delivery.compose import RenderedContent
-from app.sends.delivery.load import PreparedRecipient
+from app.sends.delivery.compose import PreparedRecipient, RenderedContent
 from app.sends.delivery.sign import signed
+from app.sends.delivery.size_limits import SizeLimits
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import internal_fault
 from app.settings import Settings
@@ -21,65 +20,64 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuiltMessage:
-    """A parcel with its message, and the bytes that it was rendered to; `message` is why there is none where it could
-    not be composed. `copy` is the blind copy, which leaves once the message is accepted."""
+    """The message of a recipient, and how many bytes were rendered for it. Where none could be built, `message` is the
+    reason. `copy` is the blind copy, which is sent once the message is accepted."""
 
-    parcel: PreparedRecipient
+    recipient: PreparedRecipient
     message: OutboundEmail | OutboundSms | DeliveryResult | Unsendable
-    rendered: int | None = None
+    rendered_bytes: int | None = None
     copy: OutboundEmail | None = None
 
 
 class MessageBuilder:
-    """Makes the messages of one process; threads share it."""
+    """Builds the messages of one process; threads share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.bounds = SizeLimits.of(settings)
+        self.limits = SizeLimits.of(settings)
 
-    def make(self, parcel: PreparedRecipient) -> BuiltMessage:
-        """The message of a parcel. Raises nothing: a fault of our own defers."""
-        logs.request_id.set(parcel.letter.send.request_id)
+    def build(self, recipient: PreparedRecipient) -> BuiltMessage:
+        """The message of a recipient. Raises nothing: an internal fault defers."""
+        logs.request_id.set(recipient.compiled.send.request_id)
         try:
-            return self._composed(parcel)
+            return self._build(recipient)
         except Unsendable as refusal:
-            return BuiltMessage(parcel, refusal)
+            return BuiltMessage(recipient, refusal)
         except BaseException as fault:
-            return BuiltMessage(parcel, deferred(parcel, fault))
+            return BuiltMessage(recipient, deferred_by_fault(recipient, fault))
 
-    def _composed(self, parcel: PreparedRecipient) -> BuiltMessage:
-        """Raises `Unsendable`: at the first bound that would be passed, or for a message that says nothing."""
-        letter, addressee = parcel.letter, parcel.addressee
-        if parcel.allowance:
-            parcel.allowance.check()
-        letter.check_files(addressee, self.bounds.mail)
-        ways = feedback_channels(self._settings, addressee.id, letter.send.from_address)
-        filled = letter.filled_in(addressee, ways, self.bounds.body)
-        message = self._message(parcel, ways, filled)
-        size, copy = filled.size, None
-        if letter.send.type == "email" and letter.send.bcc_address:
-            filled = letter.filled_in(addressee, ways.of_copy(), self.bounds.body)
-            copy = self._signed(parcel, letter.copy_of(addressee, ways, filled, self.bounds.mail))
-            size += filled.size
-        if parcel.allowance:
-            parcel.allowance.take(size)
-        return BuiltMessage(parcel, message, size, copy)
+    def _build(self, recipient: PreparedRecipient) -> BuiltMessage:
+        """Raises `Unsendable` at the first limit that would be exceeded, and for an empty text message."""
+        compiled = recipient.compiled
+        if recipient.quota:
+            recipient.quota.check()
+        compiled.check_attachments(recipient, self.limits.mail)
+        channels = feedback_channels(self._settings, recipient.id, compiled.send.from_address)
+        rendered = compiled.render(recipient, channels, self.limits.body)
+        message = self._message(recipient, channels, rendered)
+        size, copy = rendered.size, None
+        if compiled.send.type == "email" and compiled.send.bcc_address:
+            rendered = compiled.render(recipient, channels.of_copy(), self.limits.body)
+            copy = self._signed(recipient, compiled.build_copy(recipient, channels, rendered, self.limits.mail))
+            size += rendered.size
+        if recipient.quota:
+            recipient.quota.consume(size)
+        return BuiltMessage(recipient, message, size, copy)
 
     def _message(
-        self, parcel: PreparedRecipient, ways: FeedbackChannels, filled: RenderedContent
+        self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent
     ) -> OutboundEmail | OutboundSms:
-        letter, addressee = parcel.letter, parcel.addressee
-        if letter.send.type == "email":
-            return self._signed(parcel, letter.email_to(addressee, ways, filled, self.bounds.mail))
-        text = letter.sms_to(addressee, ways, filled)
-        return replace(text, receipt_url=receipt_url(self._settings, addressee.id))
+        compiled = recipient.compiled
+        if compiled.send.type == "email":
+            return self._signed(recipient, compiled.build_email(recipient, channels, rendered, self.limits.mail))
+        return compiled.build_sms(recipient, channels, rendered, receipt_url(self._settings, recipient.id))
 
-    def _signed(self, parcel: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
-        letter = parcel.letter
-        return signed(email, letter.keys, self._settings.secret_key, letter.send.creation_time)
+    def _signed(self, recipient: PreparedRecipient, email: OutboundEmail) -> OutboundEmail:
+        compiled = recipient.compiled
+        return signed(email, compiled.keys, self._settings.secret_key, compiled.send.creation_time)
 
 
-def deferred(parcel: PreparedRecipient, fault: BaseException) -> DeliveryResult:
-    """What a fault of the service itself, or of an installed transport, comes to."""
-    logger.error("cannot send", exc_info=fault, extra={"uuid": parcel.recipient.uuid})
+def deferred_by_fault(recipient: PreparedRecipient, fault: BaseException) -> DeliveryResult:
+    """The result of an internal fault, or of an exception of an installed transport."""
+    logger.error("cannot send", exc_info=fault, extra={"uuid": recipient.claimed.uuid})
     return internal_fault(fault)

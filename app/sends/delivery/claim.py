@@ -1,7 +1,7 @@
-"""Claiming: which recipients a worker sends next, and giving them back.
+"""Claiming the recipients that a worker sends next, and releasing them.
 
-A claimed row is `sending`, belongs to `worker`, and is its own until `lease_time`, which a living worker keeps moving.
-Only who holds a row may write what became of it.
+A claimed row is `sending` and leased to `worker` until `lease_time`, which a live worker keeps renewing. Only the
+worker that holds the lease may write the row's result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.recipients.conditions import in_state
 from app.recipients.states import RecipientState
 
 LEASE = 90.0
-"""Seconds for which a claimed row stays its worker's: longer than a living worker stalls, renewed well before."""
+"""Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
 
 IS_SENDING = in_state(RecipientState.SENDING)
 # Plain strings, because the driver of PostgreSQL binds them without a search through the bases of their class.
@@ -32,7 +32,7 @@ QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 
 class ClaimedRecipient(NamedTuple):
-    """A recipient that is this worker's to send."""
+    """The row of a recipient that this worker has claimed."""
 
     id: int
     account_id: int
@@ -48,18 +48,18 @@ class ClaimedRecipient(NamedTuple):
     attempts: int
 
 
-CLAIMED = (*ClaimedRecipient._fields, "due_time")
-DUE_TIME = CLAIMED.index("due_time")
+_COLUMNS = (*ClaimedRecipient._fields, "due_time")
+_DUE_TIME = _COLUMNS.index("due_time")
 
 
 def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[ClaimedRecipient]:
-    """Takes about `size` due rows, evenly from the accounts that come after the account `after`, in one statement.
+    """Claims about `size` due rows in one statement, evenly from the accounts that follow the account `after`.
 
-    An account's oldest rows come first, and in the result the accounts take turns.
+    The oldest rows of an account come first, and the result interleaves the accounts.
     """
     rows = claim_due(
         transaction,
-        CLAIMED,
+        _COLUMNS,
         moment=now(),
         size=size,
         after=after,
@@ -67,72 +67,73 @@ def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> li
         worker=worker,
         lease_end=seconds_from_now(LEASE),
     )
-    oldest_first = sorted(rows, key=lambda row: (row[DUE_TIME], row[0]))
-    return _in_turns([ClaimedRecipient._make(row[:DUE_TIME]) for row in oldest_first])
+    oldest_first = sorted(rows, key=lambda row: (row[_DUE_TIME], row[0]))
+    return _interleaved([ClaimedRecipient._make(row[:_DUE_TIME]) for row in oldest_first])
 
 
-def _in_turns(claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
+def _interleaved(claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
     by_account: dict[int, list[ClaimedRecipient]] = {}
     for row in claimed:
         by_account.setdefault(row.account_id, []).append(row)
     rounds = itertools.zip_longest(*by_account.values())
-    return [row for turns in rounds for row in turns if row is not None]
+    return [row for one_per_account in rounds for row in one_per_account if row is not None]
 
 
 def release_claims(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
-    """Puts rows that were not tried back into the queue, due as they were."""
+    """Returns rows that were not attempted to the queue, with their due time unchanged."""
     if not ids:
         return
     statement = (
         update(Recipient)
-        .where(*_held_by(worker, ids))
+        .where(*_leased_to(worker, ids))
         .values(state=QUEUED, worker=None, lease_time=None, attempts=Recipient.attempts - 1)
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
 def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, datetime]) -> None:
-    """Puts rows that were not tried back into the queue, due at those times."""
+    """Returns rows that were not attempted to the queue, each with a new due time."""
     if not due_times:
         return
-    _POSTPONEMENT.run(transaction, [{"row": row, "due": due_times[row], "held_by": worker} for row in due_times])
+    _POSTPONE.run(transaction, [{"row": row, "due": due_times[row], "owner": worker} for row in due_times])
 
 
-def _postponement(row: RowValues) -> Update:
+def _postpone_statement(row: RowValues) -> Update:
     columns = table_of(Recipient).c
     return (
         update(table_of(Recipient))
-        .where(columns.id == row["row"], columns.state == SENDING, columns.worker == row["held_by"])
+        .where(columns.id == row["row"], columns.state == SENDING, columns.worker == row["owner"])
         .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=row["due"])
     )
 
 
-_POSTPONEMENT = BulkUpdate(
-    {"row": Recipient.id.type, "due": Recipient.due_time.type, "held_by": Recipient.worker.type}, _postponement
+_POSTPONE = BulkUpdate(
+    {"row": Recipient.id.type, "due": Recipient.due_time.type, "owner": Recipient.worker.type}, _postpone_statement
 )
 
 
-def release_unknown_claims(transaction: Transaction, worker: str, in_hand: Collection[int]) -> None:
-    """Puts the rows back that are the worker's without its knowing: their claim was committed, and the answer lost."""
-    held = select(Recipient.id).where(IS_SENDING, Recipient.worker == worker)
-    release_claims(transaction, worker, set(transaction.scalars(held)) - set(in_hand))
+def release_unknown_claims(transaction: Transaction, worker: str, known: Collection[int]) -> None:
+    """Releases rows that are leased to the worker without its knowledge, because the answer to a committed claim was
+    lost."""
+    leased = select(Recipient.id).where(IS_SENDING, Recipient.worker == worker)
+    release_claims(transaction, worker, set(transaction.scalars(leased)) - set(known))
 
 
 def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
-    """Moves the end of the leases of rows that this worker still has in hand."""
-    statement = update(Recipient).where(*_held_by(worker, ids)).values(lease_time=seconds_from_now(LEASE))
+    """Extends the leases of rows that this worker is still sending."""
+    statement = update(Recipient).where(*_leased_to(worker, ids)).values(lease_time=seconds_from_now(LEASE))
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
-def _held_by(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
+def _leased_to(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
     return in_json(Recipient.id, ids), Recipient.state == SENDING, Recipient.worker == worker
 
 
 def has_due(session: Session) -> bool:
-    """Whether any recipient is due. A few index probes per account that has queued rows, however many those are."""
+    """Whether any recipient is due; a few index probes per account with queued rows, however many rows those are."""
     return session.execute(any_due(), {"moment": now()}).first() is not None
 
 
 def has_expired_leases(session: Session) -> bool:
-    """Whether any row is held by a worker that has not renewed its lease."""
+    """Whether the lease of any row has expired."""
     return bool(session.scalar(select(exists().where(IS_SENDING, Recipient.lease_time < now()))))

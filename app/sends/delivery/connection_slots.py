@@ -1,4 +1,4 @@
-"""The connections that a thread sends over, and how a message and its blind copy go over them."""
+"""Connection slots: the connections that a thread sends over, and sending a message and its blind copy over them."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from app.transports.base import Connection, DeliveryResult, OutboundEmail, Outbo
 
 logger = logging.getLogger(__name__)
 
-QUICK = 0.005
-"""Seconds within which the carrier's answer comes over a quick connection: waiting costs less than another thread."""
-STEADY = 0.25
-"""Seconds; a message may be announced behind one that takes no longer."""
+QUICK_REPLY = 0.005
+"""Seconds within which a quick connection answers: waiting costs less than starting another thread."""
+STEADY_REPLY = 0.25
+"""Seconds; the next message may be pipelined behind one that takes no longer."""
 
 
 @dataclass(slots=True)
 class ConnectionSlot:
-    """The connections that one thread uses at a time. They open at their first message."""
+    """The connections that one thread at a time uses. They open at their first message."""
 
     email: Connection[OutboundEmail]
     sms: Connection[OutboundSms]
     seconds: float = math.inf
-    """What the last message took."""
-    announcing: PipeliningConnection | None = field(init=False)
-    """The connection for mail, where it can announce."""
+    """Duration of the last message."""
+    pipelining: PipeliningConnection | None = field(init=False)
+    """The mail connection, where it supports pipelining."""
 
     def __post_init__(self) -> None:
-        self.announcing = self.email if isinstance(self.email, PipeliningConnection) else None
+        self.pipelining = self.email if isinstance(self.email, PipeliningConnection) else None
 
     @property
     def is_quick(self) -> bool:
         """Whether the next answer is expected at once."""
-        return self.seconds <= QUICK
+        return self.seconds <= QUICK_REPLY
 
     @property
     def is_steady(self) -> bool:
         """Whether the next answer is expected soon."""
-        return self.seconds <= STEADY
+        return self.seconds <= STEADY_REPLY
 
     def close(self) -> None:
-        """Ends both. Raises nothing, whatever an installed transport does."""
+        """Closes both connections. Raises nothing, whatever an installed transport does."""
         self.seconds = math.inf
         for connection in (self.email, self.sms):
             try:
@@ -51,32 +51,32 @@ class ConnectionSlot:
                 logger.exception("a connection cannot be closed")
 
 
-def send_over(lane: ConnectionSlot, outgoing: BuiltMessage, following: BuiltMessage | None) -> DeliveryResult:
-    """Hands the message over; `following` is what the lane sends next, where that is known."""
-    match outgoing.message:
+def send_over(slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None) -> DeliveryResult:
+    """Sends the message; `following` is what the slot sends next, where that is known."""
+    match built.message:
         case OutboundEmail() as email:
-            upcoming = following.message if following else None
-            if lane.announcing and isinstance(upcoming, OutboundEmail):
-                return lane.announcing.send(email, upcoming)
-            return lane.email.send(email)
+            next_message = following.message if following else None
+            if slot.pipelining and isinstance(next_message, OutboundEmail):
+                return slot.pipelining.send(email, next_message)
+            return slot.email.send(email)
         case OutboundSms() as text:
-            return lane.sms.send(text)
+            return slot.sms.send(text)
         case DeliveryResult() as result:
             return result
-    raise TypeError(f"a {type(outgoing.message).__name__} is no message")
+    raise TypeError(f"a {type(built.message).__name__} is no message")
 
 
-def send_copy(lane: ConnectionSlot, copy: OutboundEmail) -> str:
-    """Sends the blind copy of a message that was accepted; what to add to the reply, nothing when all is well.
+def send_copy(slot: ConnectionSlot, copy: OutboundEmail) -> str:
+    """Sends the blind copy of an accepted message. Returns what to add to the reply, nothing when the copy is accepted.
 
-    It never decides about the message, and what it meets is not tried again: the message has only one result.
+    A copy never changes the result of its message and is not retried: a message has only one result.
     """
     try:
-        result = lane.email.send(copy)
-        said = "" if result.outcome is Outcome.ACCEPTED else str(result.reply)
+        result = slot.email.send(copy)
+        failure = "" if result.outcome is Outcome.ACCEPTED else str(result.reply)
     except BaseException:
         # As for the message itself: an installed transport may raise anything.
         logger.exception("cannot send the copy", extra={"uuid": copy.uuid})
-        lane.close()
-        said = "internal fault"
-    return said and f"; no copy to {copy.to}: {said}"
+        slot.close()
+        failure = "internal fault"
+    return failure and f"; no copy to {copy.to}: {failure}"

@@ -1,7 +1,7 @@
-"""What wildcards know of a recipient without being told by the request: the attributes of the contact. Pure.
+"""Wildcard values that come from the recipient's contact. Pure.
 
-All that the API shows of a contact can be said in a message (docs/personalisation.md#values). A list field with the key
-of an attribute hides it, also for a contact that has no value in that field.
+Every attribute that the API shows of a contact is available as a wildcard (docs/personalisation.md#values). A list
+field whose key is the name of an attribute hides that attribute, also for a contact without a value in the field.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 from app.clock import timestamp
 from app.sends.delivery.suppression import ContactState
 
-GIVES_WAY = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
-"""Attributes whose names a list field may have as its key, each with a bit; those of all others are reserved."""
+HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
+"""Attributes whose names a list field may have as its key, each with a bit; all other names are reserved."""
 
 
-def _shown(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
+def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
     return None if moment is None else timestamp(moment, zone)
 
 
@@ -25,8 +25,8 @@ ATTRIBUTES: dict[str, Callable[[ContactState, ZoneInfo | None], object]] = {
     "id": lambda contact, _: contact.id,
     "contact_id": lambda contact, _: contact.id,
     "list_id": lambda contact, _: contact.list_id,
-    "creation_time": lambda contact, zone: _shown(contact.creation_time, zone),
-    "last_modified_time": lambda contact, zone: _shown(contact.last_modified_time, zone),
+    "creation_time": lambda contact, zone: _formatted(contact.creation_time, zone),
+    "last_modified_time": lambda contact, zone: _formatted(contact.last_modified_time, zone),
     "email": lambda contact, _: contact.email,
     "mobile": lambda contact, _: contact.mobile,
     "subscribed_email": lambda contact, _: contact.subscribed_email,
@@ -35,31 +35,31 @@ ATTRIBUTES: dict[str, Callable[[ContactState, ZoneInfo | None], object]] = {
     "blocked_mobile": lambda contact, _: contact.blocked_mobile,
     "is_active": lambda contact, _: contact.is_active,
     "double_opt_in": lambda contact, _: contact.double_opt_in,
-    "double_opt_in_time": lambda contact, zone: _shown(contact.double_opt_in_time, zone),
+    "double_opt_in_time": lambda contact, zone: _formatted(contact.double_opt_in_time, zone),
 }
 
 
 class ContactValues(Mapping[str, object]):
-    """The list fields and the attributes of a contact, each made when it is asked for. Times are in the zone, with `Z`
-    where it is None; `shadowing` has the bits of attributes that list fields hide."""
+    """The list fields and attributes of a contact, each computed on access. Times are in the zone, or end in `Z` where
+    it is None; `hidden` has the bits of the attributes that list fields hide."""
 
-    __slots__ = ("_contact", "_shadowing", "_zone")
+    __slots__ = ("_contact", "_hidden", "_zone")
 
-    def __init__(self, contact: ContactState, zone: ZoneInfo | None, shadowing: int | None) -> None:
+    def __init__(self, contact: ContactState, zone: ZoneInfo | None, hidden: int | None) -> None:
         self._contact = contact
         self._zone = zone
-        self._shadowing = shadowing or 0
+        self._hidden = hidden or 0
 
     def __getitem__(self, name: str) -> object:
         values = self._contact.values
         if name in values:
             return values[name]
-        if GIVES_WAY.get(name, 0) & self._shadowing:
+        if HIDEABLE.get(name, 0) & self._hidden:
             raise KeyError(name)
         return ATTRIBUTES[name](self._contact, self._zone)
 
     def __iter__(self) -> Iterator[str]:
-        hidden = {name for name, bit in GIVES_WAY.items() if bit & self._shadowing}
+        hidden = {name for name, bit in HIDEABLE.items() if bit & self._hidden}
         return iter({**self._contact.values, **dict.fromkeys(ATTRIBUTES.keys() - hidden)})
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""The messages that are with the threads: waiting for a connection, or on their way.
+"""The dispatcher of a drain: hands prepared recipients to sending threads and collects the attempt results.
 
-A thread keeps its connection from message to message, and threads are engaged as they are needed: one is enough for a
-carrier that answers at once, and then no other one takes the processor from it. Others join while answers are awaited.
+A thread keeps its connection slot from message to message, and threads start only when they are needed: one is enough
+for a carrier that answers at once, and then no other takes the processor from it. More start while answers are awaited.
 """
 
 from __future__ import annotations
@@ -13,191 +13,179 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from app.sends.delivery.build import BuiltMessage
 from app.sends.delivery.claim import LEASE
+from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.connection_slots import ConnectionSlot
-from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.sender_worker import SenderWorker
 from app.sends.outcomes.attempt_result import AttemptResult
 
-STALLED = 0.05
-"""Seconds without any verdict after which a quick connection counts as slow."""
+STALL_TIMEOUT = 0.05
+"""Seconds without any result after which a quick connection counts as slow."""
 
-GATHER = 0.01
-"""Seconds in which more verdicts come together while many are on their way: to wake for each of them would take the
+GATHER_TIME = 0.01
+"""Seconds in which more results arrive while many messages are queued: waking up for each of them would take the
 processor from the thread that sends."""
 
-FRESH = LEASE / 2
-"""Seconds after which a message that was handed over is not begun any more. Nothing waits that long, unless the process
-did not run; then its lease may have run out, and another worker may have sent it."""
+MAX_QUEUE_AGE = LEASE / 2
+"""Seconds after which a queued message is not sent any more. None waits that long unless the process was suspended;
+then its lease may have expired, and another worker may have sent it."""
 
 SIGNING_THREADS = os.cpu_count() or 1
-"""An RSA signature takes longer than all the rest of a mail, and lets other threads run meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    parcel: PreparedRecipient
-    since: float
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether it is surely ours still."""
-        return time.monotonic() < self.since + FRESH
-
-
-class _Ready(NamedTuple):
-    waiting: _Waiting
-    outgoing: BuiltMessage
+"""An RSA signature takes longer than all other work on a mail, and releases the interpreter lock meanwhile."""
 
 
 class Dispatcher:
-    """Hands parcels to a station's threads and collects what comes of them."""
+    """Hands recipients to the threads of a sender worker and collects the results."""
 
-    def __init__(self, station: SenderWorker) -> None:
-        self._station = station
+    def __init__(self, sender_worker: SenderWorker) -> None:
+        self._sender_worker = sender_worker
         self._lock = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
-        self._in_hand: set[int] = set()
-        self._engaged = self._awaiting = 0
-        """Threads that send, and how many of them wait for a carrier that is not quick or make a large message."""
-        self._makes_large = False
-        """Whether a thread makes a large message."""
-        self._verdicts: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
+        self._queue: deque[PreparedRecipient] = deque()
+        self._in_flight: set[int] = set()
+        self._running = self._blocked = 0
+        """Threads that send, and how many of them wait for a slow carrier or build a large message."""
+        self._building_large = False
+        """Whether a thread builds a large message."""
+        self._results: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
 
     def __len__(self) -> int:
-        return len(self._in_hand)
+        return len(self._in_flight)
 
     @property
-    def ids(self) -> list[int]:
-        """The recipients whose verdict has not been collected yet."""
-        return list(self._in_hand)
+    def recipient_ids(self) -> list[int]:
+        """The recipients whose result has not been collected yet."""
+        return list(self._in_flight)
 
-    def waiting(self) -> int:
-        """How many have not found a connection yet."""
-        return len(self._waiting)
+    def queued(self) -> int:
+        """Number of recipients that no thread has taken yet."""
+        return len(self._queue)
 
-    def hand_over(self, parcels: Iterable[PreparedRecipient]) -> None:
-        """Puts parcels at the end of the line."""
-        moment = time.monotonic()
-        added = [_Waiting(parcel, moment) for parcel in parcels]
-        self._in_hand.update(one.parcel.recipient.id for one in added)
+    def enqueue(self, recipients: Iterable[PreparedRecipient]) -> None:
+        """Appends recipients to the queue."""
+        moment, added = time.monotonic(), list(recipients)
+        for recipient in added:
+            recipient.queued_at = moment
+        self._in_flight.update(recipient.id for recipient in added)
         with self._lock:
-            self._waiting += added
-            wanted = SIGNING_THREADS if any(one.parcel.letter.keys for one in added) else 1
-            for _ in range(wanted - (self._engaged - self._awaiting)):
-                self._engage()
+            self._queue += added
+            threads = SIGNING_THREADS if any(recipient.compiled.keys for recipient in added) else 1
+            for _ in range(threads - (self._running - self._blocked)):
+                self._start_thread()
 
     def withdraw(self, waited: float) -> list[int]:
-        """Takes those back that have waited for `waited` seconds or longer; nothing of them was sent."""
+        """Removes recipients that have been queued for `waited` seconds or longer; nothing was sent to them."""
         latest = time.monotonic() - waited
         withdrawn = []
         with self._lock:
-            while self._waiting and self._waiting[0].since <= latest:
-                withdrawn.append(self._waiting.popleft().parcel.recipient.id)
-        self._in_hand.difference_update(withdrawn)
+            while self._queue and self._queue[0].queued_at <= latest:
+                withdrawn.append(self._queue.popleft().id)
+        self._in_flight.difference_update(withdrawn)
         return withdrawn
 
     def collect(self, seconds: float) -> list[AttemptResult]:
-        """The verdicts that have come; waits at most that long for the first one, and not at all for nobody."""
-        if not self._in_hand:
+        """The results so far; waits at most that long for the first one, and not at all when nothing is in flight."""
+        if not self._in_flight:
             return []
-        found: list[AttemptResult] = []
+        results: list[AttemptResult] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._verdicts.get(timeout=min(seconds, STALLED)))
-            if self._waiting:
-                time.sleep(GATHER)
+            results.append(self._results.get(timeout=min(seconds, STALL_TIMEOUT)))
+            if self._queue:
+                time.sleep(GATHER_TIME)
             while True:
-                found.append(self._verdicts.get_nowait())
-        if not found:
+                results.append(self._results.get_nowait())
+        if not results:
             with self._lock:
-                self._engage()
-        self._in_hand.difference_update(verdict.recipient_id for verdict in found)
-        return found
+                self._start_thread()
+        self._in_flight.difference_update(result.recipient_id for result in results)
+        return results
 
-    def _engage(self) -> None:
-        """One more thread, if there is work and a connection for it. Under the lock."""
-        if self._engaged < self._station.connections and self._has_next():
-            self._engaged += 1
-            self._station.threads.submit(self._run)
+    def _start_thread(self) -> None:
+        """Starts one more thread, if there is work and a connection for it. Under the lock."""
+        if self._running < self._sender_worker.connections and self._has_next():
+            self._running += 1
+            self._sender_worker.executor.submit(self._run)
 
     def _run(self) -> None:
-        """A thread's work, until nothing waits."""
+        """The work of one thread, until the queue is empty."""
         try:
-            with self._station.lane() as lane:
-                upcoming = self._next()
-                while upcoming:
-                    upcoming = self._send(lane, upcoming) or self._next()
+            with self._sender_worker.slot() as slot:
+                built = self._next()
+                while built:
+                    built = self._send(slot, built) or self._next()
         finally:
             with self._lock:
-                self._engaged -= 1
-                self._engage()
+                self._running -= 1
+                self._start_thread()
 
-    def _send(self, lane: ConnectionSlot, ready: _Ready) -> _Ready | None:
-        """Sends one message; gives the one that was announced with it, which must be the lane's next."""
-        if not ready.waiting.is_fresh:
+    def _send(self, slot: ConnectionSlot, built: BuiltMessage) -> BuiltMessage | None:
+        """Sends one message; returns the one that was pipelined behind it, which must be the slot's next."""
+        if not _is_fresh(built.recipient):
             with self._lock:
-                self._waiting.appendleft(ready.waiting)  # where it is withdrawn
+                self._queue.appendleft(built.recipient)  # where it is withdrawn
             return None
-        # What is announced is the lane's next message: it cannot be, where a copy comes first.
-        following = self._next() if self._may_announce(lane) and not ready.outgoing.copy else None
-        with contextlib.nullcontext() if lane.is_quick else self._awaits():
-            verdict = self._station.transmit(lane, ready.outgoing, following.outgoing if following else None)
-        self._verdicts.put(verdict)
+        # A pipelined message has to be the slot's next one: it cannot be, where a blind copy comes first.
+        following = self._next() if self._may_pipeline(slot) and not built.copy else None
+        with contextlib.nullcontext() if slot.is_quick else self._blocking():
+            result = self._sender_worker.transmit(slot, built, following)
+        self._results.put(result)
         return following
 
-    def _may_announce(self, lane: ConnectionSlot) -> bool:
-        """Whether nobody else would send the next message sooner."""
-        free = self._engaged < self._station.connections
-        return lane.announcing is not None and (lane.is_quick or (lane.is_steady and not free))
+    def _may_pipeline(self, slot: ConnectionSlot) -> bool:
+        """Whether no other slot would send the next message sooner."""
+        has_free_slot = self._running < self._sender_worker.connections
+        return slot.pipelining is not None and (slot.is_quick or (slot.is_steady and not has_free_slot))
 
     @contextlib.contextmanager
-    def _awaits(self) -> Iterator[None]:
-        """Others may send meanwhile."""
+    def _blocking(self) -> Iterator[None]:
+        """A block during which other threads may send."""
         with self._lock:
-            self._awaiting += 1
-            self._engage()
+            self._blocked += 1
+            self._start_thread()
         try:
             yield
         finally:
             with self._lock:
-                self._awaiting -= 1
+                self._blocked -= 1
 
-    def _next(self) -> _Ready | None:
-        """The next message that waits.
+    def _next(self) -> BuiltMessage | None:
+        """The next message of the queue.
 
-        Large ones are made one at a time, while small ones pass them by: several at once would take the interpreter
-        from everything else in this process, and all connections from the messages that are made at once.
+        Large ones are built one at a time, while small ones overtake them: several at once would take the interpreter
+        from everything else in this process, and all connections from messages that are built at once.
         """
         with self._lock:
-            waiting = self._take()
-        if waiting is None:
+            recipient = self._pop()
+        if recipient is None:
             return None
-        if not waiting.parcel.is_large:
-            return _Ready(waiting, self._station.maker.make(waiting.parcel))
+        if not recipient.is_large:
+            return self._sender_worker.builder.build(recipient)
         try:
-            with self._awaits():
-                return _Ready(waiting, self._station.maker.make(waiting.parcel))
+            with self._blocking():
+                return self._sender_worker.builder.build(recipient)
         finally:
             with self._lock:
-                self._makes_large = False
-                self._engage()
+                self._building_large = False
+                self._start_thread()
 
-    def _take(self) -> _Waiting | None:
-        """The first that may be begun now. Under the lock."""
-        for place, waiting in enumerate(self._waiting):
-            if self._may_begin(waiting):
-                del self._waiting[place]
-                self._makes_large |= waiting.parcel.is_large
-                return waiting
+    def _pop(self) -> PreparedRecipient | None:
+        """The first recipient whose message may be built now. Under the lock."""
+        for position, recipient in enumerate(self._queue):
+            if self._may_begin(recipient):
+                del self._queue[position]
+                self._building_large |= recipient.is_large
+                return recipient
         return None
 
     def _has_next(self) -> bool:
-        """Whether a message waits that may be begun. Under the lock."""
-        return any(map(self._may_begin, self._waiting))
+        """Whether the message of any queued recipient may be built now. Under the lock."""
+        return any(map(self._may_begin, self._queue))
 
-    def _may_begin(self, waiting: _Waiting) -> bool:
-        return waiting.is_fresh and not (self._makes_large and waiting.parcel.is_large)
+    def _may_begin(self, recipient: PreparedRecipient) -> bool:
+        return _is_fresh(recipient) and not (self._building_large and recipient.is_large)
+
+
+def _is_fresh(recipient: PreparedRecipient) -> bool:
+    """Whether the worker surely still holds the lease."""
+    return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE

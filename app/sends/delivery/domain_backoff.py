@@ -1,12 +1,13 @@
-"""Destinations that put us off: a domain whose mail servers defer all that an account sends there is given time.
+"""Per-domain back-off after repeated deferrals: a domain whose mail servers defer all of an account's mail gets a
+pause.
 
-After three deferrals that concern the domain rather than the recipient, and no delivery between, no message goes there
-for two minutes; then one does, as a probe. If it is put off, too, the domain rests for twice as long, up to an hour.
-The first delivery ends it. Claims stay as cheap as they are: what was claimed for a resting domain goes back into the
-queue, due when the rest ends, and the try does not count.
+After three deferrals that concern the domain rather than the recipient, and no delivery in between, no message goes
+there for two minutes; then one does, as a probe. If the probe is deferred, too, the back-off doubles, up to an hour.
+The first delivery ends it. Claims cost the same as without back-off: rows that were claimed for a backed-off domain go
+back into the queue, due when the back-off ends, and that does not count as an attempt.
 
-A mail server judges by who sends: its words to one account, or about one of its domains, say nothing of the others.
-So a rest is that of a route: an account, the domain of its sender, and the destination.
+A mail server judges by sender: its replies to one account, or about one of its domains, say nothing of the others. So a
+back-off is kept per route: an account, the domain of its sender, and the domain of the recipient.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
 from app.sends.outcomes.transitions import Transition
 from app.transports.base import DeliveryResult, Outcome
 
-TOLERATED = 3
-"""Deferrals of a domain, without a delivery in between, that make it rest."""
-FIRST_REST = 120.0
-LONGEST_REST = 3600.0
-PROBE = 60.0
-"""Seconds for which the others wait for the outcome of the probe."""
+FAILURE_THRESHOLD = 3
+"""Deferrals of a domain, without a delivery in between, that start its back-off."""
+FIRST_BACKOFF = 120.0
+MAX_BACKOFF = 3600.0
+PROBE_TIMEOUT = 60.0
+"""Seconds for which all other messages wait for the result of the probe."""
 
-# The subjects of RFC 3463 that are the mail system's: 4, network and routing, and 7, policy.
-_OF_THE_DOMAIN = re.compile(r"4\.[47]\.\d+")
-_SERVERS_REPLY = re.compile(r"4\d\d\b")
+# The subjects of RFC 3463 that concern the mail system: 4, network and routing, and 7, policy.
+_DOMAIN_STATUS = re.compile(r"4\.[47]\.\d+")
+_SERVER_REPLY = re.compile(r"4\d\d\b")
 
 
 class Route(NamedTuple):
-    """What rests together: all that an account sends from one domain to another."""
+    """What is backed off together: all mail of an account from one domain to another."""
 
     account_id: int
     sender_domain: str
     domain: str
 
 
-class DomainBackoff(NamedTuple):
-    """What is known of a route whose destination has put us off."""
+class Backoff(NamedTuple):
+    """The back-off of a route: a row of `DestinationPause`."""
 
     id: int
     account_id: int
@@ -62,120 +63,127 @@ class DomainBackoff(NamedTuple):
 
     @property
     def route(self) -> Route:
-        """The route that it is about."""
         return Route(self.account_id, self.sender_domain, self.domain)
 
 
-PAUSES = Prepared(
-    select(*(getattr(DestinationPause, name) for name in DomainBackoff._fields)).where(
+BACKOFFS = Prepared(
+    select(*(getattr(DestinationPause, name) for name in Backoff._fields)).where(
         in_json(DestinationPause.account_id, bindparam("accounts", type_=String)),
         in_json(DestinationPause.domain, bindparam("domains", type_=String)),
     )
 )
 
 
-def concerns_domain(result: DeliveryResult | None) -> bool:
-    """Whether a mail server, not our way to it, put off more than this one recipient."""
+def is_domain_deferral(result: DeliveryResult | None) -> bool:
+    """Whether a mail server, not a relay on the way to it, deferred more than this one recipient."""
     return (
         result is not None
         and result.outcome is Outcome.DEFERRED
-        and _SERVERS_REPLY.match(result.reply) is not None
-        and _OF_THE_DOMAIN.fullmatch(result.status or "") is not None
+        and _SERVER_REPLY.match(result.reply) is not None
+        and _DOMAIN_STATUS.fullmatch(result.status or "") is not None
     )
 
 
-def update_backoffs(transaction: Transaction, made: Sequence[Transition]) -> None:
-    """Remembers which destinations put us off, and forgets those that took a message. Nearly always there is nothing to
-    do, so this looks first: a look takes no lock."""
-    taken = {_route(one) for one in made if one.troubles == "forget"}
-    put_off = Counter(_route(one) for one in made if one.held.type == "email" and concerns_domain(one.verdict.result))
-    routes = {route for route in taken | set(put_off) if route.domain}
+def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
+    """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
+    nothing to write, so it selects first: that takes no lock."""
+    delivered = {_route(transition) for transition in transitions if transition.troubles == "forget"}
+    deferred = Counter(_route(transition) for transition in transitions if _is_deferred_by_domain(transition))
+    routes = {route for route in delivered | set(deferred) if route.domain}
     if not routes:
         return
-    known = {one.route: one for one in _pauses(transaction, {(route.account_id, route.domain) for route in routes})}
-    if gone := sorted(known[route].id for route in taken & known.keys()):
-        statement = delete(DestinationPause).where(DestinationPause.id.in_(gone))
+    destinations = {(route.account_id, route.domain) for route in routes}
+    backoffs = {backoff.route: backoff for backoff in _load_backoffs(transaction, destinations)}
+    if ended := sorted(backoffs[route].id for route in delivered & backoffs.keys()):
+        statement = delete(DestinationPause).where(DestinationPause.id.in_(ended))
         transaction.execute(statement, execution_options={"synchronize_session": False})
-    for route in sorted(put_off.keys() - taken):
-        _add(transaction, route, put_off[route], known.get(route))
+    for route in sorted(deferred.keys() - delivered):
+        _count_failures(transaction, route, deferred[route], backoffs.get(route))
 
 
-def _route(one: Transition) -> Route:
-    held = one.held
-    return Route(held.account_id, domain_of(held.from_address), domain_of(one.verdict.address or ""))
+def _is_deferred_by_domain(transition: Transition) -> bool:
+    return transition.held.type == "email" and is_domain_deferral(transition.verdict.result)
 
 
-def _pauses(transaction: Transaction, wanted: Collection[tuple[int, str]]) -> list[DomainBackoff]:
-    """The pauses of these accounts and destinations, whatever the sender's domain."""
-    accounts, domains = {account for account, _ in wanted}, {domain for _, domain in wanted}
-    rows = PAUSES.rows(transaction, accounts=json_array(accounts), domains=json_array(domains))
-    return [pause for row in rows if ((pause := DomainBackoff._make(row)).account_id, pause.domain) in wanted]
+def _route(transition: Transition) -> Route:
+    held = transition.held
+    return Route(held.account_id, domain_of(held.from_address), domain_of(transition.verdict.address or ""))
 
 
-def _add(transaction: Transaction, route: Route, more: int, known: DomainBackoff | None) -> None:
-    """One step up. What comes in while the route rests was on its way before that, and adds nothing."""
+def _load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, str]]) -> list[Backoff]:
+    """The back-offs of these accounts and recipient domains, whatever the sender's domain."""
+    accounts, domains = {account for account, _ in destinations}, {domain for _, domain in destinations}
+    rows = BACKOFFS.rows(transaction, accounts=json_array(accounts), domains=json_array(domains))
+    return [backoff for row in rows if ((backoff := Backoff._make(row)).account_id, backoff.domain) in destinations]
+
+
+def _count_failures(transaction: Transaction, route: Route, more: int, backoff: Backoff | None) -> None:
+    """One step up. Deferrals of messages that were in flight before the back-off began add nothing."""
     moment = now()
-    before = known.failures if known else 0
-    if known and before >= TOLERATED and known.until_time > moment + timedelta(seconds=PROBE):
+    before = backoff.failures if backoff else 0
+    if backoff and before >= FAILURE_THRESHOLD and backoff.until_time > moment + timedelta(seconds=PROBE_TIMEOUT):
         return
-    failures = before + 1 if before >= TOLERATED else min(before + more, TOLERATED)
-    rest = min(FIRST_REST * 2.0 ** min(failures - TOLERATED, 10), LONGEST_REST) if failures >= TOLERATED else 0.0
-    values = {"failures": failures, "until_time": moment + timedelta(seconds=rest)}
+    failures = before + 1 if before >= FAILURE_THRESHOLD else min(before + more, FAILURE_THRESHOLD)
+    values = {"failures": failures, "until_time": moment + timedelta(seconds=_duration(failures))}
     row = {**route._asdict(), **values}
     transaction.execute(upsert(transaction, DestinationPause, row, index=Route._fields, update=lambda _: values))
+
+
+def _duration(failures: int) -> float:
+    """Seconds of a back-off after so many failures."""
+    if failures < FAILURE_THRESHOLD:
+        return 0.0
+    return min(FIRST_BACKOFF * 2.0 ** min(failures - FAILURE_THRESHOLD, 10), MAX_BACKOFF)
 
 
 def defer_backed_off(
     transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
 ) -> list[ClaimedRecipient]:
-    """What may be sent of the rows just claimed; those of resting routes go back into the queue until the rest ends.
+    """The claimed rows that may be sent; those of backed-off routes go back into the queue until the back-off ends.
 
-    Two selects at most where nothing rests.
+    Two selects at most where nothing is backed off.
     """
     by_destination = _by_destination(transaction, claimed)
-    pauses = _pauses(transaction, by_destination.keys()) if by_destination else []
-    resting = sorted((pause for pause in pauses if pause.failures >= TOLERATED), key=lambda pause: pause.route)
-    if not resting:
+    backoffs = _load_backoffs(transaction, by_destination.keys()) if by_destination else []
+    active = sorted((row for row in backoffs if row.failures >= FAILURE_THRESHOLD), key=lambda row: row.route)
+    if not active:
         return list(claimed)
-    concerned = [one for pause in resting for one in by_destination[pause.account_id, pause.domain]]
+    concerned = [row for backoff in active for row in by_destination[backoff.account_id, backoff.domain]]
     senders = _sender_domains(transaction, concerned)
-    held: set[int] = set()
-    for pause in resting:
-        rows = by_destination[pause.account_id, pause.domain]
-        held.update(
-            _put_off(transaction, worker, pause, [one for one in rows if senders[one.send_id] == pause.sender_domain])
-        )
-    return [one for one in claimed if one.id not in held]
+    deferred: set[int] = set()
+    for backoff in active:
+        rows = by_destination[backoff.account_id, backoff.domain]
+        of_route = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
+        deferred.update(_defer(transaction, worker, backoff, of_route))
+    return [row for row in claimed if row.id not in deferred]
 
 
 def _by_destination(
     transaction: Transaction, claimed: Sequence[ClaimedRecipient]
 ) -> dict[tuple[int, str], list[ClaimedRecipient]]:
-    """The emails among them, by account and domain; who was named by contact gets it at the contact's address."""
-    emails = [one for one in claimed if one.type == "email"]
-    named = {one.contact_id for one in emails if one.email is None and one.contact_id is not None}
-    rows = transaction.execute(select(Contact.id, Contact.email).where(Contact.id.in_(named))) if named else ()
-    addresses = {row.id: row.email for row in rows}
-    found: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
-    for one in emails:
-        if address := one.email or addresses.get(one.contact_id):
-            found[one.account_id, domain_of(address)].append(one)
-    return found
+    """The emails of the batch by account and domain, which may be that of the contact's address."""
+    emails = [row for row in claimed if row.type == "email"]
+    contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
+    contacts = select(Contact.id, Contact.email).where(Contact.id.in_(contact_ids)) if contact_ids else None
+    addresses = {row.id: row.email for row in transaction.execute(contacts)} if contacts is not None else {}
+    by_destination: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
+    for row in emails:
+        if address := row.email or addresses.get(row.contact_id):
+            by_destination[row.account_id, domain_of(address)].append(row)
+    return by_destination
 
 
 def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
-    """The domain that each send of these rows comes from."""
-    wanted = select(Send.id, Send.from_address).where(in_json(Send.id, {one.send_id for one in claimed}))
-    return {row.id: domain_of(row.from_address) for row in transaction.execute(wanted)}
+    """The sender's domain of each send of these rows."""
+    senders = select(Send.id, Send.from_address).where(in_json(Send.id, {row.send_id for row in claimed}))
+    return {row.id: domain_of(row.from_address) for row in transaction.execute(senders)}
 
 
-def _put_off(
-    transaction: Transaction, worker: str, pause: DomainBackoff, rows: Sequence[ClaimedRecipient]
-) -> list[int]:
-    """All of them, or all but one when the rest is over: the claimer that moves its end has the probe."""
-    until = pause.until_time
-    if rows and until <= now() and _takes_probe(transaction, pause, until):
-        until, rows = now() + timedelta(seconds=PROBE), rows[1:]
+def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
+    """Defers all of the rows, or all but one when the back-off is over: the worker that extends it sends the probe."""
+    until = backoff.until_time
+    if rows and until <= now() and _claim_probe(transaction, backoff):
+        until, rows = now() + timedelta(seconds=PROBE_TIMEOUT), rows[1:]
     ids = [row.id for row in rows]
     if ids:
         statement = (
@@ -187,11 +195,12 @@ def _put_off(
     return ids
 
 
-def _takes_probe(transaction: Transaction, pause: DomainBackoff, until: datetime) -> bool:
-    moved = (
+def _claim_probe(transaction: Transaction, backoff: Backoff) -> bool:
+    """Whether this worker is the one that extends the back-off, which only one does."""
+    extended = (
         update(DestinationPause)
-        .where(DestinationPause.id == pause.id, DestinationPause.until_time == until)
-        .values(until_time=now() + timedelta(seconds=PROBE))
+        .where(DestinationPause.id == backoff.id, DestinationPause.until_time == backoff.until_time)
+        .values(until_time=now() + timedelta(seconds=PROBE_TIMEOUT))
         .returning(DestinationPause.id)
     )
-    return transaction.execute(moved, execution_options={"synchronize_session": False}).first() is not None
+    return transaction.execute(extended, execution_options={"synchronize_session": False}).first() is not None

@@ -1,12 +1,12 @@
-"""Draining: the recipients that are due go out, for one slice of time (docs/architecture.md#a-send).
+"""Drain: sends the recipients that are due, for one time slice (docs/architecture.md#a-send).
 
-A drain is one loop. It claims a chunk, loads what the chunk needs and hands it to the threads of the station, which
-render and transmit; meanwhile it collects their verdicts and writes them, many in one transaction. It alone uses the
-database, and never while it waits for the network.
+A drain is one loop. It claims a batch of rows, loads what the batch needs and hands it to the threads of the sender
+worker, which render and send; meanwhile it collects the attempt results and writes them, many in one transaction. Only
+the loop uses the database, and never while it waits for the network.
 
-Two rules keep one account's backlog from holding up another one's message. A claim takes evenly from all accounts
-that wait. And what has waited for a free connection for half a second goes back into the queue, so that the next claim
-decides anew; chunks shrink then, and grow again while everything goes out at once.
+Two rules keep the backlog of one account from delaying messages of another. A claim takes evenly from all accounts with
+due rows. And a row that has waited half a second for a free connection goes back into the queue, so that the next claim
+decides anew; batches shrink then, and grow again while everything is sent at once.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from app.db.outage import is_unavailable, log_failure
 from app.infrastructure.queueing import SENDS
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, release_unknown_claims
+from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.domain_backoff import defer_backed_off
-from app.sends.delivery.load import PreparedRecipient, load
+from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
-from app.sends.delivery.rate_limit import rates_of, too_fast
+from app.sends.delivery.rate_limit import load_rates, rate_limited
 from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
@@ -38,15 +39,15 @@ from app.transports.sms.incoming import IncomingHandler
 
 logger = logging.getLogger(__name__)
 
-SLICE = 30.0
+TIME_SLICE = 30.0
 """Seconds after which a drain makes room for the next wake-up."""
-LONGEST_WAIT = 0.5
+MAX_WAIT = 0.5
 """Seconds that a claimed row may wait for a free connection."""
-SETTLE_AFTER = 0.1
-"""Seconds that a verdict waits for others to be written with."""
-PAUSE = 0.1
-"""Seconds between two looks at an empty queue while messages are on their way."""
-TROUBLE_PAUSE = 1.0
+WRITE_AFTER = 0.1
+"""Seconds that a result waits for others to be written with."""
+POLL_INTERVAL = 0.1
+"""Seconds between two looks at an empty queue while messages are in flight."""
+DATABASE_RETRY_DELAY = 1.0
 """Seconds before a database that failed is tried again."""
 
 
@@ -57,12 +58,12 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     drain be the one that creates the sender worker.
     """
     try:
-        sending = Drain(services, sender_worker_of(services, handler))
-        sending.begin()
-        sending.look_after_others()
-        sending.run()
+        loop = Drain(services, sender_worker_of(services, handler))
+        loop.send_first_batch()
+        loop.recover()
+        loop.run()
     except BaseException:
-        # The next drain settles by its journal what this one could not.
+        # The next drain writes from the journal what this one could not.
         renew_sender_worker(services)
         raise
     finally:
@@ -77,25 +78,25 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
 class Drain:
     """One run of the loop, and what it has to write to the database next."""
 
-    def __init__(self, services: Services, station: SenderWorker) -> None:
+    def __init__(self, services: Services, sender_worker: SenderWorker) -> None:
         self._services = services
-        self._station = station
-        self._flight = Dispatcher(station)
-        self._unwritten = PendingOutcomes(services.database, station.worker, RetryRules.of(services.settings))
-        self._end = time.monotonic() + SLICE
-        self._next_look = self._paused_until = 0.0
+        self._sender_worker = sender_worker
+        self._dispatcher = Dispatcher(sender_worker)
+        self._pending = PendingOutcomes(services.database, sender_worker.name, RetryRules.of(services.settings))
+        self._end = time.monotonic() + TIME_SLICE
+        self._next_claim = self._paused_until = 0.0
         self._renewed_at = time.monotonic()
         self._claim_in_doubt = False
         """A claim failed, and may have been committed all the same."""
 
-    def begin(self) -> None:
-        """The first message leaves before anything else is looked after: somebody may wait for just this one."""
+    def send_first_batch(self) -> None:
+        """Claims and sends before any recovery, because a client may wait for just this message."""
         if self._is_open():
-            self._take_on()
+            self._claim_and_dispatch()
             self._collect()
 
-    def look_after_others(self) -> None:
-        """What dead workers held, and what has been uncertain for long enough."""
+    def recover(self) -> None:
+        """Recovers the rows of dead workers, and decides those that have been uncertain for long enough."""
         try:
             recover_expired_leases(self._services)
             resolve_uncertain(self._services)
@@ -103,145 +104,144 @@ class Drain:
             self._pause(error)
 
     def run(self) -> None:
-        """Goes on until everything is sent and written down.
+        """Runs until everything is sent and written.
 
-        It ends early, and leaves verdicts to the journal, only when the process stops while the database fails.
+        Ends early, and leaves results to the journal, only when the process stops while the database fails.
         """
-        self._next_look = 0.0  # what was recovered since the first look is due, too
-        while self._round():
-            if (self._flight or self._claim_in_doubt) and time.monotonic() > self._end + LONGEST_WAIT:
-                self._end = time.monotonic() + SLICE  # one slow message must not hold up all others
-        if not self._unwritten.verdicts:
-            self._station.journal.clear()
+        self._next_claim = 0.0  # rows recovered since the first claim are due, too
+        while self._step():
+            if (self._dispatcher or self._claim_in_doubt) and time.monotonic() > self._end + MAX_WAIT:
+                self._end = time.monotonic() + TIME_SLICE  # one slow message must not delay all others
+        if not self._pending.verdicts:
+            self._sender_worker.journal.clear()
 
-    def _round(self) -> bool:
-        """Collect, write, take on; tells whether there is more to do."""
+    def _step(self) -> bool:
+        """Collects, writes and claims once; returns whether there is more to do."""
         self._collect()
         self._withdraw()
         if self._must_write():
             self._write()
-        if self._is_open() and time.monotonic() >= self._next_look:
-            self._take_on()
+        if self._is_open() and time.monotonic() >= self._next_claim:
+            self._claim_and_dispatch()
         stopping = self._services.stopping.is_set()
-        if stopping and self._is_paused() and not self._flight:
+        if stopping and self._is_paused() and not self._dispatcher:
             return False
-        return bool(self._flight or self._unwritten or (self._claim_in_doubt and not stopping))
+        return bool(self._dispatcher or self._pending or (self._claim_in_doubt and not stopping))
 
     def _is_open(self) -> bool:
-        """Whether rows may be claimed and handed over."""
+        """Whether rows may be claimed and dispatched."""
         return not (self._services.stopping.is_set() or self._is_paused() or time.monotonic() > self._end)
 
     def _is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
 
     def _pause(self, error: SQLAlchemyError) -> None:
-        """Waits for a database that is unavailable. Raises any other failure."""
+        """Pauses for a database that is unavailable. Raises any other failure."""
         if not is_unavailable(error):
             raise error
         log_failure(logger, "sending waits", error)
-        self._paused_until = time.monotonic() + TROUBLE_PAUSE
+        self._paused_until = time.monotonic() + DATABASE_RETRY_DELAY
 
     def _collect(self) -> None:
-        if self._is_paused() and not self._flight:
-            self._services.stopping.wait(PAUSE)
-        self._unwritten.add(self._flight.collect(PAUSE))
+        if self._is_paused() and not self._dispatcher:
+            self._services.stopping.wait(POLL_INTERVAL)
+        self._pending.add(self._dispatcher.collect(POLL_INTERVAL))
 
     def _withdraw(self) -> None:
-        """What has waited too long goes back into the queue; everything that waits, when nothing more may be sent."""
+        """Withdraws rows that have waited too long; all queued ones, when nothing more may be sent."""
         if not self._is_open():
-            self._unwritten.returned += self._flight.withdraw(0)
-        elif stale := self._flight.withdraw(LONGEST_WAIT):
-            self._unwritten.returned += stale
-            self._station.pace.slow_down()
+            self._pending.returned += self._dispatcher.withdraw(0)
+        elif withdrawn := self._dispatcher.withdraw(MAX_WAIT):
+            self._pending.returned += withdrawn
+            self._sender_worker.batch_size.shrink()
 
     def _must_write(self) -> bool:
         if self._is_paused():
             return False
-        new = self._unwritten
-        ripe = not self._flight or time.monotonic() > new.since + SETTLE_AFTER
-        enough = new.verdicts and (ripe or len(new.verdicts) >= MAX_BATCH_SIZE)
-        return bool(enough or new.returned or new.postponed or self._must_renew())
+        pending = self._pending
+        is_time = not self._dispatcher or time.monotonic() > pending.since + WRITE_AFTER
+        has_results = pending.verdicts and (is_time or len(pending.verdicts) >= MAX_BATCH_SIZE)
+        return bool(has_results or pending.returned or pending.postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
-        return bool(self._flight) and time.monotonic() > self._renewed_at + LEASE / 4
+        return bool(self._dispatcher) and time.monotonic() > self._renewed_at + LEASE / 4
 
     def _write(self) -> None:
-        """Verdicts, returned rows and leases. What fails is kept and written later."""
+        """Writes results, released rows and leases. What fails is kept and written later."""
         renewing = self._must_renew()
         try:
-            self._unwritten.write(self._flight.ids if renewing else ())
+            self._pending.write(self._dispatcher.recipient_ids if renewing else ())
         except SQLAlchemyError as error:
             self._pause(error)
             return
         if renewing:
             self._renewed_at = time.monotonic()
 
-    def _take_on(self) -> None:
-        """Claims the next chunk when few rows are waiting; a look that finds nothing is not repeated at once."""
-        waiting = self._flight.waiting()
-        if waiting > self._station.pace.chunk // 4:
+    def _claim_and_dispatch(self) -> None:
+        """Claims the next batch when few rows are queued; a claim that finds nothing is not repeated at once."""
+        batch_size, queued = self._sender_worker.batch_size, self._dispatcher.queued()
+        if queued > batch_size.size // 4:
             return
-        free = self._station.connections - (len(self._flight) - waiting)
-        claimed = self._claim(max(self._station.pace.chunk, free))
+        free = self._sender_worker.connections - (len(self._dispatcher) - queued)
+        claimed = self._claim(max(batch_size.size, free))
         if claimed:
-            self._station.pace.claimed(len(claimed))
-            self._load(claimed)
+            batch_size.record_claim(len(claimed))
+            self._load_and_dispatch(claimed)
         else:
-            self._next_look = time.monotonic() + PAUSE
+            self._next_claim = time.monotonic() + POLL_INTERVAL
 
     def _claim(self, size: int) -> list[ClaimedRecipient]:
-        last = self._station.last_account
+        worker, last = self._sender_worker.name, self._sender_worker.last_account
         try:
             with self._services.database.write() as transaction:
                 if self._claim_in_doubt:
-                    release_unknown_claims(transaction, self._station.worker, (*self._flight.ids, *self._unwritten.ids))
-                claimed = claim(transaction, self._station.worker, size=size, after=last)
-                kept = defer_backed_off(transaction, self._station.worker, claimed)
+                    release_unknown_claims(transaction, worker, (*self._dispatcher.recipient_ids, *self._pending.ids))
+                claimed = claim(transaction, worker, size=size, after=last)
+                accepted = defer_backed_off(transaction, worker, claimed)
         except SQLAlchemyError as error:
             self._claim_in_doubt = True
             self._pause(error)
             return []
         self._claim_in_doubt = False
         if claimed:
-            self._station.last_account = max(
-                (one.account_id for one in claimed), key=lambda account: (account <= last, account)
-            )
-        return kept
+            accounts = {recipient.account_id for recipient in claimed}
+            self._sender_worker.last_account = max(accounts, key=lambda account: (account <= last, account))
+        return accepted
 
-    def _load(self, claimed: list[ClaimedRecipient]) -> None:
-        """Hands over what is to be sent; the rest is skipped, or too large to be held in memory now."""
+    def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
+        """Dispatches what is to be sent; the rest is skipped, postponed, or too large to be held in memory now."""
         try:
             with self._services.database.read() as session:
-                kept = within_budget(session, claimed)
-                parcels, later = apply_render_quota(session, load(session, kept), self._station.maker.bounds)
-                rates = rates_of(session, parcels)
+                loaded = within_budget(session, claimed)
+                recipients, postponed = apply_render_quota(
+                    session, load(session, loaded), self._sender_worker.builder.limits
+                )
+                rates = load_rates(session, recipients)
         except Exception as error:
             self._after_failed_load(claimed, error)
             return
-        self._unwritten.returned += [one.id for one in claimed[len(kept) :]]
-        self._unwritten.add([_skipped(parcel, parcel.skip) for parcel in parcels if parcel.skip])
-        due = [parcel for parcel in parcels if not parcel.skip]
-        later |= too_fast(self._services.redis, rates, due)
-        self._unwritten.postponed |= later
-        self._flight.hand_over(parcel for parcel in due if parcel.recipient.id not in later)
+        self._pending.returned += [recipient.id for recipient in claimed[len(loaded) :]]
+        self._pending.add([_skipped(recipient, recipient.skip) for recipient in recipients if recipient.skip])
+        sendable = [recipient for recipient in recipients if not recipient.skip]
+        postponed |= rate_limited(self._services.redis, rates, sendable)
+        self._pending.postponed |= postponed
+        self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)
 
     def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
-        """A row that cannot be read is deferred alone; the others are found by halves."""
+        """Defers a row that cannot be read, alone; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
-            self._unwritten.returned += [one.id for one in claimed]
+            self._pending.returned += [recipient.id for recipient in claimed]
             self._pause(error)
         elif len(claimed) > 1:
             half = len(claimed) // 2
-            self._load(claimed[:half])
-            self._load(claimed[half:])
+            self._load_and_dispatch(claimed[:half])
+            self._load_and_dispatch(claimed[half:])
         else:
-            (one,) = claimed
-            logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": one.uuid})
-            self._unwritten.add(
-                [AttemptResult(one.id, one.attempts, one.email or one.mobile, now(), internal_fault(error))]
-            )
+            (failed,) = claimed
+            logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": failed.uuid})
+            address = failed.email or failed.mobile
+            self._pending.add([AttemptResult(failed.id, failed.attempts, address, now(), internal_fault(error))])
 
 
-def _skipped(parcel: PreparedRecipient, reason: str) -> AttemptResult:
-    recipient = parcel.recipient
-    return AttemptResult(recipient.id, recipient.attempts, parcel.addressee.address or None, now(), skip=reason)
+def _skipped(recipient: PreparedRecipient, reason: str) -> AttemptResult:
+    return AttemptResult(recipient.id, recipient.claimed.attempts, recipient.address or None, now(), skip=reason)

@@ -1,6 +1,6 @@
-"""How much of a chunk is read at once.
+"""The memory budget of a batch.
 
-What is read is held in memory until it is sent, so a chunk is cut where its bodies and attachments would grow beyond a
+What is loaded stays in memory until it is sent, so a batch is cut where its bodies and attachments would exceed a
 budget: the rest goes back into the queue.
 """
 
@@ -17,45 +17,45 @@ from app.db.models import Attachment, Send
 from app.db.prepared import Prepared
 from app.sends.delivery.claim import ClaimedRecipient
 
-BUDGET = 32 * 1024 * 1024
-"""Characters of bodies and bytes of attachments of one chunk. One recipient alone may exceed it."""
+MEMORY_BUDGET = 32 * 1024 * 1024
+"""Characters of bodies and bytes of attachments of one batch. One recipient alone may exceed it."""
 
-WEIGHTS = Prepared(
+BODY_SIZES = Prepared(
     select(
         Send.id,
-        (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("weight"),
+        (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("size"),
     ).where(in_json(Send.id, bindparam("send_ids", type_=String)))
 )
-FILE_WEIGHTS = Prepared(
-    select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("weight"))
+ATTACHMENT_SIZES = Prepared(
+    select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("size"))
     .where(in_json(Attachment.send_id, bindparam("send_ids", type_=String)))
     .group_by(Attachment.send_id, Attachment.recipient_id)
 )
 
 
 def within_budget(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
-    """The first of the chunk, as many as fit into the budget and at least one; two selects for more than one."""
+    """The first recipients of the batch, as many as fit into the budget and at least one; two selects, none for one."""
     if len(claimed) < 2:
         return list(claimed)
-    shared, own = _weights(session, {one.send_id for one in claimed})
-    total, counted, kept = 0, set[int](), list[ClaimedRecipient]()
-    for one in claimed:
-        total += own[one.id] + (0 if one.send_id in counted else shared[one.send_id])
-        counted.add(one.send_id)
-        if total > BUDGET and kept:
+    shared, own = _load_sizes(session, {recipient.send_id for recipient in claimed})
+    total, counted_sends, fitting = 0, set[int](), list[ClaimedRecipient]()
+    for recipient in claimed:
+        total += own[recipient.id] + (0 if recipient.send_id in counted_sends else shared[recipient.send_id])
+        counted_sends.add(recipient.send_id)
+        if total > MEMORY_BUDGET and fitting:
             break
-        kept.append(one)
-    return kept
+        fitting.append(recipient)
+    return fitting
 
 
-def _weights(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """The weight of each send, and of what each recipient has of its own."""
-    wanted = json_array(send_ids)
-    shared: dict[int, int] = defaultdict(int, WEIGHTS.rows(session, send_ids=wanted))
+def _load_sizes(session: Session, send_ids: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """The size of what each send shares, and of what each recipient has of its own."""
+    send_ids_json = json_array(send_ids)
+    shared: dict[int, int] = defaultdict(int, BODY_SIZES.rows(session, send_ids=send_ids_json))
     own: dict[int, int] = defaultdict(int)
-    for send_id, recipient_id, weight in FILE_WEIGHTS.rows(session, send_ids=wanted):
+    for send_id, recipient_id, size in ATTACHMENT_SIZES.rows(session, send_ids=send_ids_json):
         if recipient_id is None:
-            shared[send_id] += int(weight)
+            shared[send_id] += int(size)
         else:
-            own[recipient_id] += int(weight)
+            own[recipient_id] += int(size)
     return shared, own

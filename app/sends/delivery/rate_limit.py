@@ -1,9 +1,9 @@
-"""How fast a sender of text messages may send: `messages_per_second`, counted in Redis so that all workers share it.
+"""Rate limit of text messages per sender: `messages_per_second`, a token bucket in Redis that all workers share.
 
-Up to a second's worth goes at once, then as many as the rate allows. What is too much goes back into the queue, due
-when its turn will be: the turns of one sender are handed out one after the other, so that a backlog of a hundred
-thousand is looked at about once per message and holds up nobody else's. While Redis does not answer no rate is kept.
-No script counts them, because the Redis in Python (app/launcher/python_redis.py) runs none.
+A second's worth may go at once, then as many as the rate allows. Messages beyond it go back into the queue, each with
+the due time at which the rate allows it: these slots are reserved one after the other, so that a backlog of a hundred
+thousand is claimed about once per message and delays no other sender. While Redis does not answer, no rate is enforced.
+No Lua script counts, because the Redis in Python (app/launcher/python_redis.py) runs none.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import SmsSender
-from app.sends.delivery.load import PreparedRecipient
+from app.sends.delivery.compose import PreparedRecipient
 
 logger = logging.getLogger(__name__)
 
 Sender = tuple[int, str]
 """Account and address."""
 
-FORGET_AFTER = 86_400
-"""Seconds after which the turns of a sender that rests are forgotten."""
+EXPIRE_AFTER = 86_400
+"""Seconds after which the bucket of an idle sender is deleted."""
 
-TRIES = 50
-"""How often a worker counts again because another one has counted in between."""
+MAX_TRIES = 50
+"""How often a worker reserves again because another one has changed the bucket meanwhile."""
 
 
-class BucketState(NamedTuple):
-    """What a sender has used up, as times of Redis' clock."""
+class Bucket(NamedTuple):
+    """The token bucket of a sender, as times of Redis' clock. Its fields are those of the hash in Redis."""
 
     upcoming: float = 0.0
-    """When the bucket is as full again as it was before the last message."""
+    """When the bucket will be as full again as it was before the last message."""
     turn: float = 0.0
-    """The last turn that was handed out."""
+    """The last slot that was reserved for a postponed message."""
 
 
-def take(taken: BucketState, rate: float, count: int, clock: float) -> tuple[BucketState, int]:
-    """What is used up with `count` messages more, and how many of them may go at once; the others get turns."""
+def reserve(bucket: Bucket, rate: float, count: int, clock: float) -> tuple[Bucket, int]:
+    """The bucket after `count` more messages, and how many of them may go at once; slots are reserved for the rest."""
     step, burst = 1 / rate, max(rate, 1.0)
-    upcoming, allowed = max(taken.upcoming, clock), 0
+    upcoming, allowed = max(bucket.upcoming, clock), 0
     while allowed < count and upcoming - clock <= (burst - 1) * step:
         upcoming, allowed = upcoming + step, allowed + 1
-    return BucketState(upcoming, max(taken.turn, clock) + (count - allowed) * step), allowed
+    return Bucket(upcoming, max(bucket.turn, clock) + (count - allowed) * step), allowed
 
 
-def rates_of(session: Session, parcels: Sequence[PreparedRecipient]) -> dict[Sender, float]:
-    """The rates of those senders of these parcels that have one; no select where there is no text message."""
-    senders = {_sender(parcel) for parcel in parcels if parcel.recipient.type == "sms"}
+def load_rates(session: Session, recipients: Sequence[PreparedRecipient]) -> dict[Sender, float]:
+    """The rates of the senders that have one; no select where there is no text message."""
+    senders = {_sender(recipient) for recipient in recipients if recipient.claimed.type == "sms"}
     if not senders:
         return {}
     statement = select(SmsSender.account_id, SmsSender.address, SmsSender.messages_per_second).where(
@@ -69,51 +69,55 @@ def rates_of(session: Session, parcels: Sequence[PreparedRecipient]) -> dict[Sen
     return {(account, address): rate for account, address, rate in session.execute(statement) if rate is not None}
 
 
-def too_fast(redis: Redis, rates: Mapping[Sender, float], parcels: Iterable[PreparedRecipient]) -> dict[int, datetime]:
-    """Those of the parcels that must wait: recipient id -> when it is due again."""
-    waiting: dict[Sender, list[int]] = defaultdict(list)
-    for parcel in parcels:
-        if parcel.recipient.type == "sms" and _sender(parcel) in rates:
-            waiting[_sender(parcel)].append(parcel.recipient.id)
-    later: dict[int, datetime] = {}
-    for sender, ids in waiting.items():
-        later |= _turns(redis, sender, rates[sender], ids)
-    return later
+def rate_limited(
+    redis: Redis, rates: Mapping[Sender, float], recipients: Iterable[PreparedRecipient]
+) -> dict[int, datetime]:
+    """The recipients that must wait, with their new due times by id."""
+    by_sender: dict[Sender, list[int]] = defaultdict(list)
+    for recipient in recipients:
+        if recipient.claimed.type == "sms" and _sender(recipient) in rates:
+            by_sender[_sender(recipient)].append(recipient.id)
+    due_times: dict[int, datetime] = {}
+    for sender, ids in by_sender.items():
+        due_times |= _due_times(redis, sender, rates[sender], ids)
+    return due_times
 
 
-def _turns(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
+def _due_times(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
     try:
-        allowed, wait = _count(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
+        allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:
         logger.warning("the rate of a sender is not kept: Redis does not answer", extra={"error": str(error)})
         return {}
     first = now() + timedelta(seconds=wait)
-    return {one: first + timedelta(seconds=turn / rate) for turn, one in enumerate(ids[allowed:])}
+    return {recipient_id: first + timedelta(seconds=n / rate) for n, recipient_id in enumerate(ids[allowed:])}
 
 
-def _count(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]:
-    """How many may go at once, and the seconds until the first turn of the others. Two workers never count the same
-    message: who finds that another one has counted meanwhile counts again."""
+def _reserve(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]:
+    """How many may go at once, and the seconds until the first slot of the others.
+
+    Optimistic locking: a worker whose bucket was changed by another one meanwhile reserves again.
+    """
     with redis.pipeline() as commands:
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             with contextlib.suppress(WatchError):
-                return _count_unless_changed(commands, key, rate, count)
+                return _reserve_unless_changed(commands, key, rate, count)
     raise RedisError(f"{key} changes all the time")
 
 
-def _count_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:
+def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:
     commands.watch(key)  # type: ignore[no-untyped-call]
-    stored = cast("list[bytes | None]", commands.hmget(key, BucketState._fields))
+    stored = cast("list[bytes | None]", commands.hmget(key, Bucket._fields))
     seconds, microseconds = commands.time()
     clock = seconds + microseconds / 1e6
-    before = BucketState(*(float(value or 0) for value in stored))
-    after, allowed = take(before, rate, count, clock)
+    before = Bucket(*(float(value or 0) for value in stored))
+    after, allowed = reserve(before, rate, count, clock)
     commands.multi()
     commands.hset(key, mapping={name: f"{value:.6f}" for name, value in after._asdict().items()})
-    commands.expire(key, math.ceil(after.turn - clock) + FORGET_AFTER)
+    commands.expire(key, math.ceil(after.turn - clock) + EXPIRE_AFTER)
     commands.execute()
     return allowed, max(before.turn, clock) + 1 / rate - clock
 
 
-def _sender(parcel: PreparedRecipient) -> Sender:
-    return parcel.recipient.account_id, parcel.letter.send.from_address
+def _sender(recipient: PreparedRecipient) -> Sender:
+    return recipient.claimed.account_id, recipient.compiled.send.from_address

@@ -1,7 +1,7 @@
-"""What a worker process keeps warm from one drain to the next: its name, its journal, its connections, its threads.
+"""The sender worker: what a process keeps from one drain to the next (its name, journal, connection slots and threads).
 
-A station has one lane per connection that SEND_CONNECTIONS allows. A thread takes a lane, the most recently used one
-first, so that a quiet service keeps one connection open and not all of them.
+It has one connection slot per connection that SEND_CONNECTIONS allows. A thread takes the most recently used free slot,
+so that an idle service keeps one connection open and not all of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from app.infrastructure import logs
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
 from app.sends.delivery.batch_size import AdaptiveBatchSize
-from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred
+from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred_by_fault
+from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
-from app.sends.delivery.load import PreparedRecipient
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
 from app.sends.outcomes.journal import Journal, journal_folder
@@ -36,139 +36,139 @@ logger = logging.getLogger(__name__)
 
 
 class SenderWorker:
-    """One per process that sends; one drain uses it at a time."""
+    """One per process that sends; one drain at a time uses it."""
 
-    def __init__(self, settings: Settings, texts: Transport[OutboundSms]) -> None:
-        emails = email_transport(settings.email_transport_url)
-        self.maker = MessageBuilder(settings)
-        self._discretion = Redaction.of(settings)
-        self.texts = texts
-        self._lanes: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
+    def __init__(self, settings: Settings, sms: Transport[OutboundSms]) -> None:
+        email = email_transport(settings.email_transport_url)
+        self.builder = MessageBuilder(settings)
+        self._redaction = Redaction.of(settings)
+        self.sms = sms
+        self._slots: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
         for _ in range(settings.send_connections):
-            self._lanes.put(ConnectionSlot(emails.connect(), texts.connect()))
+            self._slots.put(ConnectionSlot(email.connect(), sms.connect()))
         self.connections = settings.send_connections
-        self.threads = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
-        self.worker = new_process_name()
-        self.journal = Journal(journal_folder(settings), self.worker)
-        self.pace = AdaptiveBatchSize()
+        self.executor = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
+        self.name = new_process_name()
+        self.journal = Journal(journal_folder(settings), self.name)
+        self.batch_size = AdaptiveBatchSize()
         self.last_account = 0
-        """Whose turn it was last."""
+        """Last account served (round-robin cursor)."""
 
     def transmit(
-        self, lane: ConnectionSlot, outgoing: BuiltMessage, following: BuiltMessage | None = None
+        self, slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None = None
     ) -> AttemptResult:
-        """Sends one message and journals what came of it. Raises nothing: a fault of our own defers.
+        """Sends one message and journals the result. Raises nothing: an internal fault defers.
 
-        `following` is what the lane sends next, where that is known.
+        `following` is what the slot sends next, where that is known.
         """
-        parcel = outgoing.parcel
-        logs.request_id.set(parcel.letter.send.request_id)
-        if isinstance(outgoing.message, Unsendable):
-            return _refused(parcel, outgoing.message)
-        began = time.monotonic()
+        recipient = built.recipient
+        logs.request_id.set(recipient.compiled.send.request_id)
+        if isinstance(built.message, Unsendable):
+            return _unsendable(recipient, built.message)
+        start = time.monotonic()
         try:
-            result = redact_reply(sanitize_result(send_over(lane, outgoing, following)), self._discretion)
+            result = redact_reply(sanitize_result(send_over(slot, built, following)), self._redaction)
         except BaseException as fault:
-            # An installed transport may raise anything, and a message without a verdict is waited for, for ever.
-            result = deferred(parcel, fault)
-            lane.close()  # who knows in the middle of what it was left
-        if outgoing.copy and result.outcome is Outcome.ACCEPTED:
-            told = sanitize_result(result._replace(reply=result.reply + send_copy(lane, outgoing.copy)))
-            result = redact_reply(told, self._discretion)
-        lane.seconds = time.monotonic() - began
-        recipient = parcel.recipient
-        verdict = AttemptResult(
+            # An installed transport may raise anything, and a message without a result would be waited for forever.
+            result = deferred_by_fault(recipient, fault)
+            slot.close()  # it may have been left in the middle of a transaction
+        if built.copy and result.outcome is Outcome.ACCEPTED:
+            with_copy = sanitize_result(result._replace(reply=result.reply + send_copy(slot, built.copy)))
+            result = redact_reply(with_copy, self._redaction)
+        slot.seconds = time.monotonic() - start
+        attempt = AttemptResult(
             recipient.id,
-            recipient.attempts,
-            parcel.addressee.address,
+            recipient.claimed.attempts,
+            recipient.address,
             now(),
             result=result,
-            rendered=outgoing.rendered,
+            rendered=built.rendered_bytes,
         )
-        self._note(verdict)
-        return verdict
+        self._write_journal(attempt)
+        return attempt
 
-    def _note(self, verdict: AttemptResult) -> None:
-        """A full disk must not keep the verdict from the database."""
+    def _write_journal(self, attempt: AttemptResult) -> None:
+        """A full disk must not keep the result from the database."""
         try:
-            self.journal.note(verdict)
+            self.journal.note(attempt)
         except OSError:
-            logger.exception("cannot write the journal", extra={"recipient_id": verdict.recipient_id})
+            logger.exception("cannot write the journal", extra={"recipient_id": attempt.recipient_id})
 
     @contextlib.contextmanager
-    def lane(self) -> Iterator[ConnectionSlot]:
-        """One that nobody else uses meanwhile."""
-        lane = self._lanes.get()
+    def slot(self) -> Iterator[ConnectionSlot]:
+        """A free connection slot, which no other thread uses meanwhile."""
+        slot = self._slots.get()
         try:
-            yield lane
+            yield slot
         except BaseException:
-            lane.close()
+            slot.close()
             raise
         finally:
-            self._lanes.put(lane)
+            self._slots.put(slot)
 
     def listen(self, handler: IncomingHandler) -> None:
         """Has the handler process what the SMS gateway delivers over the connection that sends, where it does so."""
-        if isinstance(self.texts, ReceivingTransport):
-            self.texts.listen(handler)
+        if isinstance(self.sms, ReceivingTransport):
+            self.sms.listen(handler)
 
     def close(self) -> None:
-        """Ends all of it, the bind to the sms gateway included."""
-        self.clear_away()
-        if isinstance(self.texts, ReceivingTransport):
-            self.texts.end()
+        """Closes everything, the bind to the SMS gateway included."""
+        self.close_except_bind()
+        if isinstance(self.sms, ReceivingTransport):
+            self.sms.end()
 
-    def clear_away(self) -> None:
-        """Ends threads, connections and journal, but no bind; what is in flight is waited for."""
-        self.threads.shutdown()
+    def close_except_bind(self) -> None:
+        """Closes threads, connections and journal, but no bind; waits for messages in flight."""
+        self.executor.shutdown()
         for _ in range(self.connections):
-            self._lanes.get().close()
+            self._slots.get().close()
         self.journal.close()
 
 
-def _refused(parcel: PreparedRecipient, refusal: Unsendable) -> AttemptResult:
-    recipient = parcel.recipient
-    address = parcel.addressee.address
-    return AttemptResult(recipient.id, recipient.attempts, address, now(), skip=refusal.reason, detail=str(refusal))
+def _unsendable(recipient: PreparedRecipient, reason: Unsendable) -> AttemptResult:
+    return AttemptResult(
+        recipient.id, recipient.claimed.attempts, recipient.address, now(), skip=reason.reason, detail=str(reason)
+    )
 
 
-_stations: dict[Services, SenderWorker] = {}
-_making = threading.Lock()
+_sender_workers: dict[Services, SenderWorker] = {}
+_lock = threading.Lock()
 
 
 def sender_worker_of(services: Services, handler: IncomingHandler | None = None) -> SenderWorker:
     """The sender worker of this process, created at the first call. `handler` processes what an SMS gateway delivers
     over the connection that sends (receipts and replies); without one, nothing is received."""
-    with _making:
-        if services not in _stations:
-            _stations[services] = SenderWorker(services.settings, sms_transport(services.settings.sms_transport_url))
+    with _lock:
+        if services not in _sender_workers:
+            sender_worker = SenderWorker(services.settings, sms_transport(services.settings.sms_transport_url))
+            _sender_workers[services] = sender_worker
             if handler:
-                _stations[services].listen(handler)
-        return _stations[services]
+                sender_worker.listen(handler)
+        return _sender_workers[services]
 
 
 def renew_sender_worker(services: Services) -> None:
-    """Puts a new station in the place of one whose drain has crashed.
+    """Replaces the sender worker after its drain has crashed.
 
-    The journal of the old one then counts as a dead worker's. A bind to an sms gateway goes on from one to the other:
-    it has no part in a crash, and receipts and replies must not wait for the next text that is to be sent.
+    The journal of the old one then counts as a dead worker's. Its bind to an SMS gateway is handed on to the new one:
+    the bind has no part in a crash, and receipts and replies must not wait for the next text message.
     """
-    with _making:
-        old = _stations.pop(services, None)
+    with _lock:
+        old = _sender_workers.pop(services, None)
         if old is None:
             return
         try:
-            old.clear_away()
-            _stations[services] = SenderWorker(services.settings, old.texts)
+            old.close_except_bind()
+            _sender_workers[services] = SenderWorker(services.settings, old.sms)
         except BaseException:
-            if isinstance(old.texts, ReceivingTransport):
-                old.texts.end()
+            if isinstance(old.sms, ReceivingTransport):
+                old.sms.end()
             raise
 
 
 def close_sender_worker(services: Services) -> None:
-    """Ends the station of this process, if it has one."""
-    with _making:
-        station = _stations.pop(services, None)
-    if station:
-        station.close()
+    """Closes the sender worker of this process, if there is one."""
+    with _lock:
+        sender_worker = _sender_workers.pop(services, None)
+    if sender_worker:
+        sender_worker.close()

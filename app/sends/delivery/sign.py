@@ -1,4 +1,4 @@
-"""Signing mail with the keys of its sender's domain (DKIM), each of them opened once. Pure; no database."""
+"""DKIM signatures with the keys of the sender's domain, each decrypted once. Pure; no database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.transports.email import dkim
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key as the database has it; the private half is encrypted."""
+    """A DKIM key as the database stores it; the private key is encrypted."""
 
     id: int
     domain: str
@@ -23,15 +23,15 @@ class StoredKey:
 
 
 def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, moment: datetime) -> OutboundEmail:
-    """The mail with a signature of each key. `moment` is that of its acceptance, like its Date.
+    """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header.
 
     Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed does not
     leave unsigned.
     """
-    signers = [_opened(key, secret_key) for key in keys]
+    signers = [_signer(key, secret_key) for key in keys]
     return email._replace(content=dkim.sign(email.content, signers, moment))
 
 
 @lru_cache(maxsize=1024)
-def _opened(key: StoredKey, secret_key: str) -> dkim.Signer:
+def _signer(key: StoredKey, secret_key: str) -> dkim.Signer:
     return dkim.open_signer(key.domain, key.selector, decrypt(secret_key, key.private_key))

@@ -1,4 +1,5 @@
-"""Who is not sent to, and why. Pure (docs/delivery.md#skipped-recipients)."""
+"""The suppression check: which recipients are skipped, and for which reason (docs/delivery.md#skipped-recipients).
+Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from app.addresses import email_key
 from app.sends.delivery.claim import ClaimedRecipient
 
 INVALID_CONTACT_ID = "invalid_contact_id"
-"""Stands in a recipient's `reason` from acceptance on when its contact_id was not in the list."""
+"""The `reason` of a recipient whose contact_id was not in the list when the send was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContactState:
-    """What delivery needs to know of a contact: who may not be written to, and what wildcards tell."""
+    """The columns of a contact that the suppression check and the wildcards need."""
 
     id: int
     account_id: int
@@ -34,8 +35,8 @@ class ContactState:
     blocked_mobile: bool
 
 
-class Target(NamedTuple):
-    """An address of an account; `kind` is `email` or `mobile`, emails are in the form in which they are compared."""
+class SuppressionKey(NamedTuple):
+    """An address as the suppression tables store it; `kind` is `email` or `mobile`, emails are normalised."""
 
     account_id: int
     kind: str
@@ -44,53 +45,53 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suppressions:
-    """Addresses that are not to be sent to; an unsubscribed one under its list, or account-wide (None)."""
+    """Suppressed addresses; an unsubscribed one with its list, or with None for the whole account."""
 
-    blocked: frozenset[Target]
-    unsubscribed: frozenset[tuple[Target, int | None]]
+    blocked: frozenset[SuppressionKey]
+    unsubscribed: frozenset[tuple[SuppressionKey, int | None]]
 
 
-def destination(recipient: ClaimedRecipient, contact: ContactState | None) -> str | None:
-    """The address that the recipient was given, else the one that its contact has now."""
+def delivery_address(recipient: ClaimedRecipient, contact: ContactState | None) -> str | None:
+    """The address of the request, else the current one of the contact."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def target(recipient: ClaimedRecipient, contact: ContactState | None) -> Target | None:
-    """The destination as the suppression tables have it."""
-    address = destination(recipient, contact)
+def suppression_key(recipient: ClaimedRecipient, contact: ContactState | None) -> SuppressionKey | None:
+    """The delivery address as a key of the suppression tables."""
+    address = delivery_address(recipient, contact)
     if not address:
         return None
     if recipient.type == "email":
-        return Target(recipient.account_id, "email", email_key(address))
-    return Target(recipient.account_id, "mobile", address)
+        return SuppressionKey(recipient.account_id, "email", email_key(address))
+    return SuppressionKey(recipient.account_id, "mobile", address)
 
 
 def skip_reason(
     recipient: ClaimedRecipient, contact: ContactState | None, suppressions: Suppressions, *, include_unsubscribed: bool
 ) -> str | None:
-    """Why the recipient is skipped: the first reason that holds, in this order. None when it is to be sent to."""
+    """The reason for which the recipient is skipped, the first that applies in this order; None when it is sent to."""
     if recipient.reason == INVALID_CONTACT_ID:
         return INVALID_CONTACT_ID
     if recipient.contact_id is not None and contact is None:
         return "contact_deleted"
     if contact is not None and not contact.is_active:
         return "contact_inactive"
-    to = target(recipient, contact)
-    if to is None:
+    key = suppression_key(recipient, contact)
+    if key is None:
         return "address_missing"
-    if to in suppressions.blocked:
+    if key in suppressions.blocked:
         return "blocked"
-    if not include_unsubscribed and _is_unsubscribed(recipient, contact, to, suppressions):
+    if not include_unsubscribed and _is_unsubscribed(recipient, contact, key, suppressions):
         return "unsubscribed"
     return None
 
 
 def _is_unsubscribed(
-    recipient: ClaimedRecipient, contact: ContactState | None, to: Target, suppressions: Suppressions
+    recipient: ClaimedRecipient, contact: ContactState | None, key: SuppressionKey, suppressions: Suppressions
 ) -> bool:
-    if contact is not None and not (contact.subscribed_email if to.kind == "email" else contact.subscribed_mobile):
+    if contact is not None and not (contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile):
         return True
     entries = suppressions.unsubscribed
-    return (to, None) in entries or (recipient.list_id is not None and (to, recipient.list_id) in entries)
+    return (key, None) in entries or (recipient.list_id is not None and (key, recipient.list_id) in entries)

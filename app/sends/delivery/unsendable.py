@@ -1,4 +1,4 @@
-"""Messages that are not sent for what they turn out to be once they are made for a recipient. Pure."""
+"""Messages that turn out to be unsendable once they are rendered for a recipient. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class Unsendable(Exception):
-    """A message that is not sent; the text says why, and `reason` is the `fail_reason` of its recipient."""
+    """A message that must not be sent; the text says why, and `reason` is the `fail_reason` of its recipient."""
 
     reason: ClassVar[str]
 

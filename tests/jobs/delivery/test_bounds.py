@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from app.sends.delivery import batch_size
-from app.sends.delivery.bounds import MAX_SUBJECT_BYTES, SizeLimits
 from app.sends.delivery.claim import claim
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import sender_worker_of
+from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, SizeLimits
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, body, events, parsed
 from tests.support.rows import Rows
@@ -127,36 +127,34 @@ def test_the_bound_of_a_send_holds_across_chunks_and_workers(
     assert sorted(rows.states(ids)) == ["delivered"] * 10 + ["failed"] * 20
 
 
-@pytest.mark.parametrize(("places", "count", "selects"), [(3, 1, 0), (3, 100, 0), (100, 1, 1), (100, 100, 1)])
+@pytest.mark.parametrize(("wildcards", "count", "selects"), [(3, 1, 0), (3, 100, 0), (100, 1, 1), (100, 100, 1)])
 def test_the_bound_of_a_send_costs_a_select_only_where_it_can_be_reached(
-    rows: Rows, worker: Services, places: int, count: int, selects: int
+    rows: Rows, worker: Services, wildcards: int, count: int, selects: int
 ) -> None:
     rows.add_send(
-        [f"{number}@a.example" for number in range(count)], body_text="%%v%%" * places, body_html="%%v%%" * places
+        [f"{number}@a.example" for number in range(count)], body_text="%%v%%" * wildcards, body_html="%%v%%" * wildcards
     )
     with worker.database.write() as transaction:
-        parcels = load(transaction, claim(transaction, "worker", size=count, after=0))
+        recipients = load(transaction, claim(transaction, "worker", size=count, after=0))
         with StatementCounter(worker.database.engine) as counted:
-            apportioned = apply_render_quota(transaction, parcels, SizeLimits.of(worker.settings))
-    assert ([one.recipient.id for one in apportioned.parcels], apportioned.later) == (
-        [one.recipient.id for one in parcels], {}
-    )  # fmt: skip
+            allowed, postponed = apply_render_quota(transaction, recipients, SizeLimits.of(worker.settings))
+    assert (allowed, postponed) == (recipients, {})
     assert counted.count == selects
 
 
-def test_small_messages_pass_the_large_ones_by(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+def test_small_messages_overtake_large_ones(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
     """Large ones are made one at a time, whatever the number of connections."""
     worker = make_worker(send_connections=2)
     large = rows.add_send([f"{number}@a.example" for number in range(6)], body_text=f"{'%%v**x%%' * 100_000}")
     (small,) = rows.add_send(["small@a.example"])
     with worker.database.write() as transaction:
-        parcels = load(transaction, claim(transaction, sender_worker_of(worker).worker, size=10, after=0))
-    parcels.sort(key=lambda parcel: parcel.recipient.id)
-    assert [parcel.is_large for parcel in parcels] == [True] * 6 + [False]
-    flight = Dispatcher(sender_worker_of(worker))
-    flight.hand_over(parcels)
+        recipients = load(transaction, claim(transaction, sender_worker_of(worker).name, size=10, after=0))
+    recipients.sort(key=lambda recipient: recipient.id)
+    assert [recipient.is_large for recipient in recipients] == [True] * 6 + [False]
+    dispatcher = Dispatcher(sender_worker_of(worker))
+    dispatcher.enqueue(recipients)
     found: list[int] = []
-    while flight:
-        found += [verdict.recipient_id for verdict in flight.collect(1)]
+    while dispatcher:
+        found += [result.recipient_id for result in dispatcher.collect(1)]
     assert sorted(found) == [*large, small]
     assert found.index(small) <= 1

@@ -196,25 +196,25 @@ def test_what_waited_while_the_process_did_not_run_is_not_begun(
 ) -> None:
     """Its lease may have run out, and others may have sent it: neither the next message nor the one that was announced
     leaves, and all of them go back."""
-    monkeypatch.setattr(dispatcher, "FRESH", 0.2)
+    monkeypatch.setattr(dispatcher, "MAX_QUEUE_AGE", 0.2)
     mail_server.hold = 0.1
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
-    station = sender_worker_of(worker)
+    sender_worker = sender_worker_of(worker)
     with worker.database.read() as session:
-        parcels = load(session, take(worker, 6, worker=station.worker))
-    flying = dispatcher.Dispatcher(station)
-    flying.hand_over(parcels)
+        recipients = load(session, take(worker, 6, worker=sender_worker.name))
+    sending = dispatcher.Dispatcher(sender_worker)
+    sending.enqueue(recipients)
     wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
     mail_server.hold = 0.3
     settled, returned = set[int](), set[int]()
 
     def is_all_back() -> bool:
-        settled.update(verdict.recipient_id for verdict in flying.collect(0.05))
-        returned.update(flying.withdraw(0.2))
-        return len(flying) == 0
+        settled.update(result.recipient_id for result in sending.collect(0.05))
+        returned.update(sending.withdraw(0.2))
+        return len(sending) == 0
 
-    wait_until(is_all_back, "nothing is in hand")
+    wait_until(is_all_back, "nothing is in flight")
     assert settled | returned == set(ids)
     assert len(settled) == len(mail_server.mails) <= 3
 
@@ -283,7 +283,7 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
         return write_outcomes(*arguments)
 
     monkeypatch.setattr(pending_outcomes, "write_outcomes", failing)
-    monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
+    monkeypatch.setattr(drain_module, "DATABASE_RETRY_DELAY", 0.05)
     ids = rows.add_send(addresses(10))
     drain(worker)
     assert rows.states(ids) == ["delivered"] * 10
@@ -302,7 +302,7 @@ def test_a_claim_whose_commit_goes_unanswered_is_made_again(
         monkeypatch.setattr(Transaction, "commit", commit)
         raise OperationalError("COMMIT", {}, Exception("the connection is lost"))
 
-    monkeypatch.setattr(drain_module, "TROUBLE_PAUSE", 0.05)
+    monkeypatch.setattr(drain_module, "DATABASE_RETRY_DELAY", 0.05)
     ids = rows.add_send(addresses(10))
     monkeypatch.setattr(Transaction, "commit", unanswered)
     drain(worker)

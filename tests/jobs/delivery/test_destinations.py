@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from app.clock import now
 from app.db.models import DestinationPause
 from app.sends.delivery.claim import claim
-from app.sends.delivery.domain_backoff import PROBE, TOLERATED, concerns_domain, defer_backed_off
+from app.sends.delivery.domain_backoff import FAILURE_THRESHOLD, PROBE_TIMEOUT, defer_backed_off, is_domain_deferral
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.base import DeliveryResult
@@ -43,8 +43,8 @@ def end_rest(rows: Rows) -> None:
 @pytest.fixture
 def refused(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]:
     """Recipients of a domain that has just begun to rest."""
-    mail_server.reply(".", *[SLOW_DOWN] * TOLERATED)
-    ids = rows.add_send([f"{number}@slow.example" for number in range(TOLERATED)])
+    mail_server.reply(".", *[SLOW_DOWN] * FAILURE_THRESHOLD)
+    ids = rows.add_send([f"{number}@slow.example" for number in range(FAILURE_THRESHOLD)])
     drain(worker)
     return ids
 
@@ -63,13 +63,13 @@ def refused(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]:
     ],
 )
 def test_what_concerns_a_whole_domain(result: DeliveryResult | None, expected: bool) -> None:
-    assert concerns_domain(result) is expected
+    assert is_domain_deferral(result) is expected
 
 
 def test_others_of_the_domain_wait_without_a_try(
     rows: Rows, worker: Services, mail_server: MailServer, refused: list[int]
 ) -> None:
-    assert pauses(rows) == {"slow.example": (TOLERATED, 2)}
+    assert pauses(rows) == {"slow.example": (FAILURE_THRESHOLD, 2)}
     contact = rows.add_contact(list_id := rows.add_list(), "Named@Slow.example")
     (next_one,) = rows.add_send(["next@SLOW.example"])
     (named,) = rows.add_send([{"contact_id": contact}], list_id=list_id)
@@ -93,7 +93,7 @@ def test_what_a_server_says_of_one_sender_holds_back_nobody_else(
     (theirs,) = others.add_send(["ann@slow.example"])
     drain(worker)
     assert rows.states([own, from_elsewhere, theirs]) == ["queued", "delivered", "delivered"]
-    assert pauses(rows) == {"slow.example": (TOLERATED, 2)}, "their deliveries do not end the rest"
+    assert pauses(rows) == {"slow.example": (FAILURE_THRESHOLD, 2)}, "their deliveries do not end the rest"
 
 
 def test_two_senders_that_are_put_off_rest_apart(
@@ -105,7 +105,7 @@ def test_two_senders_that_are_put_off_rest_apart(
     drain(worker)
     with worker.database.read() as session:
         found = session.execute(select(DestinationPause.account_id, DestinationPause.failures)).all()
-    assert sorted(map(tuple, found)) == sorted([(rows.account_id, TOLERATED), (other_id, 1)])
+    assert sorted(map(tuple, found)) == sorted([(rows.account_id, FAILURE_THRESHOLD), (other_id, 1)])
 
 
 def test_looking_for_rests_takes_two_selects_at_most_where_nothing_rests(rows: Rows, worker: Services) -> None:
@@ -129,9 +129,9 @@ def test_when_the_rest_ends_one_probes(
     drain(worker)
     after = now()
     assert sorted(rows.recipient(one).attempts for one in refused) == [1, 1, 2]
-    assert pauses(rows) == {"slow.example": (TOLERATED + 1, 4)}, "it rests for twice as long"
+    assert pauses(rows) == {"slow.example": (FAILURE_THRESHOLD + 1, 4)}, "it rests for twice as long"
     waiting = [one for one in refused if rows.recipient(one).attempts == 1]
-    assert all(rows.recipient(one).due_time <= after + timedelta(seconds=PROBE) for one in waiting)
+    assert all(rows.recipient(one).due_time <= after + timedelta(seconds=PROBE_TIMEOUT) for one in waiting)
 
 
 def test_a_delivery_ends_it(rows: Rows, worker: Services, mail_server: MailServer, refused: list[int]) -> None:
@@ -141,15 +141,15 @@ def test_a_delivery_ends_it(rows: Rows, worker: Services, mail_server: MailServe
     assert pauses(rows) == {}
     rows.make_due([one for one in refused if rows.recipient(one).state == "queued"])
     drain(worker)
-    assert rows.states(refused) == ["delivered"] * TOLERATED
+    assert rows.states(refused) == ["delivered"] * FAILURE_THRESHOLD
 
 
 def test_a_delivery_in_between_is_a_new_start(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    for _ in range(TOLERATED - 1):
+    for _ in range(FAILURE_THRESHOLD - 1):
         mail_server.reply(".", SLOW_DOWN)
         rows.add_send(["ann@slow.example"])
         drain(worker)
-    assert pauses(rows) == {"slow.example": (TOLERATED - 1, 0)}
+    assert pauses(rows) == {"slow.example": (FAILURE_THRESHOLD - 1, 0)}
     rows.add_send(["bob@slow.example"])
     drain(worker)
     assert pauses(rows) == {}

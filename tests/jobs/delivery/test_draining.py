@@ -48,7 +48,7 @@ def test_a_drain_whose_time_is_up_wakes_the_next(
     rows: Rows, make_worker: Changed, sends_queue: Queue, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives back what it has not begun."""
-    monkeypatch.setattr(drain_module, "SLICE", 0.1)
+    monkeypatch.setattr(drain_module, "TIME_SLICE", 0.1)
     mail_server.hold = 0.15
     ids = rows.add_send(addresses(10))
     drain(make_worker(send_connections=1))
@@ -60,7 +60,7 @@ def test_a_slow_message_does_not_hold_up_others_at_the_end_of_the_slice(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is on its way the drain goes on, rather than to wait for it idly."""
-    monkeypatch.setattr(drain_module, "SLICE", 0.4)
+    monkeypatch.setattr(drain_module, "TIME_SLICE", 0.4)
     mail_server.hold = 3.0
     (slow,) = rows.add_send(["slow@example.com"])
     draining = start_drain(make_worker(send_connections=2))

@@ -102,36 +102,36 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
 def test_what_waits_too_long_goes_back(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """A slow relay: claimed rows that find no connection go back into the queue, and chunks become smaller."""
+    """A slow relay: claimed rows that find no connection go back into the queue, and batches become smaller."""
     mail_server.hold = 0.4
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(50))
     draining = start_drain(worker)
-    wait_until(lambda: sender_worker_of(worker).pace.chunk < 50, "chunks are smaller")
+    wait_until(lambda: sender_worker_of(worker).batch_size.size < 50, "batches are smaller")
     worker.stopping.set()
     draining.join()
     assert set(rows.states(ids)) == {"queued", "delivered"}
     assert {rows.recipient(number).attempts for number in ids} == {0, 1}
 
 
-def test_pace() -> None:
-    """Chunks halve while rows wait too long, down to one, and double with each full one of which none does."""
-    pace = AdaptiveBatchSize()
+def test_batch_size_adapts() -> None:
+    """Batches halve while rows wait too long, down to one, and double after each full one in which none does."""
+    batch_size = AdaptiveBatchSize()
     sizes = []
     for _ in range(9):
-        pace.slow_down()
-        sizes.append(pace.chunk)
-        pace.claimed(pace.chunk)
+        batch_size.shrink()
+        sizes.append(batch_size.size)
+        batch_size.record_claim(batch_size.size)
     assert sizes == [50, 25, 12, 6, 3, 1, 1, 1, 1]
     sizes = []
     for _ in range(10):
-        pace.claimed(pace.chunk)
-        sizes.append(pace.chunk)
+        batch_size.record_claim(batch_size.size)
+        sizes.append(batch_size.size)
     assert sizes == [2, 4, 8, 16, 32, 64, 128, 256, 400, 400]
-    pace.slow_down()
-    pace.claimed(200)
-    pace.claimed(20)
-    assert pace.chunk == 200
+    batch_size.shrink()
+    batch_size.record_claim(200)
+    batch_size.record_claim(20)
+    assert batch_size.size == 200
 
 
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
@@ -297,11 +297,9 @@ def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, cou
 
     claimed = counting(lambda: take(rows.services, 100))
     with database.read() as session:
-        parcels = counting(lambda: load(session, within_budget(session, claimed)))
+        recipients = counting(lambda: load(session, within_budget(session, claimed)))
     skip = "blocked" if outcome == "skipped" else None
-    verdicts = [
-        AttemptResult(one.recipient.id, 1, one.addressee.address, now(), RESULTS[outcome], skip) for one in parcels
-    ]
+    verdicts = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
     with database.write() as transaction:
         made = counting(lambda: write_outcomes(transaction, "w", verdicts, RetryRules(30, 0)))
     assert len(made) == count
@@ -312,7 +310,7 @@ def test_a_chunk_is_cut_where_memory_would_not_do(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bodies and attachments of a chunk are held in memory: what exceeds the budget goes back; one alone may."""
-    monkeypatch.setattr("app.sends.delivery.memory_budget.BUDGET", 1000)
+    monkeypatch.setattr("app.sends.delivery.memory_budget.MEMORY_BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)
     own = rows.add_send(

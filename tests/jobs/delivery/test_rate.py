@@ -11,7 +11,7 @@ import pytest
 from app.clock import now, this_second
 from app.db.models import SmsSender
 from app.sends.delivery.drain import drain
-from app.sends.delivery.rate_limit import BucketState, _count, take
+from app.sends.delivery.rate_limit import Bucket, _reserve, reserve
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services, connect_redis
 from tests.jobs.delivery.conftest import Changed
@@ -62,12 +62,12 @@ def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 4.0, 30.0])
 def test_a_bucket_holds_a_second_and_fills_at_the_rate(rate: float) -> None:
-    taken, allowed = take(BucketState(), rate, 100, clock=1000.0)
+    bucket, allowed = reserve(Bucket(), rate, 100, clock=1000.0)
     assert allowed == max(1, round(rate))
-    again, more = take(taken, rate, 100, clock=1000.0)
+    again, more = reserve(bucket, rate, 100, clock=1000.0)
     assert more == 0
-    assert again.turn - taken.turn == pytest.approx(100 / rate)
-    _, later = take(taken, rate, 100, clock=1000.0 + 2.001 / rate)
+    assert again.turn - bucket.turn == pytest.approx(100 / rate)
+    _, later = reserve(bucket, rate, 100, clock=1000.0 + 2.001 / rate)
     assert later == min(2, allowed)
 
 
@@ -76,7 +76,7 @@ def test_workers_that_count_at_the_same_moment_count_each_message_once(services:
     key, step = f"tms:sender:test:{new_mobile()}", 1000.0
     began = now().timestamp()
     with ThreadPoolExecutor(4) as pool:
-        counted = list(pool.map(lambda _: _count(services.redis, key, 1 / step, 10), range(40)))
+        counted = list(pool.map(lambda _: _reserve(services.redis, key, 1 / step, 10), range(40)))
     assert sorted(allowed for allowed, _ in counted) == [0] * 39 + [1]
     assert round((float(services.redis.hget(key, "turn") or 0) - began) / step) == 399
 

@@ -1,0 +1,34 @@
+"""The columns of a send from which its messages are composed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SendContent:
+    """A send as it was accepted."""
+
+    id: int
+    request_id: str
+    creation_time: datetime
+    type: str
+    list_id: int | None
+    unsubscribe_type: str | None
+    subject: str | None
+    from_name: str | None
+    from_address: str
+    reply_to: str | None
+    bcc_address: str | None
+    body_html: str | None
+    body_text: str | None
+    include_unsubscribed: bool
+    recipient_data_html_encoded: bool
+    track_opens: bool
+    track_clicks: bool
+    track_secrets: bool
+    time_zone: str
+    """The account's time zone (docs/personalisation.md#time-zone)."""
+    hidden_attributes: int | None
+    """Attributes of contacts that fields of the list hide: a sum of `contact_values.HIDEABLE`."""
