@@ -17,6 +17,48 @@ MAY_IMPORT = {
 }
 """Package -> the packages of ours that its modules may import."""
 
+FOUNDATION = ("addresses", "clock", "errors", "ids", "media_types", "names", "private_folder", "settings")
+"""Modules at the root of `app` that import nothing but each other, and that every room may import."""
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    # Techniques, which know nothing of the service's nouns.
+    "db": (),
+    "content": (),
+    "transports": (),
+    "query": ("db",),
+    "infrastructure": ("db", "transports"),
+    "services": ("db", "infrastructure"),
+    # Nouns, from those that others refer to, to those that refer to others.
+    "accounts": ("db", "infrastructure", "query", "transports"),
+    "lists": ("accounts", "db", "query"),
+    "messages": ("db", "query"),
+    "groups": ("db", "query"),
+    "recipients": ("db", "groups", "query"),
+    "automations": ("db",),
+    "events": ("db", "infrastructure", "services"),
+    "contacts": ("automations", "db", "events", "lists", "query"),
+    "tracking": ("contacts", "content", "db", "events", "recipients"),
+    "sends": (
+        *("accounts", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients", "services"),
+        *("tracking", "transports"),
+    ),
+    "inbound": ("contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
+    "maintenance": ("db", "events", "inbound", "recipients", "sends", "services"),
+    # Doors, and what starts the service.
+    "http": ("accounts", "db", "infrastructure", "lists", "query", "services"),
+    "seed": ("accounts", "contacts", "db", "events", "lists", "messages", "services"),
+    "cli": (
+        *("accounts", "automations", "contacts", "db", "events", "http", "inbound", "infrastructure", "lists"),
+        *("maintenance", "messages", "query", "recipients", "seed", "sends", "services"),
+    ),
+    "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
+    "demo": (),
+    "generated_docs": (),
+    "": ("cli", "http", "infrastructure", "services", "tracking"),
+}
+"""The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
+table, so that there are no cycles. The last one is `create_app`, which wires the others."""
+
 AT_HOME = {
     "flask": ("app", "app.http", "app.cli", "blueprints"),
     "flask_smorest": ("app.http",),
@@ -60,6 +102,26 @@ def test_packages_import_only_those_below_them() -> None:
         if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(one.name)]
     ]
     assert wrong == []
+
+
+def room_of(module: str) -> str:
+    """The room of `app` that a module belongs to: the second part of its name, nothing for `app` itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_rooms_import_only_those_above_them_in_the_table() -> None:
+    order = list(ROOMS)
+    for room, imported in ROOMS.items():
+        assert [one for one in imported if order.index(one) >= order.index(room)] == [], room
+
+
+def test_rooms_import_exactly_what_the_table_says() -> None:
+    found: dict[str, set[str]] = {room: set() for room in (*ROOMS, *FOUNDATION)}
+    for one in sources():
+        if package_of(one.name) == "app":
+            found[room_of(one.name)] |= {room_of(name) for name, _ in one.imports() if package_of(name) == "app"}
+    shown = {room: tuple(sorted(found[room] - {room, *FOUNDATION})) for room in found}
+    assert shown == {**ROOMS, **dict.fromkeys(FOUNDATION, ())}
 
 
 @pytest.mark.parametrize("library", AT_HOME)
