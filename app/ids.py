@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BIGGEST = 2**63 - 1
-BEYOND = -BIGGEST - 1
+OUT_OF_RANGE = -BIGGEST - 1
 """Stands for every id that no column can hold: one that can be looked for, and is never found."""
 
 
@@ -12,6 +12,6 @@ def is_storable(number: float) -> bool:
     return abs(number) <= BIGGEST
 
 
-def named(noun: str, number: int) -> str:
+def describe(noun: str, number: int) -> str:
     """What is looked for, as errors speak of it: `list 12`."""
-    return f"{noun} with an id beyond 64 bits" if number == BEYOND else f"{noun} {number}"
+    return f"{noun} with an id beyond 64 bits" if number == OUT_OF_RANGE else f"{noun} {number}"

@@ -11,7 +11,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What begins another line, steers a terminal, or is half a character."""
 
 
-def trimmed_name(name: str | None) -> str:
+def strip_name(name: str | None) -> str:
     """The name without the white space around it. Raises `ServiceError` like `check_name`."""
     return check_name(name.strip() if name else name)
 

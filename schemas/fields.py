@@ -15,7 +15,7 @@ from marshmallow import Schema, ValidationError, fields
 
 from app.addresses import is_valid_email, is_valid_mobile
 from app.errors import MAX_LISTED_ERRORS
-from app.ids import BEYOND, is_storable
+from app.ids import OUT_OF_RANGE, is_storable
 from app.names import CONTROL
 from schemas.base import Problem, problem
 from schemas.fast_load import NOT_VALID, FastLoad, compile_field, compile_schema
@@ -86,16 +86,16 @@ class Boolean(fields.Boolean):
 
 
 class Integer(fields.Integer):
-    """A whole number. One beyond 64 bits is valid, but no id in the database: it is loaded as `BEYOND`."""
+    """A whole number. One beyond 64 bits is valid, but no id in the database: it is loaded as `OUT_OF_RANGE`."""
 
     default_error_messages = _messages("invalid_integer")
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **_: Any) -> int:
         if isinstance(value, float) and value.is_integer() and not is_storable(value):
-            return BEYOND  # the JSON parser returns whole numbers beyond 64 bits as floats
+            return OUT_OF_RANGE  # the JSON parser returns whole numbers beyond 64 bits as floats
         if not isinstance(value, int) or isinstance(value, bool):
             raise problem("invalid_integer", f"{attr} must be an integer.")
-        return value if is_storable(value) else BEYOND
+        return value if is_storable(value) else OUT_OF_RANGE
 
 
 class Number(fields.Float):

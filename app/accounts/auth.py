@@ -12,7 +12,7 @@ from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Account, ApiKey
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
 from app.settings import Settings
 
@@ -49,7 +49,7 @@ IS_THE_KEY = (
     ApiKey.revoked_time.is_(None),
     ApiKey.expiry_time.is_(None),
 )
-VALID_KEY = Prepared(select(*KEY_COLUMNS).join(Account, Account.id == ApiKey.account_id).where(*IS_THE_KEY))
+VALID_KEY = PreparedStatement(select(*KEY_COLUMNS).join(Account, Account.id == ApiKey.account_id).where(*IS_THE_KEY))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, List
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 
@@ -53,16 +53,16 @@ def _find(transaction: Transaction, lst: ListSpec, kind: AddressKind, keys: Coll
     return dict(FIND[kind].rows(transaction, list_id=lst.id, keys=json_array(keys)))
 
 
-def _find_statement(kind: AddressKind) -> Prepared:
+def _find_statement(kind: AddressKind) -> PreparedStatement:
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
-    return Prepared(
+    return PreparedStatement(
         select(ADDRESS_COLUMNS[kind], Contact.id)
         .where(Contact.list_id == bindparam("list_id"), in_json(ADDRESS_COLUMNS[kind], bindparam("keys", type_=String)))
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
 
 
-FIND: dict[AddressKind, Prepared] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
+FIND: dict[AddressKind, PreparedStatement] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
 
 
 def _is_unique(lst: ListSpec, kind: AddressKind) -> bool:

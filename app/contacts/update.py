@@ -28,7 +28,7 @@ from app.contacts.subscriptions import apply_subscriptions, find_unsubscriber_en
 from app.db.database import Transaction
 from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
-from app.ids import named
+from app.ids import describe
 from app.lists.fields import ListSpec
 
 ContactUpdate = tuple[int, ContactAttributes]
@@ -86,7 +86,7 @@ def _check_rules(
     lst: ListSpec, updates: Sequence[ContactUpdate], rows: Mapping[int, ContactState], bulk: bool, allow_system: bool
 ) -> None:
     unknown = {
-        index: f"There is no {named('contact', contact_id)} in list {lst.id}."
+        index: f"There is no {describe('contact', contact_id)} in list {lst.id}."
         for index, (contact_id, _) in enumerate(updates)
         if contact_id not in rows
     }

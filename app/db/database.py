@@ -30,7 +30,7 @@ _chance = secrets.SystemRandom()
 Result = TypeVar("Result")
 
 
-class Reading(Session):
+class ReadSession(Session):
     """A session for selects, over one connection that it takes with its first statement.
 
     SQLAlchemy's own bookkeeping of transactions begins only with the first statement that goes through the ORM: without
@@ -73,7 +73,7 @@ class Reading(Session):
                 kept.close()
 
 
-class Transaction(Reading):
+class Transaction(ReadSession):
     """A writing session: its connection is in a transaction from the first statement to the commit or rollback.
 
     What is given to `after_commit` runs once the data is safe, and never otherwise.
@@ -140,9 +140,9 @@ class Database:
         """Which of the two dialects this is."""
         return self.engine.dialect.name == "postgresql"
 
-    def read(self) -> Reading:
+    def read(self) -> ReadSession:
         """A session for selects. On PostgreSQL each sees what is committed by then, as in any transaction there."""
-        return Reading(self.engine, self._circuit_breaker)
+        return ReadSession(self.engine, self._circuit_breaker)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:

@@ -25,7 +25,7 @@ _PSYCOPG: Any = postgresql.psycopg
 DIALECT: Any = _PSYCOPG.dialect(json_serializer=dump_json)
 
 
-class Prepared:
+class PreparedStatement:
     """A statement whose bound values alone differ from one run to the next. What it selects, if anything, comes as
     tuples with names.
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.database import Database
 
-SECONDS = 3.0
+PROBE_SECONDS = 3.0
 MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
 """Goes into the server's log of changes and through its commit, also to a standby that is waited for, and into no
 table."""
@@ -29,7 +29,7 @@ def accepts_writes(database: Database) -> bool:
 def _write_to_sqlite(driver: sqlite3.Connection) -> None:
     """A number in the file's head that nobody uses, written as it is."""
     (usual,) = driver.execute("PRAGMA busy_timeout").fetchone()
-    driver.execute(f"PRAGMA busy_timeout={round(SECONDS * 1000)}")
+    driver.execute(f"PRAGMA busy_timeout={round(PROBE_SECONDS * 1000)}")
     try:
         driver.execute("BEGIN IMMEDIATE")
         (number,) = driver.execute("PRAGMA user_version").fetchone()

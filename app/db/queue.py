@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, aliased
 
 from app.db.dialect import is_postgresql
 from app.db.models import Recipient, table_of
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
 QUEUED: ColumnElement[str] = literal_column("'queued'")
@@ -49,10 +49,10 @@ def claim_due(
 
 
 @cache
-def _claim_statement(columns: tuple[str, ...], *, on_postgresql: bool) -> Prepared:
+def _claim_statement(columns: tuple[str, ...], *, on_postgresql: bool) -> PreparedStatement:
     """Built once: building it takes ten times as long as running it for a row."""
     table = table_of(Recipient)
-    return Prepared(
+    return PreparedStatement(
         sql_update(table)
         .where(_is_picked(table.c.id, on_postgresql=on_postgresql))
         .values(

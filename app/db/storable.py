@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-LONGEST_WORDS = 1000
+MAX_TEXT = 1000
 LONGEST_ID = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-def storable_words(value: object, longest: int = LONGEST_WORDS) -> str:
+def storable_text(value: object, longest: int = MAX_TEXT) -> str:
     """One line of text: no control characters, no half surrogates, not long. Bytes are read as UTF-8; of anything else
     that is no text only its type is told. Raises nothing."""
     text = _text(value, longest)

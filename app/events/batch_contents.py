@@ -17,7 +17,7 @@ from sqlalchemy import Select, String, bindparam, delete, select
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Event
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.events.webhook_lease import LockedWebhook
 
 MAX_EVENTS = 1000
@@ -35,11 +35,11 @@ def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:
 
 
 _IN_BATCH = in_json(Event.id, bindparam("events", type_=String))
-OLDEST_EVENTS = Prepared(
+OLDEST_EVENTS = PreparedStatement(
     oldest_events(bindparam("webhook_id", type_=Event.webhook_id.type), MAX_EVENTS, Event.id, Event.payload)
 )
-BATCH_PAYLOADS = Prepared(select(Event.payload).where(_IN_BATCH).order_by(Event.id))
-DELETE_BATCH = Prepared(delete(Event).where(_IN_BATCH))
+BATCH_PAYLOADS = PreparedStatement(select(Event.payload).where(_IN_BATCH).order_by(Event.id))
+DELETE_BATCH = PreparedStatement(delete(Event).where(_IN_BATCH))
 
 
 def batch_payloads(transaction: Transaction, webhook: LockedWebhook) -> list[str]:

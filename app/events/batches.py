@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
-from app.db.prepared import Prepared
-from app.db.storable import storable_words
+from app.db.prepared import PreparedStatement
+from app.db.storable import storable_text
 from app.events.batch_contents import batch_payloads, delete_batch, drop_expired, oldest_events
 from app.events.endpoint import PostResult
 from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
@@ -36,7 +36,7 @@ from app.settings import Settings
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
 
-LOG_ATTEMPT = Prepared(
+LOG_ATTEMPT = PreparedStatement(
     insert(table_of(WebhookAttempt))
     .inline()  # without RETURNING: the new id is not needed
     .values(
@@ -217,7 +217,7 @@ def _log_attempt(transaction: Transaction, batch: Batch, result: PostResult, out
         "events": len(batch.payloads),
         "status": result.status,
         "outcome": outcome,
-        "detail": storable_words(result.detail) or None,
+        "detail": storable_text(result.detail) or None,
         "milliseconds": round((result.ended - result.began) / timedelta(milliseconds=1)),
     }
     LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})

@@ -15,7 +15,7 @@ from sqlalchemy import Select, String, bindparam, select, update
 
 from app.db.database import Transaction
 from app.db.models import Webhook, WebhookSecret, table_of
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 
 STATE_COLUMNS = (
     "due_time",
@@ -89,9 +89,9 @@ def _webhook() -> Select[Any]:
     )
 
 
-BY_ID = Prepared(_webhook())
-BY_LEASE = Prepared(_webhook().where(Webhook.worker == bindparam("lease_token", type_=String)))
-SAVE = Prepared(
+BY_ID = PreparedStatement(_webhook())
+BY_LEASE = PreparedStatement(_webhook().where(Webhook.worker == bindparam("lease_token", type_=String)))
+SAVE = PreparedStatement(
     update(table_of(Webhook))
     .where(Webhook.id == bindparam("locked_id"))
     .values({name: bindparam(f"new_{name}", type_=getattr(Webhook, name).type) for name in STATE_COLUMNS})

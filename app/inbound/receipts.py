@@ -23,7 +23,7 @@ from app.contacts.events import contact_events
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.db.storable import storable_id, storable_words
+from app.db.storable import storable_id, storable_text
 from app.events.outbox import record
 from app.inbound.texts import IS_TEXT, Text, first_text, texts
 from app.recipients.conditions import in_state
@@ -98,7 +98,7 @@ def record_receipt(transaction: Transaction, receipt: Receipt) -> Effect:
 
 def clean(detail: str) -> str:
     """Words of others, in a form that databases and JSON can hold, and not long."""
-    return storable_words(detail)
+    return storable_text(detail)
 
 
 def _acknowledge(transaction: Transaction, text: Text, detail: str) -> None:

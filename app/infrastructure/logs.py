@@ -22,7 +22,7 @@ from app.settings import Settings
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The `X-Request-Id` of the request on whose behalf this context works."""
 
-_together: ContextVar[list[str] | None] = ContextVar("together", default=None)
+_buffer: ContextVar[list[str] | None] = ContextVar("log_buffer", default=None)
 
 QUIET = {
     "rq.worker": logging.WARNING,
@@ -50,11 +50,11 @@ def configure(settings: Settings) -> None:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes each line when it is logged, or those of a block of `together` at once."""
+    """Writes each line when it is logged, or those of a block of `buffered` at once."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Raises nothing, as any handler."""
-        lines = _together.get()
+        lines = _buffer.get()
         if lines is None:
             super().emit(record)
             return
@@ -71,15 +71,15 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
+def buffered() -> Iterator[None]:
     """Lines that are logged inside the block are written at its end: one write for many, which costs little more than
     one of them."""
     lines: list[str] = []
-    token = _together.set(lines)
+    token = _buffer.set(lines)
     try:
         yield
     finally:
-        _together.reset(token)
+        _buffer.reset(token)
         for handler in logging.getLogger().handlers:
             if lines and isinstance(handler, LineHandler):
                 handler.write(lines)

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Row, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.db.models import List, ListField, table_of
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
 from app.ids import BIGGEST
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
@@ -24,7 +24,7 @@ FIELD_COLUMNS = (
     ListField.options.label("field_options"),
 )
 FIELD_ORDER = (ListField.position, ListField.id)
-LIST_WITH_FIELDS = Prepared(
+LIST_WITH_FIELDS = PreparedStatement(
     select(*LIST_COLUMNS, *FIELD_COLUMNS)
     .select_from(List)
     .outerjoin(ListField, ListField.list_id == List.id)

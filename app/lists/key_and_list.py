@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from app.accounts.auth import IS_THE_KEY, KEY_COLUMNS, Principal, hash_token, principal_of
 from app.db.models import Account, ApiKey, List, ListField
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.ids import BIGGEST
 from app.lists.fields import ListSpec
 from app.lists.find import FIELD_COLUMNS, FIELD_ORDER, LIST_COLUMNS, list_of
 
-KEY_AND_LIST = Prepared(
+KEY_AND_LIST = PreparedStatement(
     select(*KEY_COLUMNS, *LIST_COLUMNS, *FIELD_COLUMNS)
     .select_from(ApiKey)
     .join(Account, Account.id == ApiKey.account_id)

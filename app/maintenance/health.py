@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import wait_budget
 from app.db.outage import log_failure
-from app.db.probe import SECONDS, accepts_writes
+from app.db.probe import PROBE_SECONDS, accepts_writes
 from app.db.schema import FITS, Schema, newest_revision, schema_of
 from app.services import Services
 
@@ -23,7 +23,7 @@ NEEDED = ("database", "migrations")
 
 def check_parts(services: Services) -> dict[str, str]:
     """`ok`, or what is wrong, for each part. The reason goes to the log, not to the client."""
-    wait_budget.current().shorten(SECONDS)
+    wait_budget.current().shorten(PROBE_SECONDS)
     return {**_database(services), "redis": _redis(services)}
 
 

@@ -14,7 +14,7 @@ from app.db.changes import apply_changes
 from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.errors import ServiceError
-from app.names import check_name, trimmed_name
+from app.names import check_name, strip_name
 
 TYPES = ("email", "sms")
 ADDRESSES = ("from_address", "reply_to", "thumbnail_url")
@@ -61,7 +61,7 @@ def update_message(session: Session, message: Message, attributes: Mapping[str, 
 
 def _tidied(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes with a trimmed name (decisions: 12). An empty address is null, as in a send."""
-    name = {"name": trimmed_name(attributes["name"])} if attributes.get("name") is not None else {}
+    name = {"name": strip_name(attributes["name"])} if attributes.get("name") is not None else {}
     return {**attributes, **dict.fromkeys(key for key in ADDRESSES if attributes.get(key) == ""), **name}
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, ColumnElement, Row, Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.clock import timestamp
-from app.db.prepared import Prepared, read_rows
+from app.db.prepared import PreparedStatement, read_rows
 from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
@@ -94,11 +94,11 @@ def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, 
 @lru_cache(maxsize=1024)
 def _prepared_read(
     shape: Shape, fields: tuple[str, ...] | None, zone: ZoneInfo | None, names: tuple[Any, ...]
-) -> tuple[Prepared, Callable[[Row[Any]], dict[str, Any]]]:
+) -> tuple[PreparedStatement, Callable[[Row[Any]], dict[str, Any]]]:
     """The statement of `read_one` and what shows its row; requests differ in the values alone."""
     query = Query(fields=fields, zone=zone)
     scope = [column == bindparam(f"within_{place}", type_=BigInteger) for place, column in enumerate(names)]
-    return Prepared(columns(shape, query).where(*scope)), renderer(shape, query)
+    return PreparedStatement(columns(shape, query).where(*scope)), renderer(shape, query)
 
 
 def columns(shape: Shape, query: Query) -> Select[Any]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.db.in_json import in_json, json_array
 from app.db.models import SendLink
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.tracking.links import LinkType, links_in_source
 from app.tracking.secret_links import exempt_none
 
@@ -24,7 +24,7 @@ LONGEST_URL = 2000
 LONGEST_REMEMBERED = 100_000
 """Characters of a source whose links are remembered: the same few messages are sent over and over."""
 
-LINKS = Prepared(
+LINKS = PreparedStatement(
     select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
         in_json(SendLink.send_id, bindparam("send_ids", type_=String))
     )

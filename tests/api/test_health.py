@@ -119,7 +119,7 @@ def test_a_server_that_takes_no_write_is_not_ready(settings: Settings, own_postg
 def test_a_sqlite_file_that_somebody_keeps_locked_is_not_ready(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.probe.SECONDS", 0.05)
+    monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)
     path = tmp_path / "locked.sqlite3"
     upgrade(f"sqlite:///{path}")
     other = sqlite3.connect(path, isolation_level=None)

@@ -16,7 +16,7 @@ from typing import Any
 from app.accounts.auth import Principal
 from app.db.database import Transaction
 from app.errors import ServiceError, in_catalogue_order
-from app.ids import named
+from app.ids import describe
 from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
 from app.lists.find import find_list
@@ -109,7 +109,7 @@ def _check(transaction: Transaction, request: SendRequest, max_groups: int) -> V
     contact_list = _find_list(check)
     sender = None
     if draft.message_id is not None and saved_message is None:
-        detail = f"message_id: there is no {named('message', draft.message_id)}."
+        detail = f"message_id: there is no {describe('message', draft.message_id)}."
         check.errors.add("invalid_id", field="message_id", detail=detail)
     elif draft.list_id is None or contact_list is not None:
         # Content and sender depend on the message and the list: they are checked only where both exist.
@@ -127,7 +127,7 @@ def _find_list(check: SendCheck) -> ListSpec | None:
         return None
     contact_list = find_list(check.transaction, check.account_id, list_id)
     if contact_list is None:
-        check.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {named('list', list_id)}.")
+        check.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {describe('list', list_id)}.")
     elif not (contact_list.has_email if type_ == "email" else contact_list.has_mobile):
         field = "Email" if type_ == "email" else "Mobile Phone"
         detail = f"list_id: the list {contact_list.id} has no field of the type {field}."

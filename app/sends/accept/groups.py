@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from app.db.database import Transaction
 from app.db.models import Account, Group, table_of
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
-from app.ids import named
+from app.ids import describe
 from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.references import ExistingGroup
@@ -19,7 +19,7 @@ from app.sends.accept.references import ExistingGroup
 RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 
 
-ADD_RECIPIENTS = Prepared(
+ADD_RECIPIENTS = PreparedStatement(
     update(table_of(Group))
     .where(Group.id == bindparam("group"))
     .values(
@@ -86,7 +86,7 @@ def _plan_group(check: SendCheck, max_groups: int) -> SendGroup | None:
 
 def _mismatch(draft: SendDraft, row: ExistingGroup | None) -> str:
     if row is None:
-        return f"group_id: there is no {named('group', draft.group_id or 0)}."
+        return f"group_id: there is no {describe('group', draft.group_id or 0)}."
     return f"group_id: the group {row.id} is not called {draft.group_name}."
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, String, and_, bindparam, exists, select
 from app.addresses import domain_of
 from app.db.database import Transaction
 from app.db.models import Account, Domain, Group
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.sends.accept.content import Content
 from app.sends.accept.draft import SendDraft
 
@@ -76,8 +76,8 @@ def _is_configured(parameter: str) -> ColumnElement[bool]:
     return exists().where(Domain.account_id == Account.id, Domain.name == name, Domain.verified_time.is_not(None))
 
 
-def _statement(group_condition: ColumnElement[bool]) -> Prepared:
-    return Prepared(
+def _statement(group_condition: ColumnElement[bool]) -> PreparedStatement:
+    return PreparedStatement(
         select(
             *(getattr(Account, name) for name in SendingAccount.__slots__),
             *(Group.id, Group.type, Group.name),

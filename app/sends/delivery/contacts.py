@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.contacts.read import BLOCKED
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.suppression import ContactState
 
@@ -21,7 +21,7 @@ LOOKED_UP: dict[str, Any] = {f"blocked_{kind}": blocked.label(f"blocked_{kind}")
 COLUMNS: list[Any] = [LOOKED_UP.get(field.name, Contact.__table__.c.get(field.name)) for field in fields(ContactState)]
 
 # Built once: building it takes longer than running it, and every message waits for it.
-CONTACTS = Prepared(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
+CONTACTS = PreparedStatement(select(*COLUMNS).where(in_json(Contact.id, bindparam("contact_ids", type_=String))))
 
 
 def load_contacts(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, ContactState]:

@@ -25,7 +25,7 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, DestinationPause, Recipient, Send
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.db.upsert import upsert
 from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
 from app.sends.outcomes.transitions import Transition
@@ -66,7 +66,7 @@ class Backoff(NamedTuple):
         return Route(self.account_id, self.sender_domain, self.domain)
 
 
-BACKOFFS = Prepared(
+BACKOFFS = PreparedStatement(
     select(*(getattr(DestinationPause, name) for name in Backoff._fields)).where(
         in_json(DestinationPause.account_id, bindparam("accounts", type_=String)),
         in_json(DestinationPause.domain, bindparam("domains", type_=String)),

@@ -29,7 +29,7 @@ from app.addresses import domain_of
 from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
@@ -75,7 +75,7 @@ _COLUMNS: list[Any] = [_LOOKED_UP.get(field.name, Send.__table__.c.get(field.nam
 
 # Built once: building them takes longer than running them, and every message waits for all of them.
 _OF_SENDS = in_json(Attachment.send_id, _parameter("send_ids"))
-ATTACHMENTS = Prepared(
+ATTACHMENTS = PreparedStatement(
     select(
         Attachment.send_id,
         Attachment.recipient_id,
@@ -89,7 +89,7 @@ ATTACHMENTS = Prepared(
     )
     .order_by(Attachment.position, Attachment.id)
 )
-SENDS = Prepared(
+SENDS = PreparedStatement(
     select(
         *_COLUMNS,
         exists().where(Attachment.send_id == Send.id).label("has_attachments"),
@@ -97,7 +97,7 @@ SENDS = Prepared(
     .join(Account, Account.id == Send.account_id)
     .where(in_json(Send.id, _parameter("send_ids")))
 )
-KEYS = Prepared(
+KEYS = PreparedStatement(
     select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
     .join(Domain, Domain.id == DkimKey.domain_id)
     .where(in_json(Domain.account_id, _parameter("accounts")), in_json(Domain.name, _parameter("domains")))
@@ -105,7 +105,7 @@ KEYS = Prepared(
 )
 _UNSUBSCRIBED = _suppressed(Unsubscriber, Unsubscriber.list_id)
 # Entries of a list and account-wide ones have an index each, which is used only when they are selected apart.
-SUPPRESSIONS = Prepared(
+SUPPRESSIONS = PreparedStatement(
     union_all(
         _suppressed(BlockedAddress, null()),
         _UNSUBSCRIBED.where(Unsubscriber.list_id.is_not(None)),

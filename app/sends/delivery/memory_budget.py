@@ -14,19 +14,19 @@ from sqlalchemy.orm import Session
 
 from app.db.in_json import in_json, json_array
 from app.db.models import Attachment, Send
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.sends.delivery.claim import ClaimedRecipient
 
 MEMORY_BUDGET = 32 * 1024 * 1024
 """Characters of bodies and bytes of attachments of one batch. One recipient alone may exceed it."""
 
-BODY_SIZES = Prepared(
+BODY_SIZES = PreparedStatement(
     select(
         Send.id,
         (func.coalesce(func.length(Send.body_html), 0) + func.coalesce(func.length(Send.body_text), 0)).label("size"),
     ).where(in_json(Send.id, bindparam("send_ids", type_=String)))
 )
-ATTACHMENT_SIZES = Prepared(
+ATTACHMENT_SIZES = PreparedStatement(
     select(Attachment.send_id, Attachment.recipient_id, func.sum(func.length(Attachment.content)).label("size"))
     .where(in_json(Attachment.send_id, bindparam("send_ids", type_=String)))
     .group_by(Attachment.send_id, Attachment.recipient_id)

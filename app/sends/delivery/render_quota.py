@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from app.clock import now
 from app.db.in_json import in_json, json_array
 from app.db.models import Recipient
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.size_limits import RenderQuota, SizeLimits
@@ -34,7 +34,7 @@ DELAY = (0.3, 0.6)
 
 _random = secrets.SystemRandom()
 
-ROWS_OF_SENDS = Prepared(
+ROWS_OF_SENDS = PreparedStatement(
     select(Recipient.send_id, Recipient.id, Recipient.state, Recipient.rendered_bytes).where(
         in_json(Recipient.send_id, bindparam("send_ids", type_=String))
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.db.storable import storable_id, storable_words
+from app.db.storable import storable_id, storable_text
 from app.recipients.redaction import Redaction
 from app.transports.base import DeliveryResult, Outcome
 
@@ -94,11 +94,11 @@ def sanitize_result(result: object) -> DeliveryResult:
     is_count = type(segments) is int and 0 < segments <= MOST_SEGMENTS
     return DeliveryResult(
         outcome,
-        storable_words(reply),
+        storable_text(reply),
         status if is_code else None,
         None if gateway_id is None else storable_id(gateway_id),
         segments if is_count else None,
-        None if note is None else storable_words(note),
+        None if note is None else storable_text(note),
     )
 
 

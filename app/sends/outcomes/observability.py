@@ -17,7 +17,7 @@ def report_transitions(made: Sequence[Transition]) -> None:
     """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
     for (type_, step), count in Counter((one.held.type, one.step) for one in made).items():
         OUTCOMES.labels(type_, step).inc(count)
-    with logs.together():
+    with logs.buffered():
         for one in made:
             logger.info(
                 one.step,

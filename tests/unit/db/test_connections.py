@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from app.db.database import Database
 from app.db.engine import LARGE, release_after
 from app.db.models import Account
-from app.db.prepared import Prepared
+from app.db.prepared import PreparedStatement
 from tests.support.tenants import Tenant
 
-MARK = Prepared(
+MARK = PreparedStatement(
     update(Account)
     .where(Account.id == bindparam("account_id"))
     .values(owner_email=bindparam("mark", type_=Account.owner_email.type))
