@@ -2,7 +2,7 @@
 
 The schemas of this service use `String`, `Name`, `Boolean`, `Integer`, `Email`, `Mobile`, `Object` and `Array`.
 `Number`, `PositiveNumber`, `Bitfield` and `Collection`, and a least length of strings, complete the API's error table:
-they are for the blueprints of plugins, and a plugin of the tests proves them over HTTP (docs/rulings.md).
+they are for the blueprints of plugins, and a plugin of the tests proves them over HTTP (docs/requests.md#errors).
 """
 
 from __future__ import annotations
