@@ -1,6 +1,6 @@
 """The query language of the API, once for all resources (docs/querying.md).
 
-`fields` says what a resource lets its clients ask, `grammar` and `writes` turn query parameters into a `Query` or
-into a refusal, `compile` turns the `Query` into SQL, `links` builds the envelope of the answer. All but `compile` is
-pure: no request, no database.
+`fields` declares the filters and fields of a resource, `grammar` and `writes` parse query parameters into a `Query` or
+raise the errors, `compile` turns the `Query` into SQL, `reader` reads a page or an instance, and `links` builds the
+envelope of the response. All but `compile` and `reader` are pure: no request, no database.
 """

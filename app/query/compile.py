@@ -1,4 +1,4 @@
-"""A `Query` to SQL, the same for SQLite and PostgreSQL; every value is a bound parameter."""
+"""Compiles a `Query` to SQL, the same for SQLite and PostgreSQL; every value is a bound parameter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.query.dates import on_stored_text
 from app.query.fields import FilterType
 
 Columns = Mapping[str, ColumnElement[Any]]
-"""Filter name -> the SQL expression that it compares.
+"""Filter name -> the SQL expression to compare.
 
 - `FilterType.EMAIL`: the form of the address that `app.addresses.email_key` gives.
 - `FilterType.DATE` and `FilterType.DATETIME`: the ISO text of the list field value.
@@ -39,26 +39,26 @@ Row = TypeVar("Row")
 
 
 def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
-    """The conditions that a row of the collection must all meet."""
+    """The conditions of the query, all of which a row must meet."""
     return _grouped_chain(
         and_, [_condition(condition, columns[condition.filter.name]) for condition in query.conditions]
     )
 
 
 def page(select: Select[Any], query: Query, order_by: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    """The rows of the page and one more, which tells whether there is a next page; see `cut`."""
-    # 64 bits by name: a plain integer would be 32 bits wide in PostgreSQL and fail for a large offset.
+    """The rows of the page and one more, which shows whether there is a next page; see `split_page`."""
+    # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
     offset = literal(query.offset, BigInteger())
     return select.order_by(*order_by).limit(query.limit + 1).offset(offset)
 
 
 def split_page(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
-    """The rows that the page shows, and whether there is a next page."""
+    """Returns the rows of the page, and whether there is a next page."""
     return rows[: query.limit], len(rows) > query.limit
 
 
 def count(select: Select[Any]) -> Select[int]:
-    """The number of rows that the select would give, for `limit=0`; it must not group."""
+    """The number of rows of the select, for `limit=0`; it must not group."""
     return select.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
 
 
@@ -68,7 +68,7 @@ def _condition(condition: FilterCondition, column: ColumnElement[Any]) -> Column
         return matches
     if IsNull() in condition.alternatives:
         return not_(matches)
-    # A null is not equal to anything, but SQL would not say so (docs/querying.md#filters).
+    # `ne` also matches nulls, for which SQL comparisons are unknown (docs/querying.md#filters).
     return or_(column.is_(None), not_(matches))
 
 
@@ -113,9 +113,10 @@ def _type(column: ColumnElement[Any], filter_type: FilterType) -> Any:
 def _grouped_chain(
     join: Callable[..., ColumnElement[bool]], terms: list[ColumnElement[bool]]
 ) -> list[ColumnElement[bool]]:
-    """The terms, in groups when they are many: SQLite refuses expressions that nest 1,000 deep, as a chain does."""
+    """The terms, in groups if there are many: a chain nests as deep as it is long, and SQLite refuses a depth of
+    1,000."""
     if len(terms) <= GROUP_SIZE:
         return terms
     groups = (terms[start : start + GROUP_SIZE] for start in range(0, len(terms), GROUP_SIZE))
-    # SQLAlchemy would merge a chain that is only in parentheses into the chain around it.
+    # SQLAlchemy merges a chain in mere parentheses into the chain around it.
     return [type_coerce(Grouping(join(*group)), Boolean()) for group in groups]

@@ -1,4 +1,4 @@
-"""What a query says, free of both its text and its SQL."""
+"""A parsed query, independent of its text and of SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 
 FilterValue = bool | int | float | str | date | datetime
-"""Instants are aware and in UTC; date-times of list fields are naive. Integers fit into 64 bits, strings into UTF-8."""
+"""Instants are aware and in UTC; date-times of list fields are naive. Integers fit into 64 bits, strings are valid
+UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ Alternative = Equals | IsNull | Between | After | Before
 
 @dataclass(frozen=True, slots=True)
 class FilterCondition:
-    """One filter parameter: `eq` and `in` match rows that fit an alternative, `ne` all others, nulls included.
+    """One filter parameter: `eq` and `in` match rows that match an alternative, `ne` all others, nulls included.
 
-    No alternative is left where the client asked for a value that no row can hold.
+    There is no alternative where no row can have the requested value.
     """
 
     filter: Filter
@@ -69,8 +70,8 @@ class FilterCondition:
 class Query:
     """A valid query. `Query()` is that of a request without parameters.
 
-    `limit` 0 asks for the count alone; `fields` is None when all are shown; `zone` None means UTC. `pairs` are the
-    parameters as they came, from which the links to other pages are built.
+    `limit` 0 requests the count only; `fields` None means all fields; `zone` None means UTC. `pairs` are the parameters
+    of the request, from which the links to other pages are built.
     """
 
     limit: int = DEFAULT_LIMIT
@@ -83,5 +84,5 @@ class Query:
 
     @property
     def counts_only(self) -> bool:
-        """Whether the client wants the number of matching items and no items (docs/querying.md#counting)."""
+        """Whether the client requests the number of matching items and no items (docs/querying.md#counting)."""
         return self.limit == 0

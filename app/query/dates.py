@@ -1,8 +1,8 @@
-"""Conditions on dates and date-times of list fields, as comparisons of the ISO text that is stored.
+"""Conditions on dates and date-times of list fields, as comparisons of the stored ISO text.
 
-A Date Picker holds `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`. As text the first sorts before every time of its day, so a
-stored date counts as the midnight that it begins with: a bound at midnight is written without its time wherever that
-takes the stored date to the same side.
+The value of a Date Picker is `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`. As text the first sorts before every time of its
+day, so a stored date counts as its midnight: a bound at midnight is written without its time where that puts the stored
+date on the same side.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.query.conditions import After, Alternative, Before, Between, Equals, Fi
 
 
 def on_stored_text(alternative: Alternative) -> list[Alternative]:
-    """The same condition on the stored text."""
+    """The alternative as alternatives on the stored text."""
     match alternative:
         case Equals(value):
             return [Equals(text) for text in sorted({_least_text(value), _text(value)})]
@@ -34,7 +34,7 @@ def _text(value: FilterValue) -> str:
 
 
 def _least_text(value: FilterValue) -> str:
-    """The least text that stands for this moment."""
+    """The stored form that sorts first among those of this moment."""
     if isinstance(value, datetime) and value.time() == time.min:
         return value.date().isoformat()
     return _text(value)

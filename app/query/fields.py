@@ -1,6 +1,6 @@
-"""What a client may ask of a resource: its filters, its fields and what it can embed.
+"""What clients may request of a resource: its filters, its fields and the resources it can embed.
 
-Each noun declares one `Resource`; for contacts it is made per list, because list field keys are filters too.
+Each resource declares one `Resource`; for contacts there is one per list, because list field keys are filters too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 
 class FilterType(Enum):
-    """The type of a filter's value, and with it how the value is written and compared
+    """The type of a filter's value determines how the value is written and compared
     (docs/querying.md#values-by-type)."""
 
     INTEGER = auto()
@@ -21,10 +21,10 @@ class FilterType(Enum):
     EMAIL = auto()
     """Without regard to case."""
     ENUM = auto()
-    """One of the filter's options."""
+    """One of the filter's `options`."""
     BOOLEAN = auto()
     TIMESTAMP = auto()
-    """An instant; values without an offset are read in the zone of `_tz`."""
+    """An instant; values without an offset are in the zone of `_tz`."""
     DATE = auto()
     """A day of a list field, never shifted."""
     DATETIME = auto()
@@ -33,7 +33,7 @@ class FilterType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter: the parameter's name without operator, its kind and, for `FilterType.ENUM`, the values that exist."""
+    """One filter: the parameter's name without operator, its type and, for `FilterType.ENUM`, the valid values."""
 
     name: str
     type: FilterType
@@ -42,9 +42,9 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource as its clients may query it.
+    """The query interface of a resource.
 
-    `collection` is the key in `_embedded`, `fields` are the names that `?fields=` takes, `expands` those of
+    `collection` is the key in `_embedded`, `fields` are the names accepted by `?fields=`, `expands` those accepted by
     `?expand=`. A resource without a collection, such as message content, has no filters.
     """
 

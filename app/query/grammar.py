@@ -1,8 +1,7 @@
-"""Query parameters to a `Query`: what `GET` of a collection and of an instance understand.
+"""Parses the query parameters of a `GET` of a collection or an instance into a `Query`.
 
-Every parameter is read on its own and all errors are reported at once, in the order of the parameters
-(docs/querying.md). The methods that write are in
-`app.query.writes`.
+Every parameter is parsed on its own, and all errors are reported at once, in the order of the parameters
+(docs/querying.md). The methods that write are in `app.query.writes`.
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ __all__ = [
 
 MAX_ELEMENTS = 1000
 MAX_VALUES = 5_000
-"""Of a whole query, all lists together: more would hold the database up for seconds."""
+"""Per query, all lists together: more would keep the database busy for seconds."""
 MAX_OFFSET = 2**63 - 1 - (MAX_LIMIT + 1)
-"""Where a longer offset is cut, so that the end of the page still is a 64-bit number. No collection is that long."""
+"""A larger offset is reduced to this, so that the end of the page is still a 64-bit number. No collection is that
+long."""
 
 OPERATORS: dict[str | None, Literal["eq", "ne", "in"]] = {None: "eq", "ne": "ne", "in": "in"}
 
@@ -48,11 +48,11 @@ UNSUPPORTED = {
     "q": ("text_search_not_supported", "q: there is no text search. Filter by field instead, as in ?name=Welcome."),
     "order_by": ("invalid_order_by", "order_by: the order cannot be chosen; collections come newest first."),
 }
-"""Parameters that no `GET` takes, refused with a code of their own."""
+"""Parameters that no `GET` accepts, refused with their own codes."""
 
 
 def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
-    """The query of a `GET` of a collection; `pairs` are the decoded parameters in their order.
+    """The query of a `GET` of a collection; `pairs` are the decoded parameters in order.
 
     Raises `ServiceError` with the code of the first error and the errors of all parameters.
     """
@@ -60,12 +60,12 @@ def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource) -> Qu
 
 
 def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
-    """The query of a `GET` of an instance, which knows `fields`, `expand` and `_tz` only; raises as above."""
+    """The query of a `GET` of an instance, which accepts only `fields`, `expand` and `_tz`; raises as above."""
     return _parse(pairs, resource, INSTANCE_CONTROLS, {})
 
 
 def parse_paged_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
-    """The same for an instance that holds a list of its own, of which `limit` and `offset` choose a page."""
+    """The same for an instance with a list of its own, of which `limit` and `offset` select a page."""
     return _parse(pairs, resource, COLLECTION_CONTROLS, {})
 
 
@@ -76,7 +76,7 @@ def _parse(
     filters: Mapping[str, Filter],
 ) -> Query:
     zone = _requested_zone(pairs)
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     seen: set[str] = set()
     conditions: list[FilterCondition] = []
 
@@ -86,7 +86,7 @@ def _parse(
             check_bare(parameter)
             check_once(parameter, seen)
             attribute, read = controls[name]
-            found[attribute] = read(parameter.value, resource)
+            attributes[attribute] = read(parameter.value, resource)
         elif name in filters:
             conditions.append(_condition(parameter, filters[name], zone))
         elif name in UNSUPPORTED:
@@ -97,11 +97,12 @@ def _parse(
 
     parse_each(pairs, parse)
     _check_size(conditions)
-    return Query(**found, conditions=tuple(conditions), pairs=tuple(pairs))
+    return Query(**attributes, conditions=tuple(conditions), pairs=tuple(pairs))
 
 
 def _requested_zone(pairs: Sequence[tuple[str, str]]) -> ZoneInfo | None:
-    """The zone that timestamp filters are read in, also those before `_tz`; a wrong one is reported in its turn."""
+    """The zone of timestamp filters, also of those before `_tz`; an invalid one is reported when its parameter is
+    parsed."""
     try:
         return next((parse_zone(value) for key, value in pairs if key == "_tz"), None)
     except ServiceError:
@@ -197,7 +198,7 @@ def _read_zone(text: str, _resource: Resource) -> ZoneInfo:
 
 
 Control = tuple[str, Callable[[str, Resource], Any]]
-"""An attribute of `Query` and what reads its value."""
+"""An attribute of `Query`, and the function that parses its value."""
 
 INSTANCE_CONTROLS: dict[str, Control] = {
     "fields": ("fields", _read_fields),

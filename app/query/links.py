@@ -19,7 +19,7 @@ def envelope(path: str, query: Query, *, size: int, has_next: bool) -> dict[str,
 
 
 def page_links(path: str, query: Query, *, has_next: bool) -> dict[str, Any]:
-    """`next` and `prev`, as far as there are such pages."""
+    """`next` and `prev`, where such pages exist."""
     links: dict[str, Any] = {}
     if has_next and not query.counts_only:
         links["next"] = {"href": page_link(path, query, query.offset + query.limit)}
@@ -29,7 +29,7 @@ def page_links(path: str, query: Query, *, has_next: bool) -> dict[str, Any]:
 
 
 def page_link(path: str, query: Query, offset: int) -> str:
-    """The path with the query's own parameters and another offset."""
-    kept = [(key, value) for key, value in query.pairs if key != "offset"]
-    # A space must not become "+": in a timestamp the two differ.
-    return f"{path}?{urlencode([*kept, ('offset', offset)], quote_via=quote, safe=':,', errors='replace')}"
+    """The path with the parameters of the query and another offset."""
+    others = [(key, value) for key, value in query.pairs if key != "offset"]
+    # A space must not become "+", which means something else in a timestamp.
+    return f"{path}?{urlencode([*others, ('offset', offset)], quote_via=quote, safe=':,', errors='replace')}"

@@ -1,4 +1,4 @@
-"""A single query parameter, and the refusals that every endpoint shares."""
+"""A single query parameter, and the errors that all endpoints share."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.query.fields import Resource
 
 KNOWN_PARAMETERS = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
-"""Parameters that mean something on some endpoint: elsewhere they are not available rather than unknown."""
+"""Parameters that exist on some endpoint: on others they are not available, rather than unknown."""
 
 MAX_PARAMETERS = 200
-"""Of one query; each filter among them is a condition that the database works through."""
+"""Per query; each filter is a condition for the database."""
 REPETITION_CODES = {"limit": "invalid_limit", "offset": "invalid_offset"}
 MAX_PRINTED = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`name:operator=value`. The operator is None without a colon and empty after a bare one."""
+    """`name:operator=value`. The operator is None without a colon, and empty if nothing follows the colon."""
 
     name: str
     operator: str | None
@@ -28,7 +28,7 @@ class Parameter:
 
     @classmethod
     def of(cls, key: str, value: str) -> Self:
-        """Splits the key at its first colon; names of parameters never hold one."""
+        """Splits the key at its first colon; names of parameters contain none."""
         name, colon, operator = key.partition(":")
         return cls(name, operator if colon else None, value)
 
@@ -39,18 +39,18 @@ class Parameter:
 
 
 def printable(text: str) -> str:
-    """A client's text as an answer can carry it: shortened, and without characters that JSON or a log cannot take."""
+    """A client's text as it may appear in a response or a log: shortened, with unprintable characters replaced."""
     cut = text if len(text) <= MAX_PRINTED else text[: MAX_PRINTED - 1] + "…"
     return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
 
 def parameter_error(code: str, parameter: str, detail: str) -> ServiceError:
-    """The error of one parameter; `detail` tells the integrator what is wrong and what would be accepted."""
+    """The error of one parameter; `detail` says what is wrong and what is accepted."""
     return ServiceError(code, field=printable(parameter), detail=detail)
 
 
 def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceError:
-    """The refusal of a parameter that the endpoint does not take (docs/querying.md#errors)."""
+    """The error of a parameter that the endpoint does not accept (docs/querying.md#errors)."""
     if parameter.name in KNOWN_PARAMETERS or parameter.name in resource.filters:
         detail = f"{printable(parameter.name)} is not available for this method on this path."
         return parameter_error("parameter_not_available", parameter.name, detail)
@@ -60,14 +60,14 @@ def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceErr
 
 
 def check_bare(parameter: Parameter) -> None:
-    """Raises `invalid_operator` for an operator on a parameter that is no filter."""
+    """Raises `invalid_operator` for an operator on a parameter that is not a filter."""
     if parameter.operator is not None:
         detail = f"{parameter.name} takes no operator, so {printable(parameter.key)} is not valid."
         raise parameter_error("invalid_operator", parameter.name, detail)
 
 
 def check_once(parameter: Parameter, seen: set[str]) -> None:
-    """Raises when the parameter came before: what it says can hold only once (docs/querying.md#errors)."""
+    """Raises for a repeated parameter that may be given only once (docs/querying.md#errors)."""
     if parameter.name in seen:
         code = REPETITION_CODES.get(parameter.name, "invalid_query_syntax")
         raise parameter_error(code, parameter.name, f"{parameter.name} may be given only once.")
@@ -75,7 +75,7 @@ def check_once(parameter: Parameter, seen: set[str]) -> None:
 
 
 def parse_each(pairs: Sequence[tuple[str, str]], parse: Callable[[Parameter], None]) -> None:
-    """Gives every parameter to `take`, then raises the errors of all of them at once (docs/requests.md#errors)."""
+    """Calls `parse` for every parameter, then raises all of their errors at once (docs/requests.md#errors)."""
     if len(pairs) > MAX_PARAMETERS:
         detail = f"The query has more than {MAX_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
         raise parameter_error("invalid_query_syntax", pairs[MAX_PARAMETERS][0], detail)

@@ -1,7 +1,7 @@
-"""Reading a resource: the columns that a query needs, its rows, and the objects that clients see of them.
+"""Reading a resource: selects the columns that a query needs and renders each row as a JSON object.
 
-A `Shape` is declared once per resource. What a query does not ask for is not selected, and each row becomes its
-object by a function made for that query, so that a page of a thousand items costs little more than its rows.
+A `Shape` is declared once per resource. Columns that a query does not request are not selected, and rows are rendered
+by a function built for that query, so that a page of a thousand items costs little more than its rows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Links = Callable[[Row[Any]], dict[str, Any]]
 
 
 def as_timestamp(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
-    """A property that is an instant: UTC, or in the zone of `_tz`."""
+    """An instant in UTC, or in the zone of `_tz`."""
     return None if moment is None else timestamp(moment, zone)
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: the column it comes from and, where it is not shown as it is stored, how it is shown."""
+    """One property: its column and, where it is not shown as stored, its conversion."""
 
     column: Any
     convert: Convert | None = None
@@ -42,10 +42,10 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """How rows of one resource become objects. Each shape is itself alone, so that statements are kept by it.
+    """How rows of a resource are rendered. Shapes are compared by identity, so that statements are cached per shape.
 
-    `keys` are selected for every query under their own names: what `links` and the caller's embedding need.
-    `filters` are expressions for filters that differ from the property's column.
+    `keys` are selected for every query under their own names, for `links` and for embedding by the caller. `filters`
+    are the expressions of filters that differ from the property's column.
     """
 
     resource: Resource
@@ -57,13 +57,14 @@ class Shape:
 
     @property
     def filter_columns(self) -> dict[str, ColumnElement[Any]]:
-        """Filter name -> what it compares."""
-        return {**{name: one.column for name, one in self.properties.items()}, **self.filters}
+        """Filter name -> the expression to compare."""
+        return {**{name: property_.column for name, property_ in self.properties.items()}, **self.filters}
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of items. `size` counts them, or with `limit=0` all matching ones; `rows` are what they came from."""
+    """A page of items, and the `rows` they were rendered from. `size` counts them, or with `limit=0` all matching
+    ones."""
 
     items: list[dict[str, Any]]
     size: int
@@ -72,7 +73,7 @@ class Page:
 
 
 def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElement[bool]) -> Page:
-    """The page that the query asks for within `scope`, which names the account: one statement."""
+    """The page of the query within `scope`, which restricts it to the account: one statement."""
     conditions = [*scope, *compiled.where(query, shape.filter_columns)]
     if query.counts_only:
         total = session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
@@ -84,9 +85,9 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
 
 
 def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, int]) -> dict[str, Any] | None:
-    """The one item that has these values, by column, the owner's among them; or None."""
+    """The item with these values by column, the account's id among them; or None."""
     statement, show = _prepared_read(shape, query.fields, query.zone, tuple(within))
-    values = {f"within_{place}": value for place, value in enumerate(within.values())}
+    values = {f"within_{position}": value for position, value in enumerate(within.values())}
     row = statement.row(session, **values)
     return None if row is None else show(row)
 
@@ -95,46 +96,49 @@ def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, 
 def _prepared_read(
     shape: Shape, fields: tuple[str, ...] | None, zone: ZoneInfo | None, names: tuple[Any, ...]
 ) -> tuple[PreparedStatement, Callable[[Row[Any]], dict[str, Any]]]:
-    """The statement of `read_one` and what shows its row; requests differ in the values alone."""
+    """The statement of `read_one` and the renderer of its row; requests differ only in the values."""
     query = Query(fields=fields, zone=zone)
-    scope = [column == bindparam(f"within_{place}", type_=BigInteger) for place, column in enumerate(names)]
+    scope = [column == bindparam(f"within_{position}", type_=BigInteger) for position, column in enumerate(names)]
     return PreparedStatement(columns(shape, query).where(*scope)), renderer(shape, query)
 
 
 def columns(shape: Shape, query: Query) -> Select[Any]:
-    """The select, without conditions, whose rows `renderer` understands."""
-    selected = [column.label(f"p_{place}") for place, column in enumerate(_distinct(shape, query))]
+    """The select, without conditions, whose rows `renderer` renders."""
+    selected = [column.label(f"p_{position}") for position, column in enumerate(_distinct(shape, query))]
     return select(*shape.keys, *selected)
 
 
 def _distinct(shape: Shape, query: Query) -> list[Any]:
-    """The columns of what the query shows; one that several properties come from is selected once."""
+    """The columns of the query's properties, each selected once even if several properties use it."""
     selected = [shape.properties[name].column for name in _shown_names(shape, query)]
     return list({id(column): column for column in selected}.values())
 
 
 def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
-    """The properties that the query shows, in the order of the resource."""
+    """The properties of the query, in the order of the resource."""
     if query.fields is None:
         return list(shape.properties)
     return [name for name in shape.properties if name in query.fields]
 
 
 def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]:
-    """The function that makes an object of a row; rows come from the columns of the same query."""
-    places = {id(column): place for place, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
+    """Returns a function that renders a row of the same query's `columns`."""
+    positions = {id(column): position for position, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
     selected = [(name, shape.properties[name]) for name in _shown_names(shape, query)]
     names = tuple(name for name, _ in selected)
-    # With two places more than names, because for a single one `itemgetter` gives no tuple.
-    pick = itemgetter(*(places[id(one.column)] for _, one in selected), 0, 0)
+    # Two more positions than names, because `itemgetter` returns no tuple for a single one.
+    pick = itemgetter(*(positions[id(property_.column)] for _, property_ in selected), 0, 0)
     zone, links = query.zone, shape.links
-    # An instant in UTC stays one: the JSON writer shows it as wanted, ten times as fast as Python can.
-    left_alone = (as_timestamp,) if zone is None else ()
-    conversions = [(name, one.convert) for name, one in selected if one.convert and one.convert not in left_alone]
+    # Instants in UTC are not converted: the JSON encoder formats them ten times as fast as Python.
+    unconverted = (as_timestamp,) if zone is None else ()
+    conversions = [
+        (name, property_.convert)
+        for name, property_ in selected
+        if property_.convert and property_.convert not in unconverted
+    ]
 
     def show(row: Row[Any]) -> dict[str, Any]:
-        """All values at once, in C, and then those that are not shown as they are stored: per item this is what a page
-        costs."""
+        """Sets all values at once, in C, then converts those that need it: this is the cost of a page per item."""
         item = dict(zip(names, pick(row), strict=False))
         for name, convert in conversions:
             item[name] = convert(item[name], zone)

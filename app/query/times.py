@@ -1,7 +1,6 @@
-"""Dates, times and zones as query parameters write them (docs/querying.md#values-by-type).
+"""Dates, times and zones in query parameters (docs/querying.md#values-by-type).
 
-Every value is read as the span that it stands for, first and last moment included: a date is a whole day, a time is
-the same moment twice.
+Every value is parsed as a span, first and last moment included: a date is a whole day, a time is the same moment twice.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ TIMESTAMP = re.compile(rf"{DATETIME.pattern}(?:Z|[+\- ]{OFFSET_FORM})?")
 
 FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
-# Where a zone's clocks go back over midnight the end of a day happens twice: the day ends with the second one.
+# Where clocks go back over midnight, the end of a day happens twice: the day ends with the second one.
 END_OF_DAY = time.max.replace(fold=1)
 
 
 def instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
-    """The span of a timestamp filter value in UTC.
+    """The span of a timestamp, in UTC.
 
-    A date is the whole day in the zone, a time without an offset is read in it; no zone is UTC. A space stands for
-    the `+` that a client forgot to encode. Raises ValueError for any other form and for a day or time that does not
-    exist.
+    A date is the whole day in the zone, a time without an offset is in the zone; the default is UTC. A space is
+    accepted as the `+` that a client did not encode. Raises ValueError for any other form, and for a day or time that
+    does not exist.
     """
     if DATE.fullmatch(text):
         day = date.fromisoformat(text)
@@ -39,12 +38,12 @@ def instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
 
 
 def end_instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
-    """The same for the end of a range: where the clocks go back, and a time of the zone comes twice, the end is the
-    later of the two, so that the range holds all that its reader sees in it (docs/querying.md#filters)."""
+    """The same for the end of a range: where clocks go back and a local time occurs twice, the range includes both
+    (docs/querying.md#filters)."""
     if DATE.fullmatch(text):
         return instant_span(text, zone)
     moment = _moment(text, zone)
-    # Where the clocks go forward it is the other way round: the second reading is the earlier.
+    # Where clocks go forward, the instant of the second fold is the earlier one.
     last = max(_utc(moment.replace(fold=fold)) for fold in (0, 1))
     return last, last
 
@@ -57,7 +56,7 @@ def _moment(text: str, zone: ZoneInfo | None) -> datetime:
 
 
 def local_span(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
-    """The span of a date or date-time of a list field, naive; such values are never shifted."""
+    """The naive span of a date or date-time of a list field; such values have no zone."""
     if DATE.fullmatch(text):
         day = date.fromisoformat(text)
         return datetime.combine(day, time.min), datetime.combine(day, time.max)
@@ -68,7 +67,7 @@ def local_span(text: str, _zone: ZoneInfo | None) -> tuple[datetime, datetime]:
 
 
 def day_span(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
-    """A date of a list field."""
+    """The span of a date of a list field."""
     if not DATE.fullmatch(text):
         raise ValueError("not a date")
     day = date.fromisoformat(text)
@@ -76,7 +75,7 @@ def day_span(text: str, _zone: ZoneInfo | None) -> tuple[date, date]:
 
 
 def parse_zone(name: str) -> ZoneInfo:
-    """The IANA time zone of that name; raises `invalid_time_zone` for anything else (docs/querying.md#time-zone)."""
+    """The IANA time zone of that name. Raises `invalid_time_zone` (docs/querying.md#time-zone)."""
     zone = find_zone(name)
     if zone is None:
         detail = f"_tz: {printable(name)!r} is not the name of an IANA time zone, such as Australia/Brisbane."
@@ -85,7 +84,7 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def _utc(moment: datetime) -> datetime:
-    """In UTC; at the two ends of the calendar an offset can lead out of it, where the end itself serves as well."""
+    """In UTC; where the offset leads beyond the first or last year, the first or last instant."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The values of filters: text to typed alternatives (docs/querying.md)."""
+"""Parses the values of filters into typed alternatives (docs/querying.md)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ EXPECTED = {
 
 
 def expected_form(filter_: Filter) -> str:
-    """What the filter accepts, for the integrator."""
+    """The accepted form, for error messages."""
     return f"one of {', '.join(filter_.options)}" if filter_.type is FilterType.ENUM else EXPECTED[filter_.type]
 
 
 def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
-    """What the value of `=` or `:ne` stands for; an empty one is null or the empty string.
+    """The alternatives of a value of `=` or `:ne`; an empty value is null or the empty string.
 
-    Empty when no row can hold the value. Raises ValueError when the value does not fit the filter's kind.
+    There are none where no row can have the value. Raises ValueError for a value that is not of the filter's type.
     """
     if not text:
         return (IsNull(), Equals("")) if filter_.type in (FilterType.STRING, FilterType.EMAIL) else (IsNull(),)
@@ -48,9 +48,9 @@ def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alter
 
 
 def read_element(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
-    """What one element of `:in` stands for: a value, or a range on the kinds that have an order.
+    """The alternatives of one element of `:in`: a value, or a range where the type has an order.
 
-    Empty and ValueError as in `read_value`, but an empty element is a ValueError too.
+    None and ValueError as in `read_value`, and ValueError for an empty element.
     """
     if not text:
         raise ValueError("an empty element")
@@ -62,23 +62,24 @@ def read_element(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alt
 def split_list(text: str) -> list[str]:
     r"""The elements of a comma list; a comma inside one is written `\,` or `%2C` (docs/querying.md#values-by-type).
 
-    A backslash before anything else is just a backslash.
+    A backslash before any other character is a plain backslash.
     """
     return [ENCODED_COMMA.sub(",", part.replace("\\,", ",")) for part in SEPARATOR.split(text)]
 
 
 def read_integer(text: str) -> int:
-    """An integer; beyond 64 bits it is exact only in being beyond them. Raises ValueError for any other form."""
+    """An integer; one far beyond 64 bits is replaced by another one beyond 64 bits. Raises ValueError for any other
+    form."""
     if not INTEGER.fullmatch(text):
         raise ValueError("not an integer")
     digits = text.lstrip("-").lstrip("0")
-    # Python refuses, for good reasons, to convert thousands of digits.
+    # Python refuses to convert thousands of digits, because that takes quadratic time.
     size = int(digits or "0") if len(digits) < 20 else 2**64
     return -size if text.startswith("-") else size
 
 
 def fits_64_bits(number: int) -> bool:
-    """Whether a column can hold the integer."""
+    """Whether a column can store the integer."""
     return SMALLEST <= number <= LARGEST
 
 
@@ -92,7 +93,7 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:
         return (Equals(email_key(text)),) if _can_be_stored(text) else ()
-    raise ValueError("not a value of this kind")
+    raise ValueError("not a value of this type")
 
 
 def _range(text: str, filter_type: FilterType, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
@@ -106,7 +107,7 @@ def _range(text: str, filter_type: FilterType, zone: ZoneInfo | None) -> tuple[A
 
 
 def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
-    """The alternative as the columns can be asked, nothing where no row can match (docs/querying.md#values-by-type)."""
+    """The alternative restricted to 64-bit integers; none where no row can match (docs/querying.md#values-by-type)."""
     match alternative:
         case Equals(int() as value):
             return (alternative,) if fits_64_bits(value) else ()
@@ -121,7 +122,7 @@ def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
 
 
 def _can_be_stored(text: str) -> bool:
-    """PostgreSQL has no null byte in text, and neither database has a lone surrogate: no row holds such a value."""
+    """No row has such a value: PostgreSQL stores no null byte in text, and neither database a lone surrogate."""
     return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -145,7 +146,7 @@ SPANS: dict[FilterType, Span] = {
     FilterType.DATE: day_span,
     FilterType.DATETIME: local_span,
 }
-"""The kinds that have an order, hence ranges: text -> the first and the last value that it stands for."""
+"""The types that have an order, and so ranges: text -> the first and the last value of its span."""
 
 END_SPANS: dict[FilterType, Span] = {FilterType.TIMESTAMP: end_instant_span}
-"""Where the end of a range is read in another way."""
+"""Types whose end of a range is parsed differently."""

@@ -1,4 +1,4 @@
-"""Query parameters of the methods that write: few are allowed, and the ids of a bulk delete are one of them."""
+"""Query parameters of the methods that write, among them the ids of a bulk delete."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ REMOVE_UNSUBSCRIBERS: tuple[RemoveUnsubscribers, ...] = get_args(RemoveUnsubscri
 
 
 def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], resource: Resource) -> dict[str, str]:
-    """The parameters of a `POST`, `PATCH` or `DELETE` by name; `allowed` names those that the endpoint takes.
+    """The parameters of a `POST`, `PATCH` or `DELETE` by name; `allowed` are the names that the endpoint accepts.
 
-    Raises `ServiceError`: `parameter_not_available` for a parameter that a `GET` or another method takes,
+    Raises `ServiceError`: `parameter_not_available` for a parameter that another method accepts,
     `parameter_not_supported` for an unknown one (docs/querying.md#other-methods).
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     seen: set[str] = set()
 
     def parse(parameter: Parameter) -> None:
@@ -37,17 +37,14 @@ def parse_write(pairs: Sequence[tuple[str, str]], allowed: Collection[str], reso
             raise unexpected_parameter(parameter, resource)
         check_bare(parameter)
         check_once(parameter, seen)
-        found[parameter.name] = parameter.value
+        values[parameter.name] = parameter.value
 
     parse_each(pairs, parse)
-    return found
+    return values
 
 
 def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
-    """The value of `remove_unsubscribers` (docs/contacts.md#remove_unsubscribers).
-
-    Raises `invalid_query_syntax` for any other value (docs/contacts.md#remove_unsubscribers).
-    """
+    """The value of `remove_unsubscribers` (docs/contacts.md#remove_unsubscribers). Raises `invalid_query_syntax`."""
     for known in REMOVE_UNSUBSCRIBERS:
         if value == known:
             return known
@@ -56,10 +53,10 @@ def parse_remove_unsubscribers(value: str) -> RemoveUnsubscribers:
 
 
 def parse_delete_ids(pairs: Sequence[tuple[str, str]], resource: Resource) -> list[int] | None:
-    """The ids that a bulk `DELETE` names by `id` and `id:in`; None when it names none at all.
+    """The ids in the `id` and `id:in` parameters of a bulk `DELETE`; None without such a parameter.
 
-    Several parameters narrow each other, as filters do. Ids that no contact can have are left out: ids that are not
-    in the list are ignored anyhow (docs/querying.md#other-methods).
+    Several parameters are combined by AND, like filters. Ids beyond 64 bits are dropped: ids that are not in the list
+    are ignored anyway (docs/querying.md#other-methods).
     """
     lists: list[list[int]] = []
 
