@@ -1,6 +1,6 @@
 """Email addresses and mobile numbers: what a valid one looks like, and the form in which two are compared.
 
-Pure, and quick enough for a thousand addresses in one request (decisions: 5).
+Pure, and quick enough for a thousand addresses in one request (docs/contacts.md#addresses).
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ PLAIN_EMAIL = re.compile(
 )
 """What nearly all addresses look like. The library accepts them too, but takes twenty times as long to say so."""
 
-# Syntax only: `host.test` and `host.invalid` are addresses here (decisions: 5). The library names this as the way.
+# Syntax only: `host.test` and `host.invalid` are addresses here (docs/contacts.md#addresses). The library names this as
+# the way.
 email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 
 
 def email_key(email: str) -> str:
-    """The form in which emails are compared: without regard to case (decisions: 5)."""
+    """The form in which emails are compared: without regard to case (docs/contacts.md#addresses)."""
     return email.lower()
 
 
@@ -50,8 +51,8 @@ def is_valid_email(text: str) -> bool:
     """Whether the text is an email address by its syntax; nothing is looked up.
 
     At most 254 characters, a local part of at most 64 octets, a dot in the domain; special-use and international
-    domains are fine (decisions: 5). An encoded word (RFC 2047) is no part of an address: some readers decode it, and
-    see another address than the one that was checked (decisions: 12).
+    domains are fine (docs/contacts.md#addresses). An encoded word (RFC 2047) is no part of an address: some readers
+    decode it, and see another address than the one that was checked (docs/contacts.md#addresses).
     """
     if len(text) > LONGEST_EMAIL or _has_long_local_part(text) or _holds_encoded_word(text):
         return False
@@ -88,9 +89,9 @@ def domain_of(email: str) -> str:
 def is_valid_mobile(text: str) -> bool:
     """Whether the text is a number in international format: digits with the country code, without plus or zero.
 
-    8 to 15 digits, possible for the country code (decisions: 5) and from everywhere, not only within its area
-    (decisions: 12), and without the zero that is dialled before a number only inside its country (specification:
-    Transactional send, rule 8).
+    8 to 15 digits, possible for the country code (docs/contacts.md#addresses) and from everywhere, not only within its
+    area (docs/contacts.md#addresses), and without the zero that is dialled before a number only inside its country
+    (docs/contacts.md#addresses).
     """
     return MOBILE.fullmatch(text) is not None and (_is_plain_mobile(text) or is_possible_mobile(text))
 

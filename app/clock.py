@@ -1,5 +1,4 @@
-"""Time: the present moment, the zones, and the timestamp forms of the specification (specification: General
-conventions, 7)."""
+"""Time: the present moment, the zones, and the timestamp forms of the specification (docs/requests.md#timestamps)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def now() -> datetime:
 
 
 def this_second() -> datetime:
-    """The present moment cut to the second: for every time that a client can see (decisions: 11, Query)."""
+    """The present moment cut to the second: for every time that a client can see (docs/requests.md#timestamps)."""
     return now().replace(microsecond=0)
 
 
@@ -32,7 +31,7 @@ def seconds_from_now(seconds: float) -> datetime:
 
 
 def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
-    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone (decisions: 4)."""
+    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone (docs/requests.md#timestamps)."""
     if zone is None:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S%z")

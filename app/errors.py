@@ -2,7 +2,7 @@
 
 Every error that a client can see is a row of `CATALOGUE`: its status, its family (`type`) and its two texts.
 The domain raises `ServiceError` with a code; `app.http.errors` turns it into the response. Nothing here knows HTTP
-beyond the numbers of the specification (specification: Errors; decisions: 2 and 11).
+beyond the numbers of the specification (docs/requests.md#errors).
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class FieldError:
     """One error of a request, located.
 
     `field` is the attribute's name, dotted for nested ones; `collection` and `index` name the array element that
-    holds it; `detail`, where given, replaces the catalogue's developer message (decisions: 2).
+    holds it; `detail`, where given, replaces the catalogue's developer message (docs/requests.md#errors).
     """
 
     code: str
@@ -240,7 +240,7 @@ class FieldError:
 class ServiceError(Exception):
     """A request that cannot be served, with one or more located errors; the first is the one reported.
 
-    `taken` becomes the `fields` object of a conflict: attribute -> what holds the value (decisions: 5).
+    `taken` becomes the `fields` object of a conflict: attribute -> what holds the value (docs/contacts.md#identifiers).
     `retry_after` is in seconds; `headers` are added to the response.
     """
 
@@ -276,13 +276,13 @@ class ServiceError(Exception):
 
 
 def in_catalogue_order(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors of a request, that first which stands first in the catalogue (decisions: 11)."""
+    """The errors of a request, that first which stands first in the catalogue (docs/sending.md#order-of-errors)."""
     return sorted(errors, key=lambda error: RANK[error.code])
 
 
 @dataclass(slots=True)
 class ErrorCollector:
-    """Gathers located errors so that a client learns of every one at once (decisions: 2)."""
+    """Gathers located errors so that a client learns of every one at once (docs/requests.md#errors)."""
 
     errors: list[FieldError] = field(default_factory=list)
 

@@ -1,7 +1,7 @@
 """Settings: one frozen object made from environment variables, checked at start.
 
 Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, its
-default, and one sentence of meaning. A wrong value is one clear line and ends the start (contract: Settings).
+default, and one sentence of meaning. A wrong value is one clear line and ends the start (docs/settings.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Keys and what they may do: tokens, their look-up by hash, access levels and scopes (decisions: 1.3 and 3)."""
+"""Keys and what they may do: tokens, their look-up by hash, access levels and scopes
+(docs/requests.md#keys-and-scopes)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ STANDARD = (
     "send.sms",
 )
 SCOPES: dict[str, tuple[str, ...]] = {"report": REPORT, "limited": LIMITED, "standard": STANDARD}
-"""Access level -> its scopes; each level includes the lower ones (decisions: 3)."""
+"""Access level -> its scopes; each level includes the lower ones (docs/requests.md#keys-and-scopes)."""
 
 KEY_COLUMNS = (
     ApiKey.account_id,

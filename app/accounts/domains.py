@@ -50,8 +50,8 @@ def find_domain(session: Session, account_id: int, name: str) -> Domain:
 def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, secret_key: str) -> bool:
     """Adds the domain with its signing keys, or brings it to the wanted state; tells whether anything changed.
 
-    A trusted domain counts as configured at once, whatever its DNS records say (specification: Other behaviours, 2).
-    Trust is never taken back here.
+    A trusted domain counts as configured at once, whatever its DNS records say
+    (docs/deliverability.md#sending-domains). Trust is never taken back here.
     """
     key = _checked(name)
     domain = _domain(session, account_id, key)

@@ -1,4 +1,4 @@
-"""API keys: issued here, shown once, kept as a hash (decisions: 3)."""
+"""API keys: issued here, shown once, kept as a hash (docs/requests.md#keys-and-scopes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API root (specification: API root)."""
+"""The API root (docs/endpoints.md#api-root)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINKS = {
 
 
 def show_root(principal: Principal, query: Query) -> dict[str, Any]:
-    """The root as the key sees it. A valid key never expires (decisions: 3)."""
+    """The root as the key sees it. A valid key never expires (docs/requests.md#keys-and-scopes)."""
     properties = {
         "access_token_scope": ",".join(principal.scopes),
         "access_token_creation_time": timestamp(principal.key_creation_time, query.zone),

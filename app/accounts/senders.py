@@ -1,4 +1,4 @@
-"""Approved senders of text messages (specification: Transactional send, rule 8)."""
+"""Approved senders of text messages (docs/sending.md#senders)."""
 
 from __future__ import annotations
 

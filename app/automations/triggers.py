@@ -1,4 +1,4 @@
-"""Triggers of automations, recorded in the transaction of the change (specification: Other behaviours, 3)."""
+"""Triggers of automations, recorded in the transaction of the change (docs/contacts.md#events-and-triggers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: `flask --app wsgi …`, one module per group (contract: Command line)."""
+"""The command line: `flask --app wsgi …`, one module per group (docs/cli.md#conventions)."""
 
 from __future__ import annotations
 

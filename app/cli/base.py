@@ -1,7 +1,7 @@
 """What all commands share: how they name an account, how they print, and how they fail.
 
 A command is a door like a view: it parses, calls one use case and prints. A wrong value is one clear line on standard
-error and exit code 2 (contract: Command line).
+error and exit code 2 (docs/cli.md#conventions).
 """
 
 from __future__ import annotations

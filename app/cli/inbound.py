@@ -1,4 +1,4 @@
-"""`flask inbound`: what mail servers and sms gateways hand back, for pipes and for tests (contract: Command line)."""
+"""`flask inbound`: what mail servers and sms gateways hand back, for pipes and for tests (docs/cli.md#inbound)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Blocking and unblocking addresses: the rows, and the contacts that have the addresses (decisions: 5 and 12).
+"""Blocking and unblocking addresses: the rows, and the contacts that have the addresses
+(docs/contacts.md#blocked-addresses).
 
 `blocked` of a contact is looked up when it is read, so nothing is copied. But clients that synchronise contacts by
 `last_modified_time` or by webhooks have to see the change: the time moves, and there is an `updated` event. Automation

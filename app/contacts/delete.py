@@ -24,7 +24,7 @@ def delete_contacts(
     """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
 
     Raises `list_not_mutable` for a system list and `filter_id_required` when no ids were named (None)
-    (specification: Contacts, rules 4 and 5).
+    (docs/contacts.md#system-lists).
     """
     errors = system_errors(lst, allow_system)
     if ids is None:

@@ -1,4 +1,4 @@
-"""Events of contacts, written in the transaction of the change (specification: Contact events; decisions: 9)."""
+"""Events of contacts, written in the transaction of the change (docs/contacts.md#events-and-triggers)."""
 
 from __future__ import annotations
 

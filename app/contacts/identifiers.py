@@ -1,4 +1,4 @@
-"""Unique identifiers of the contacts of a list, and the conflict over one that is taken (decisions: 5).
+"""Unique identifiers of the contacts of a list, and the conflict over one that is taken (docs/contacts.md#identifiers).
 
 A unique index decides. The check before a write finds all conflicts of a request and can name the contact that has
 each identifier; where another request was quicker, the index refuses the write, and the check is repeated.
@@ -50,7 +50,7 @@ def check_identifiers_free(
 ) -> None:
     """Raises `conflict` for every identifier that another contact has, or that an earlier element of the request gets.
 
-    The contacts in `released` give theirs up in this request: the end state counts (decisions: 11, Contacts).
+    The contacts in `released` give theirs up in this request: the end state counts (docs/contacts.md#identifiers).
     """
     field = lst.identifier
     if not requested or field is None:

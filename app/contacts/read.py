@@ -1,4 +1,4 @@
-"""Reading contacts (specification: Contact; decisions: 4 and 5). What a contact has depends on its list."""
+"""Reading contacts (docs/contacts.md#attributes). What a contact has depends on its list."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
     "blocked": (FilterType.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
 }
 """Filter name -> its kind and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
-one is blocked (decisions: 4)."""
+one is blocked (docs/contacts.md#blocked-addresses)."""
 
 
 @lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""Rules that a write of contacts must meet besides its schema (specification: Contact endpoint errors)."""
+"""Rules that a write of contacts must meet besides its schema (docs/contacts.md#order-of-errors)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ class ElementLocation(TypedDict, total=False):
 
 
 def element_location(index: int, bulk: bool) -> ElementLocation:
-    """The location of an element, empty in the single form (specification: Contacts, rule 8)."""
+    """The location of an element, empty in the single form (docs/contacts.md#bulk-requests)."""
     return {"collection": "contacts", "index": index} if bulk else {}
 
 
 def raise_in_order(errors: Sequence[FieldError]) -> None:
-    """Raises all errors; the first is the one that stands first in the specification's tables (decisions: 11)."""
+    """Raises all errors; the first is the one that stands first in the specification's tables
+    (docs/contacts.md#order-of-errors)."""
     if errors:
         raise ServiceError.of(in_catalogue_order(errors))
 
 
 def system_errors(lst: ListSpec, allow_system: bool) -> list[FieldError]:
-    """A system list cannot be changed (specification: Contacts, rule 5); seeding may."""
+    """A system list cannot be changed (docs/contacts.md#system-lists); seeding may."""
     return [FieldError("list_not_mutable")] if lst.system and not allow_system else []
 
 
 def address_errors(lst: ListSpec, contacts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
-    """Addresses of a kind that the list has no field for (specification: Contacts, rule 6). Null writes nothing."""
+    """Addresses of a kind that the list has no field for (docs/contacts.md#list-fields). Null writes nothing."""
     missing = [kind for kind, has in (("email", lst.has_email), ("mobile", lst.has_mobile)) if not has]
     return [
         FieldError(f"field_{kind}_not_in_list", kind, **element_location(index, bulk))

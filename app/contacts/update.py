@@ -110,7 +110,7 @@ def _check_rules(
 
 
 def _check_named_once(updates: Sequence[ContactUpdate], bulk: bool) -> None:
-    """The same id twice is `conflict`, reported at the second (decisions: 5 and 11)."""
+    """The same id twice is `conflict`, reported at the second (docs/contacts.md#bulk-requests)."""
     seen: set[int] = set()
     errors = []
     for index, (contact_id, _) in enumerate(updates):

@@ -1,7 +1,8 @@
-"""Values of list fields: what each type accepts, for the API, the seed file and imports alike (decisions: 5 and 11).
+"""Values of list fields: what each type accepts, for the API, the seed file and imports alike
+(docs/contacts.md#values).
 
 Pure. A value that is accepted is stored and shown as it was given, but for the empty string, which means null
-(decisions: 12).
+(docs/contacts.md#values).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class InvalidValue(ValueError):
 
 
 def clean_value(field: FieldSpec, value: Any) -> Any:
-    """The value as it is stored: a string, a number or None. Raises `InvalidValue` (decisions: 5, values by type)."""
+    """The value as it is stored: a string, a number or None. Raises `InvalidValue` (docs/contacts.md#values)."""
     return None if value is None else CLEANERS[field.value_type](field, value)
 
 

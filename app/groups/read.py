@@ -1,4 +1,4 @@
-"""Reading transactional groups (specification: Transactional groups)."""
+"""Reading transactional groups (docs/endpoints.md#transactional-groups)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The sent contacts of a message: one row per recipient that was sent, by any send that referred to the message
-(specification: Sent contact; decisions: 8)."""
+(docs/endpoints.md#sent-contacts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating and changing lists and their fields: never over HTTP (specification: What the service does)."""
+"""Creating and changing lists and their fields: never over HTTP (docs/contacts.md#lists)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
     """A new field at the end of the list.
 
     Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, `invalid_string` for
-    an unknown type, a name without letters and digits, or wrong options (decisions: 5).
+    an unknown type, a name without letters and digits, or wrong options (docs/contacts.md#list-fields).
     """
     key = _key(name, type_)
     check_options(type_, options)
@@ -163,7 +163,7 @@ def _check_type_may_change(session: Session, row: List, field: ListField) -> Non
 
 
 def _refresh_identifiers(session: Session, row: List) -> None:
-    """Gives every contact the identifier that the list now asks for (decisions: 5)."""
+    """Gives every contact the identifier that the list now asks for (docs/contacts.md#identifiers)."""
     types = {one.type for one in fields_of(session, row)}
     address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
     if not row.allow_duplicates:

@@ -1,7 +1,7 @@
 """What a list is made of: field types, the key rule, and a list as the use cases need it. Pure.
 
 Two field types are attributes of every contact, whatever the field is called: Email is `email`, Mobile Phone is
-`mobile`. Every other field is a property under its key, unless the key is reserved (specification: Contact).
+`mobile`. Every other field is a property under its key, unless the key is reserved (docs/contacts.md#list-fields).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 
 class ValueType(Enum):
-    """What a field's values are (specification: Contact, list field types)."""
+    """What a field's values are (docs/contacts.md#list-fields)."""
 
     EMAIL = auto()
     MOBILE = auto()
@@ -59,7 +59,7 @@ FIELD_TYPES: dict[str, ValueType] = {
     "Currency": ValueType.NUMBER,
     "Number": ValueType.NUMBER,
 }
-"""The field types by their names, exactly as the specification writes them (decisions: 11, Contacts)."""
+"""The field types by their names, exactly as the specification writes them (docs/contacts.md#list-fields)."""
 
 ADDRESS_KEYS = {"Email": "email", "Mobile Phone": "mobile"}
 """Field type -> the attribute of the contact that it stands for."""
@@ -73,13 +73,14 @@ RESERVED_KEYS = frozenset(
         *("email", "mobile"),
     }
 )
-"""Keys whose fields are ignored: they mean something else on a contact or in a query (decisions: 5)."""
+"""Keys whose fields are ignored: they mean something else on a contact or in a query
+(docs/contacts.md#reserved-keys)."""
 
 OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
 
 
 def field_key(name: str) -> str:
-    """The key of a field by its name: `Reply-To` becomes `reply_to` (specification: list field key rule; decisions: 5).
+    """The key of a field by its name: `Reply-To` becomes `reply_to` (docs/contacts.md#list-fields).
 
     Empty for a name without letters a to z and digits.
     """
@@ -87,7 +88,7 @@ def field_key(name: str) -> str:
 
 
 def is_reserved(key: str) -> bool:
-    """Whether a list field with this key is ignored (decisions: 5)."""
+    """Whether a list field with this key is ignored (docs/contacts.md#reserved-keys)."""
     return key in RESERVED_KEYS or key.startswith("_") or not key
 
 
@@ -138,7 +139,8 @@ class ListSpec:
 
     @property
     def identifier(self) -> Literal["email", "mobile"] | None:
-        """The attribute that tells the list's contacts apart: the email, else the mobile (decisions: 5)."""
+        """The attribute that tells the list's contacts apart: the email, else the mobile
+        (docs/contacts.md#identifiers)."""
         if self.has_email:
             return "email"
         return "mobile" if self.has_mobile else None
@@ -150,5 +152,6 @@ class ListSpec:
 
     @cached_property
     def ignored_keys(self) -> frozenset[str]:
-        """Reserved keys that a field of the list has: writes to them are ignored silently (decisions: 11, Contacts)."""
+        """Reserved keys that a field of the list has: writes to them are ignored silently
+        (docs/contacts.md#reserved-keys)."""
         return frozenset(field.key for field in self.fields if not field.is_address and is_reserved(field.key))

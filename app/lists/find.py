@@ -38,7 +38,7 @@ LIST_WITH_FIELDS = PreparedStatement(
 
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
-    """The account's list with that id. Raises `not_found` (decisions: 1.8)."""
+    """The account's list with that id. Raises `not_found` (docs/requests.md#paths-and-ids)."""
     return existing(find_list(session, account_id, list_id), list_id)
 
 

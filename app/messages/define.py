@@ -1,4 +1,4 @@
-"""Creating and changing stored messages: never over HTTP (specification: What the service does)."""
+"""Creating and changing stored messages: never over HTTP (docs/contacts.md#messages)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_SUBJECT = 998
 LONGEST_NAME = 255
 LONGEST_URL = 2000
 LONGEST_BODY = 1024 * 1024
-"""Bytes of UTF-8, like a body in a request (decisions: 6, lengths)."""
+"""Bytes of UTF-8, like a body in a request (docs/sending.md#attributes)."""
 
 
 def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
@@ -60,7 +60,7 @@ def update_message(session: Session, message: Message, attributes: Mapping[str, 
 
 
 def _tidied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes with a trimmed name (decisions: 12). An empty address is null, as in a send."""
+    """The attributes with a trimmed name (docs/contacts.md#messages). An empty address is null, as in a send."""
     name = {"name": strip_name(attributes["name"])} if attributes.get("name") is not None else {}
     return {**attributes, **dict.fromkeys(key for key in ADDRESSES if attributes.get(key) == ""), **name}
 

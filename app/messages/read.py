@@ -1,4 +1,4 @@
-"""Reading messages and their content (specification: Messages and message content)."""
+"""Reading messages and their content (docs/endpoints.md#messages)."""
 
 from __future__ import annotations
 

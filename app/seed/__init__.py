@@ -1,4 +1,4 @@
-"""The seed file: a description of a state to reach (contract: Seed file).
+"""The seed file: a description of a state to reach (docs/seed.md).
 
 `read` turns the file into plain data, `shape` and `nouns` check it and name the path of what is wrong, `apply` and the
 modules beside it bring the database to that state in one transaction. What is missing is created, what exists is

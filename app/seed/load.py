@@ -46,7 +46,7 @@ def _bring_parts(target: Target, account: Mapping[str, Any], urls: Urls) -> None
     """The parts of an account, each after those it names.
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
-    goes only to webhooks that existed when it happened (decisions: 9), and news of the seed itself are of no use.
+    goes only to webhooks that existed when it happened (docs/webhooks.md), and news of the seed itself are of no use.
     """
     bring_keys(target, account.get("keys", []))
     bring_domains(target, account.get("domains", []))

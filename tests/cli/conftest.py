@@ -36,7 +36,7 @@ class Cli:
         return json.loads(self.text(*arguments, "--json"))
 
     def refused(self, *arguments: str) -> str:
-        """What a command says that ends with 2: one line on standard error (contract: Command line)."""
+        """What a command says that ends with 2: one line on standard error (docs/cli.md#conventions)."""
         result = self.run(*arguments)
         assert (result.exit_code, result.stdout) == (2, ""), result.output
         assert result.stderr.startswith("Error: ")

@@ -104,7 +104,7 @@ def test_every_command_explains_itself(app: Flask) -> None:
 
 
 def test_every_command_prints_json(app: Flask) -> None:
-    """`--json` everywhere (contract: Command line); `db generate` is for the developers of this project."""
+    """`--json` everywhere (docs/cli.md#conventions); `db generate` is for the developers of this project."""
     commands = [(noun, name, command) for noun in NOUNS for name, command in group_of(noun).commands.items()]
     without = [
         (group, name)
@@ -115,7 +115,7 @@ def test_every_command_prints_json(app: Flask) -> None:
 
 
 def test_every_noun_has_list_and_show() -> None:
-    """Contract: Command line."""
+    """Command line."""
     for noun in NOUNS:
         if noun not in ("automations", "db", "inbound"):
             assert {"list", "show"} <= group_of(noun).commands.keys(), noun

@@ -1,4 +1,4 @@
-"""`flask domains`: the records to publish, and looking them up (specification: Other behaviours, 2)."""
+"""`flask domains`: the records to publish, and looking them up (docs/deliverability.md#sending-domains)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask inbound email`: exit codes for pipes (contract: Command line)."""
+"""`flask inbound email`: exit codes for pipes (docs/cli.md#inbound)."""
 
 from __future__ import annotations
 

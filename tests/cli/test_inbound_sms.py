@@ -1,4 +1,5 @@
-"""`flask inbound sms` and `inbound receipt`: replies and receipts of text messages (decisions: 5, 6, 8 and 11)."""
+"""`flask inbound sms` and `inbound receipt`: replies and receipts of text messages
+(docs/delivery.md#recipient-states)."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def addresses(rows: Rows, model: type[BlockedAddress | AddressTrouble | Unsubscr
 
 
 def test_a_receipt_acknowledges(bare: Cli, rows: Rows, number: str) -> None:
-    """Decisions 8: `acknowledged` when the handset's receipt arrives; it was counted as delivered before."""
+    """`acknowledged` when the handset's receipt arrives; it was counted as delivered before."""
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     recipient = rows.recipient(recipient_id)
@@ -97,7 +98,7 @@ def test_the_words_of_a_receipt_name_no_host_of_the_installation(bare: Cli, rows
 
 
 def test_an_undelivered_text_has_bounced(bare: Cli, rows: Rows, number: str) -> None:
-    """Decisions 11, Outcomes: it is `bounced` and counts so in its group; a permanent bounce blocks (decisions: 5)."""
+    """It is `bounced` and counts so in its group; a permanent bounce blocks (docs/contacts.md#blocked-addresses)."""
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     uuid = rows.recipient(recipient_id).uuid
@@ -168,7 +169,7 @@ def reply(bare: Cli, mobile: str, number: str, text: str) -> None:
 
 
 def test_a_reply_carries_the_last_messages_fields(bare: Cli, rows: Rows, number: str) -> None:
-    """Decisions 11: `received` carries the uuid and ids of the last message to that mobile from that number."""
+    """`received` carries the uuid and ids of the last message to that mobile from that number."""
     mobile, list_id = new_mobile(), rows.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     sent(rows, number, mobile)
@@ -210,7 +211,7 @@ def test_an_unknown_mobiles_reply_is_told_too(bare: Cli, rows: Rows, number: str
 
 
 def test_a_contact_of_the_numbers_list_is_known_without_a_message(bare: Cli, tenant: Tenant, rows: Rows) -> None:
-    """Decisions 12, Sms: `list_id`, `contact_id`, and the contact's id as `id`."""
+    """`list_id`, `contact_id`, and the contact's id as `id`."""
     mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list(allow_duplicates=True)
     tenant.add_sender(number, list_id=list_id)
     rows.add_contact(tenant.add_list(), None, mobile)
@@ -251,7 +252,8 @@ def test_the_contact_of_the_message_comes_before_that_of_the_number(bare: Cli, t
 def test_a_stop_word_unsubscribes_from_the_messages_list(
     bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str
 ) -> None:
-    """A whole word in any case, STOP or the list's own (decisions: 6); the contact changes and webhooks hear of it."""
+    """A whole word in any case, STOP or the list's own (docs/sending.md#opting-out-of-sms); the contact changes and
+    webhooks hear of it."""
     mobile, list_id = new_mobile(), tenant.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     recipient_id = sent(rows, number, {"mobile": mobile, "contact_id": contact_id}, list_id=list_id)

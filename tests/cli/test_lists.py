@@ -40,7 +40,7 @@ def test_lists_come_and_go(cli: Cli, tenant: Tenant) -> None:
 def test_webhooks_hear_of_the_contacts_of_a_deleted_list(
     cli: Cli, tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Events tell of contacts whatever deleted them (decisions: 9)."""
+    """Events tell of contacts whatever deleted them (docs/contacts.md#events-and-triggers)."""
     monkeypatch.setattr("app.contacts.delete.AT_ONCE", 2)
     ids = [tenant.new_contact(customers)["id"] for _ in range(5)]
     other = tenant.new_contact(tenant.add_list("Others"))["id"]

@@ -1,4 +1,4 @@
-"""`flask seed FILE` (contract: Seed file)."""
+"""`flask seed FILE` (docs/seed.md)."""
 
 from __future__ import annotations
 

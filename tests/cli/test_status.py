@@ -1,4 +1,4 @@
-"""`flask status`: the figures of the whole installation (contract: What checks rely on)."""
+"""`flask status`: the figures of the whole installation (docs/cli.md#status)."""
 
 from __future__ import annotations
 

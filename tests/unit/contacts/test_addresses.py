@@ -1,4 +1,4 @@
-"""Email addresses and mobile numbers (decisions: 5)."""
+"""Email addresses and mobile numbers (docs/contacts.md#addresses)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of list fields by type (decisions: 5, values by type, and 11, Codes)."""
+"""Values of list fields by type (docs/contacts.md#values)."""
 
 from __future__ import annotations
 

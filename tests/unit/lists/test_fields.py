@@ -1,4 +1,4 @@
-"""Field types, the key rule and reserved keys (specification: Contact, list field key rule; decisions: 5)."""
+"""Field types, the key rule and reserved keys (docs/contacts.md#list-fields)."""
 
 from __future__ import annotations
 

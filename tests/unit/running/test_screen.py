@@ -82,7 +82,8 @@ def test_the_receivers_port_is_kept_in_the_data_folder(settings: Settings) -> No
 
 
 def test_it_says_when_the_printed_line_would_be_refused(services: Services, demo: Demo) -> None:
-    """An address that others can reach wants https, unless somebody says otherwise (contract: REQUIRE_HTTPS)."""
+    """An address that others can reach wants https, unless somebody says otherwise
+    (docs/operations.md#behind-a-proxy)."""
     everywhere = replace(services, settings=replace(services.settings, host="0.0.0.0", require_https=True))
     assert "REQUIRE_HTTPS=off" in screen(everywhere, demo)
     assert "REQUIRE_HTTPS" not in screen(services, demo)

@@ -1,4 +1,4 @@
-"""Settings: a value that cannot be used is one line that names the variable, and no password (contract: Settings)."""
+"""Settings: a value that cannot be used is one line that names the variable, and no password (docs/settings.md)."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_a_process_that_does_not_end_is_killed_with_all_it_started(
 
 
 def test_grace_leaves_time_within_ten_seconds() -> None:
-    """Contract: SIGTERM stops all of it within 10 seconds."""
+    """SIGTERM stops all of it within 10 seconds."""
     assert supervisors.GRACE + supervisors.LAST_GRACE < 9
 
 

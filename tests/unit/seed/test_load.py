@@ -1,4 +1,4 @@
-"""Loading a seed file: what is missing is made, what differs is changed, nothing is deleted (contract: Seed file)."""
+"""Loading a seed file: what is missing is made, what differs is changed, nothing is deleted (docs/seed.md)."""
 
 from __future__ import annotations
 

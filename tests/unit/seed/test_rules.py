@@ -275,7 +275,7 @@ def test_an_explicit_wish_takes_an_entry_off(services: Services, file: Path, nam
 
 
 def test_events_and_triggers_tell_of_contacts_that_changed(services: Services, file: Path, name: str) -> None:
-    """Decisions 9: whatever caused the change; and an update that changes nothing makes no event."""
+    """Whatever caused the change; and an update that changes nothing makes no event."""
     contacts = [{"email": "a@example.com", "first_name": "A"}, {"email": "b@example.com"}]
     account = {"name": name, "lists": [customers(contacts=contacts)], "webhooks": [HOOK]}
     load(services, file, account)
