@@ -14,7 +14,7 @@ from app.db.database import Database
 from app.db.outage import reason
 from app.db.schema import SchemaError, check_schema
 from app.http.server import balanced_worker
-from app.http.server.limits import LONGEST_LINE
+from app.http.server.limits import MAX_REQUEST_LINE
 from app.infrastructure import logs, metrics
 from app.infrastructure.startup_report import log_startup
 from app.settings import SettingsError, from_environment
@@ -59,7 +59,7 @@ def post_worker_init(process: object) -> None:
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
 workers = settings.web_workers
-worker_class = "app.http.server.balanced_worker.Worker"
+worker_class = "app.http.server.balanced_worker.BalancedWorker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = balanced_worker.child_exit
@@ -69,7 +69,7 @@ preload_app = True
 graceful_timeout = 5
 timeout = 60
 # What is sent in raw UTF-8 is three times as long when the parser gets it.
-message.MAX_REQUEST_LINE = limit_request_line = 3 * LONGEST_LINE
+message.MAX_REQUEST_LINE = limit_request_line = 3 * MAX_REQUEST_LINE
 http_parser = "python"
 # The application alone knows how many proxies are trusted (TRUSTED_PROXIES). gunicorn would believe these of anybody on
 # the loopback address.

@@ -1,1 +1,1 @@
-"""How requests come in and answers go out: gunicorn's threaded worker, of which no client can hold a thread."""
+"""HTTP server: gunicorn's threaded worker, changed so that no client can occupy a thread."""

@@ -1,9 +1,9 @@
-"""The worker process of the API: one that leaves a new connection to a process that holds fewer.
+"""gunicorn worker that balances connections between processes: one with fewer connections gets a new one.
 
-Clients keep their connections, and a pool opens several at once. gunicorn's own worker takes all of them in whichever
-process wakes up first, and the other processors have nothing to do from then on. Here each process says in shared
-memory how many connections it holds. Who holds more than another one lets a waiting connection lie for a moment; who
-finds it still waiting then takes it, so that a process that hangs keeps nobody out.
+Clients keep their connections, and a pool opens several at once. gunicorn's own worker accepts all of them in whichever
+process wakes up first, and the other processors idle from then on. Here each process publishes its number of
+connections in shared memory. A process with more connections than another defers accepting for a moment; if the
+connection is still waiting then, it accepts it, so that a process that hangs keeps no client out.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ import time
 from ctypes import c_int, sizeof
 from typing import Any
 
-from app.http.server.buffering_worker import Reception
+from app.http.server.buffering_worker import BufferingWorker
 from app.infrastructure import memory
 
 SLOTS = 256
-NOBODY = -1
-PAUSE = 0.002
-"""Seconds for which a connection is left to the others."""
+UNUSED = -1
+DEFER_SECONDS = 0.002
+"""For which a connection is left to other processes."""
 
-# Made in gunicorn's master, which loads this module before it makes the first process.
-# Of no file: what is mapped from a file ends the process on a full disk.
-_held: Any = (c_int * SLOTS).from_buffer(mmap.mmap(-1, SLOTS * sizeof(c_int)))
-_held[:] = [NOBODY] * SLOTS
+# Created in gunicorn's master, which loads this module before it forks the first process.
+# Anonymous memory: a mapped file would end the process on a full disk.
+_connection_counts: Any = (c_int * SLOTS).from_buffer(mmap.mmap(-1, SLOTS * sizeof(c_int)))
+_connection_counts[:] = [UNUSED] * SLOTS
 
 
 def _slot(worker: Any) -> int:
-    """`age` counts the processes that the master has made; as many as there are slots never live at once."""
+    """`age` counts the processes that the master has started; there are never as many at once as slots."""
     return int(worker.age) % SLOTS
 
 
 def child_exit(_server: object, worker: Any) -> None:
-    """gunicorn's hook, called in the master: a process has ended, in whatever way."""
-    _held[_slot(worker)] = NOBODY
+    """gunicorn's hook, called in the master: a process has ended."""
+    _connection_counts[_slot(worker)] = UNUSED
 
 
 def post_worker_init(_worker: object) -> None:
@@ -42,37 +42,37 @@ def post_worker_init(_worker: object) -> None:
     memory.tune()
 
 
-class Worker(Reception):
-    """One process of the API."""
+class BalancedWorker(BufferingWorker):
+    """A process of the API."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._declined_until = 0.0
+        self._deferred_until = 0.0
 
     def accept(self, listener: Any) -> None:
-        """Takes a waiting connection, unless another process should."""
-        if self._leaves_it():
-            self._declined_until = time.monotonic() + PAUSE
+        """Accepts a waiting connection, unless another process has fewer."""
+        if self._should_defer():
+            self._deferred_until = time.monotonic() + DEFER_SECONDS
             self.set_accept_enabled(False)
             return
         super().accept(listener)
-        self._publish()
+        self._publish_count()
 
-    def _leaves_it(self) -> bool:
-        """Once per connection: after a pause it is taken, whoever holds how many."""
-        if time.monotonic() - self._declined_until < PAUSE:
+    def _should_defer(self) -> bool:
+        """At most once per connection: after the delay it is accepted whatever the counts."""
+        if time.monotonic() - self._deferred_until < DEFER_SECONDS:
             return False
-        return any(NOBODY < held < self.nr_conns for held in _held)
+        return any(UNUSED < count < self.nr_conns for count in _connection_counts)
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Not before the pause is over."""
-        if not enabled or time.monotonic() >= self._declined_until:
+        """Does not enable accepting before the delay is over."""
+        if not enabled or time.monotonic() >= self._deferred_until:
             super().set_accept_enabled(enabled)
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
         """One turn of gunicorn's loop."""
-        self._publish()
-        super().wait_for_and_dispatch_events(timeout if self._accepting else min(timeout, PAUSE))
+        self._publish_count()
+        super().wait_for_and_dispatch_events(timeout if self._accepting else min(timeout, DEFER_SECONDS))
 
-    def _publish(self) -> None:
-        _held[_slot(self)] = self.nr_conns
+    def _publish_count(self) -> None:
+        _connection_counts[_slot(self)] = self.nr_conns

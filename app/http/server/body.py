@@ -1,32 +1,32 @@
-"""A body as it comes: in memory while it is small, then in a file that has no name."""
+"""A request body as it arrives: in memory while it is small, then in an unnamed file."""
 
 from __future__ import annotations
 
 import tempfile
 from typing import IO
 
-from app.http.server.chunked import Chunks
+from app.http.server.chunked import ChunkedDecoder
 
-IN_MEMORY = 256 * 1024
-"""Bytes from which a body is kept in a file."""
+MAX_IN_MEMORY = 256 * 1024
+"""Bytes; a larger body is kept in a file."""
 
 
 class Body:
-    """`length` is None for one in chunks, of which `most` bytes are taken."""
+    """`length` is None for a chunked body, which may have `max_bytes`."""
 
-    def __init__(self, length: int | None, most: int) -> None:
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed with the body
-        self._chunks = Chunks(self._file.write) if length is None else None
+    def __init__(self, length: int | None, max_bytes: int) -> None:
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115 - closed with the body
+        self._chunks = ChunkedDecoder(self._file.write) if length is None else None
         self._left = length or 0
-        self._most = most
+        self._max_bytes = max_bytes
 
-    def take(self, buffer: bytearray) -> bool:
-        """Takes from the front of the buffer what is of the body; True when it is whole, or too long.
+    def feed(self, buffer: bytearray) -> bool:
+        """Removes the body's bytes from the front of the buffer; True when it is complete or too long.
 
-        Raises `MalformedChunks`, and OSError when the disk is full.
+        Raises `MalformedChunked`, and OSError when the disk is full.
         """
         if self._chunks is not None:
-            return self._chunks.take(buffer) or self.is_too_long
+            return self._chunks.feed(buffer) or self.is_too_long
         part = buffer[: self._left]
         del buffer[: len(part)]
         self._file.write(part)
@@ -35,19 +35,18 @@ class Body:
 
     @property
     def size(self) -> int:
-        """Bytes that have come."""
+        """Bytes received so far."""
         return self._file.tell()
 
     @property
     def is_too_long(self) -> bool:
-        """Whether more has come than a body may have."""
-        return self._chunks is not None and self.size > self._most
+        """Whether a chunked body has exceeded its limit."""
+        return self._chunks is not None and self.size > self._max_bytes
 
-    def from_start(self) -> IO[bytes]:
-        """What has come, to be read."""
+    def rewound(self) -> IO[bytes]:
+        """The file, at its start."""
         self._file.seek(0)
         return self._file
 
     def close(self) -> None:
-        """Lets go of it."""
         self._file.close()

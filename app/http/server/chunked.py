@@ -1,11 +1,11 @@
-"""A chunked body, taken apart as it comes (RFC 9112: 7.1)."""
+"""Incremental decoder of the chunked transfer coding (RFC 9112: 7.1)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-LONGEST_LINE = 1024
+MAX_LINE_BYTES = 1024
 """Bytes of the line before a chunk, and of each line after the last one."""
 MOST_TRAILERS = 100
 
@@ -13,12 +13,12 @@ SIZE = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(;[\t\x20-\x7e\x80-\xff]*)?")
 TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
 
-class MalformedChunks(Exception):
-    """What has come is no chunked body."""
+class MalformedChunked(Exception):
+    """Invalid chunked transfer coding."""
 
 
-class Chunks:
-    """Gives the content of the chunks to `write`; what stands around them is left out, the trailers too."""
+class ChunkedDecoder:
+    """Passes the content of the chunks to `write`; framing and trailers are dropped."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -26,10 +26,10 @@ class Chunks:
         self._step: Callable[[bytes], bool] = self._size
         self._trailers = 0
 
-    def take(self, buffer: bytearray) -> bool:
-        """Takes from the front of the buffer what is of the body; True when that was the end of it.
+    def feed(self, buffer: bytearray) -> bool:
+        """Removes the body's bytes from the front of the buffer; True at the end of the body.
 
-        Raises `MalformedChunks`.
+        Raises `MalformedChunked`.
         """
         while True:
             if self._left:
@@ -39,10 +39,10 @@ class Chunks:
                 self._left -= len(part)
                 if self._left:
                     return False
-            end = buffer.find(b"\r\n", 0, LONGEST_LINE + 2)
+            end = buffer.find(b"\r\n", 0, MAX_LINE_BYTES + 2)
             if end < 0:
-                if len(buffer) > LONGEST_LINE:
-                    raise MalformedChunks
+                if len(buffer) > MAX_LINE_BYTES:
+                    raise MalformedChunked
                 return False
             line = bytes(buffer[:end])
             del buffer[: end + 2]
@@ -52,14 +52,14 @@ class Chunks:
     def _size(self, line: bytes) -> bool:
         found = SIZE.fullmatch(line)
         if found is None:
-            raise MalformedChunks
+            raise MalformedChunked
         self._left = int(found[1], 16)
         self._step = self._end_of_chunk if self._left else self._trailer
         return False
 
     def _end_of_chunk(self, line: bytes) -> bool:
         if line:
-            raise MalformedChunks
+            raise MalformedChunked
         self._step = self._size
         return False
 
@@ -69,5 +69,5 @@ class Chunks:
             return True
         self._trailers += 1
         if self._trailers > MOST_TRAILERS or not TRAILER.fullmatch(line):
-            raise MalformedChunks
+            raise MalformedChunked
         return False

@@ -1,4 +1,4 @@
-"""What a client may take of a process before anybody knows who it is."""
+"""Limits of what an unauthenticated client can use of a process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-LONGEST_LINE = 256 * 1024
-"""Bytes of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
+MAX_REQUEST_LINE = 256 * 1024
+"""Of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
 maximum."""
 
 OTHER_FILES = 200
-"""Files and connections that a process has besides those of its clients."""
+"""File descriptors that a process needs besides those of its clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds, sizes in bytes; docs/settings.md says what each means."""
+    """Times in seconds, sizes in bytes (docs/settings.md)."""
 
     header_seconds: float
     body_seconds: float
@@ -28,11 +28,10 @@ class Limits:
     keepalive_seconds: float
     queue_seconds: float
     body_bytes: int
-    held_bytes: int
+    buffered_bytes: int
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """Those that are set."""
         return cls(
             header_seconds=settings.header_seconds,
             body_seconds=settings.body_seconds,
@@ -40,17 +39,17 @@ class Limits:
             keepalive_seconds=settings.keepalive_seconds,
             queue_seconds=settings.queue_seconds,
             body_bytes=settings.max_request_bytes,
-            held_bytes=settings.web_buffer_bytes,
+            buffered_bytes=settings.web_buffer_bytes,
         )
 
     def transfer_seconds(self, size: int) -> float:
-        """How long so many bytes may take on their way."""
+        """Seconds that the transfer of this many bytes may take."""
         return self.body_seconds + size / self.least_rate
 
 
-def most_connections(wanted: int) -> int:
-    """How many clients a process can have, after it has asked the system for as many files as it may open. A client
-    takes two: its connection, and the file of a large body."""
+def max_connections(wanted: int) -> int:
+    """Number of clients that a process can serve, after raising its limit of open files. A client needs two: its
+    connection, and the file of a large body."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * wanted + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

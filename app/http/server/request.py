@@ -1,5 +1,5 @@
-"""A request as gunicorn's parser reads it. What cannot be read is a request, too: one with a fault, which the
-application answers like any other, in its own form and with an id."""
+"""A request as gunicorn's parser reads it. One that cannot be parsed is a request with a fault, which the application
+answers like any other, in the API's error format and with a request id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.http.unreader import IterUnreader
 
 from app.errors import ServiceError
-from app.http.server.limits import LONGEST_LINE
+from app.http.server.limits import MAX_REQUEST_LINE
 
 RAW = re.compile(rb"[\x80-\xff]")
 METHOD = re.compile(r"[!-~]{1,20}")
@@ -20,7 +20,7 @@ PATH = re.compile(r"/[!-~]{0,999}")
 VERSIONS = ((1, 0), (1, 1))
 
 DETAILS: dict[type[Exception], str] = {
-    errors.LimitRequestLine: f"The request line is longer than {LONGEST_LINE:,} bytes.",
+    errors.LimitRequestLine: f"The request line is longer than {MAX_REQUEST_LINE:,} bytes.",
     errors.LimitRequestHeaders: "The header has more than 100 fields, or a field that is longer than 8,190 bytes.",
     errors.ExpectationFailed: "Of the values of Expect, this service knows 100-continue only.",
     errors.UnsupportedTransferCoding: "Of the transfer codings, this service knows chunked only.",
@@ -38,7 +38,7 @@ FRAMING = "The length of the body is not clear: send either one Content-Length o
 
 
 class Request(message.Request):  # type: ignore[misc]
-    """The header of a request. `fault` is what is wrong with it, if anything is."""
+    """The header of a request. `fault` is the error to answer with, if it is invalid."""
 
     fault: ServiceError | None = None
     method: str | None
@@ -50,49 +50,49 @@ class Request(message.Request):  # type: ignore[misc]
 
     def __init__(self, cfg: Config, head: bytes, client: Any) -> None:
         self._head = head
-        super().__init__(cfg, IterUnreader([_in_ascii(head)]), client)
+        super().__init__(cfg, IterUnreader([_ascii_target(head)]), client)
 
     def parse(self, unreader: Any) -> bytes:
-        """Never raises because of what the client sent."""
+        """Raises nothing that the client causes."""
         line, _, fields = self._head.partition(b"\r\n")
         try:
-            if len(line) > LONGEST_LINE:
-                raise errors.LimitRequestLine(len(line), LONGEST_LINE)
+            if len(line) > MAX_REQUEST_LINE:
+                raise errors.LimitRequestLine(len(line), MAX_REQUEST_LINE)
             if fields.count(b"\n") > self.limit_request_fields + 1:
                 raise errors.LimitRequestHeaders("too many")
             super().parse(unreader)
         except (errors.ParseException, errors.NoMoreData, StopIteration) as error:
-            self.blame(invalid(DETAILS.get(type(error), HEADER)))
+            self.set_fault(invalid(DETAILS.get(type(error), HEADER)))
         return b""
 
     def set_body_reader(self) -> None:
-        """Never raises either."""
+        """Raises nothing that the client causes."""
         try:
             super().set_body_reader()
             if any(name == "TRANSFER-ENCODING" and value.lower() != "chunked" for name, value in self.headers):
                 raise errors.UnsupportedTransferCoding("more than chunked")
         except errors.ParseException as error:
-            self.blame(invalid(DETAILS.get(type(error), FRAMING)))
+            self.set_fault(invalid(DETAILS.get(type(error), FRAMING)))
             super().set_body_reader()
 
-    def takes_word(self) -> bool:
-        """Whether the client waits for a word before it sends the body. Told once: the loop gives the word."""
+    def consume_expect_continue(self) -> bool:
+        """Whether the client waits for `100 Continue`. True only once: the event loop sends it."""
         waits, self._expected_100_continue = self._expected_100_continue, False
         return waits
 
     def length(self) -> int | None:
-        """Of the body; None for one in chunks."""
+        """Length of the body; None for a chunked one."""
         reader = self.body.reader
         return None if isinstance(reader, ChunkedReader) else int(reader.length)
 
-    def hold(self, size: int, body: IO[bytes]) -> None:
-        """Takes the body. One that came in chunks has a length now, by which the application refuses it like others."""
+    def set_body(self, size: int, body: IO[bytes]) -> None:
+        """Sets the body. A chunked one has a length now, by which the application can refuse it."""
         self.body = body
         fields = (field for field in self.headers if field[0] not in ("CONTENT-LENGTH", "TRANSFER-ENCODING"))
         self.headers = [*fields, ("CONTENT-LENGTH", str(size))]
 
-    def blame(self, fault: ServiceError) -> None:
-        """Has the application answer with this error, whatever was asked, and the connection end after it."""
+    def set_fault(self, fault: ServiceError) -> None:
+        """Makes the application answer with this error and the connection close after it."""
         self.fault = fault
         self.force_close()
         method, _, rest = self._head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
@@ -112,7 +112,7 @@ def invalid(detail: str) -> ServiceError:
     return ServiceError("invalid_request", detail=detail)
 
 
-def _in_ascii(head: bytes) -> bytes:
+def _ascii_target(head: bytes) -> bytes:
     """The header with the target of the request percent-encoded: a client may send UTF-8 as it is
     (docs/requests.md#paths-and-ids)."""
     line, end, fields = head.partition(b"\r\n")

@@ -1,4 +1,4 @@
-"""The making of one answer, in a thread."""
+"""Runs the WSGI application for one request, in a thread."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ logger = logging.getLogger(__name__)
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-def answer(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
-    """Has the application answer the request; True when a further one may come over the connection."""
+def respond(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
+    """Queues the application's response on the connection; True when the connection is kept alive."""
     try:
-        keep = _answer(connection, request, application, cfg, last=last)
-    except Exception:  # the application answers its own failures; this one is of what stands around it
+        keep_alive = _run(connection, request, application, cfg, last=last)
+    except Exception:  # the application answers its own failures; this one is outside of it
         logger.exception("cannot answer a request")
-        connection.recall()
-        connection.sendall(_last_resort(request))
-        keep = False
+        connection.discard_output()
+        connection.sendall(_fallback_response(request))
+        keep_alive = False
     finally:
-        logs.request_id.set(None)  # the thread's next line is not of this request
+        logs.request_id.set(None)  # the thread's next log line belongs to another request
     connection.flush()
-    return keep
+    return keep_alive
 
 
-def _answer(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
+def _run(connection: Connection, request: Request, application: Application, cfg: Config, *, last: bool) -> bool:
     response, environ = wsgi.create(request, connection, connection.client, connection.server, cfg)
     environ["wsgi.multithread"] = True
     if request.fault is not None:
@@ -58,15 +58,15 @@ def _answer(connection: Connection, request: Request, application: Application, 
     return not response.should_close()
 
 
-def _last_resort(request: Request) -> bytes:
+def _fallback_response(request: Request) -> bytes:
     error = ServiceError("service_unavailable")
-    number = uuid.uuid4().hex
-    body = orjson.dumps(error_body(error, number, str(request.method), str(request.path)))
+    request_id = uuid.uuid4().hex
+    body = orjson.dumps(error_body(error, request_id, str(request.method), str(request.path)))
     head = (
         f"HTTP/1.1 503 {HTTPStatus.SERVICE_UNAVAILABLE.phrase}",
         f"Content-Type: {JSON}",
         f"Content-Length: {len(body)}",
-        f"X-Request-Id: {number}",
+        f"X-Request-Id: {request_id}",
         f"Retry-After: {RETRY_AFTER}",
         "Connection: close",
     )

@@ -17,7 +17,7 @@ from app.errors import ServiceError
 from app.events.ssrf_guard import split_url
 from app.http.bodies import MOST_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
-from app.http.server.chunked import Chunks, MalformedChunks
+from app.http.server.chunked import ChunkedDecoder, MalformedChunked
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
 from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
@@ -67,8 +67,8 @@ def _queried(text: str) -> None:
 
 
 def _taken_apart(text: str) -> None:
-    with suppress(MalformedChunks):
-        Chunks(len).take(bytearray(text.encode()))
+    with suppress(MalformedChunked):
+        ChunkedDecoder(len).feed(bytearray(text.encode()))
 
 
 def _sent(text: str) -> object:

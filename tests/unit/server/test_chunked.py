@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.server.chunked import Chunks, MalformedChunks
+from app.http.server.chunked import ChunkedDecoder, MalformedChunked
 
 
 def taken(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
     """The content, what stands behind the body, and whether the body has ended."""
     content = bytearray()
-    chunks, buffer, ended = Chunks(content.extend), bytearray(), False
+    chunks, buffer, ended = ChunkedDecoder(content.extend), bytearray(), False
     for piece in pieces:
         buffer += piece
         if not ended:
-            ended = chunks.take(buffer)
+            ended = chunks.feed(buffer)
     return bytes(content), bytes(buffer), ended
 
 
@@ -72,5 +72,5 @@ def test_a_body_that_is_cut_off_has_not_ended(end: int) -> None:
     ],
 )
 def test_what_is_no_chunked_body_is_refused(body: bytes) -> None:
-    with pytest.raises(MalformedChunks):
+    with pytest.raises(MalformedChunked):
         taken([body])
