@@ -219,7 +219,10 @@ class Settings:
     host: str = _setting("HOST", "127.0.0.1", "address that the API listens on")
     port: int = _setting("PORT", 8000, "port that the API listens on", parse_port)
     data_dir: Path = _setting(
-        "DATA_DIR", Path("var"), "folder of the SQLite file, of the own Redis, of the outboxes and of the secret", Path
+        "DATA_DIR",
+        Path("var"),
+        "folder of the SQLite file, the embedded Redis, the journals, the `file://` transports and the secret",
+        Path,
     )
     web_workers: int = _setting("WEB_WORKERS", 2, "API processes", parse_whole(1))
     web_threads: int = _setting("WEB_THREADS", 4, "threads in each API process", parse_whole(1))
@@ -230,37 +233,37 @@ class Settings:
     web_connections: int = _setting(
         "WEB_CONNECTIONS",
         4000,
-        "connections that one API process holds at once; where there is no room for a new one, the one that has waited "
-        "longest for its client gives way",
+        "connections that one API process keeps open at once; beyond it the one that has waited longest for its client "
+        "is closed",
         parse_whole(10),
     )
     web_buffer_bytes: int = _setting(
         "WEB_BUFFER_BYTES",
         256 * 1024 * 1024,
-        "bytes that one API process keeps of requests that are not answered yet, in memory and in temporary files; "
-        "beyond it the largest one is refused",
+        "bytes of unanswered requests that one API process keeps, in memory and in temporary files; beyond it the "
+        "largest request is refused",
         parse_whole(1024 * 1024),
     )
     header_seconds: float = _setting(
         "HEADER_SECONDS",
         10.0,
-        "seconds within which the whole header of a request must come, from the start of its connection, on a kept "
-        "connection from its first byte",
+        "seconds for receiving the whole header of a request, from the start of its connection, on a kept connection "
+        "from its first byte",
         parse_some_seconds,
     )
     body_seconds: float = _setting(
         "BODY_SECONDS",
         30.0,
-        "seconds within which a body must come, and an answer be taken, besides what `LEAST_RATE` gives",
+        "seconds for receiving a body and for sending a response, plus the time that `LEAST_RATE` allows",
         parse_some_seconds,
     )
     least_rate: int = _setting(
-        "LEAST_RATE", 32 * 1024, "bytes a second at which a client sends and reads at least", parse_whole(1)
+        "LEAST_RATE", 32 * 1024, "lowest accepted rate of a client, in bytes per second", parse_whole(1)
     )
     keepalive_seconds: float = _setting(
         "KEEPALIVE_SECONDS",
         65.0,
-        "seconds for which a connection is kept after an answer; longer than a proxy in front keeps it",
+        "seconds for which a connection is kept after a response; longer than a proxy in front keeps it",
         parse_some_seconds,
     )
     queue_seconds: float = _setting(
@@ -273,7 +276,7 @@ class Settings:
     database_url: str = _setting(
         "DATABASE_URL",
         "",
-        "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` is taken as that)",
+        "SQLAlchemy URL of SQLite or PostgreSQL (`postgresql+psycopg://…`; `postgresql://` means the same)",
         parse_database_url,
         "SQLite file in `DATA_DIR`",
         secret=True,
@@ -295,7 +298,7 @@ class Settings:
         "which Redis `make run` starts without `REDIS_URL`: `path` (redis-server or valkey-server on the PATH), "
         "`wheel` (the one that comes with the dependencies) or `python` (one in Python, for development)",
         parse_embedded_redis,
-        "the first of these that there is",
+        "the first of these that is available",
     )
     email_transport_url: str = _setting(
         "EMAIL_TRANSPORT_URL",
@@ -318,19 +321,19 @@ class Settings:
     bounce_domain: str = _setting(
         "BOUNCE_DOMAIN",
         "",
-        "domain of the return path of emails, whose mail comes back to this service ([inbound](inbound.md))",
+        "domain of the return path of emails, whose mail is delivered to this service ([inbound mail](inbound.md))",
         parse_domain,
         "the domain of the from address",
     )
     inbound_listen: tuple[str, int] | None = _setting(
         "INBOUND_LISTEN",
         None,
-        "`host:port` on which reports about emails are taken in by SMTP and LMTP",
+        "`host:port` on which reports about emails are received by SMTP and LMTP",
         parse_listen,
         "off",
     )
     inbound_max_bytes: int = _setting(
-        "INBOUND_MAX_BYTES", 32 * 1024 * 1024, "largest email that is taken in", parse_whole(1024)
+        "INBOUND_MAX_BYTES", 32 * 1024 * 1024, "largest email that is accepted by `INBOUND_LISTEN`", parse_whole(1024)
     )
     sendgrid_webhook_secret: str = _setting(
         "SENDGRID_WEBHOOK_SECRET",
@@ -348,7 +351,7 @@ class Settings:
         "off when `PUBLIC_URL` is a loopback http address, else on",
     )
     trusted_proxies: int = _setting(
-        "TRUSTED_PROXIES", 0, "proxies in front whose `X-Forwarded-*` headers are believed", parse_whole(0)
+        "TRUSTED_PROXIES", 0, "proxies in front whose `X-Forwarded-*` headers are trusted", parse_whole(0)
     )
     secret_key: str = _setting(
         "SECRET_KEY",
@@ -367,7 +370,7 @@ class Settings:
         parse_switch,
     )
     webhook_expiry: int = _setting(
-        "WEBHOOK_EXPIRY", 86400, "seconds after its first failed try at which an event is dropped", parse_whole(1)
+        "WEBHOOK_EXPIRY", 86400, "seconds after its first failed attempt at which an event is dropped", parse_whole(1)
     )
     rate_limit: Rate | None = _setting(
         "RATE_LIMIT",
@@ -379,33 +382,33 @@ class Settings:
     spf_include: str = _setting(
         "SPF_INCLUDE",
         "",
-        "name whose SPF record lists the relays; `domains verify` looks for it in the SPF records of sending domains",
+        "name whose SPF record lists the relays; `domains verify` expects it in the SPF records of sending domains",
         shown="host of `PUBLIC_URL`",
     )
     dns_resolver: str = _setting(
         "DNS_RESOLVER",
         "",
-        "name server that `domains verify` asks: an IP address, or `address:port`",
+        "name server of `domains verify`: an IP address, or `address:port`",
         parse_name_server,
         "those of the system",
     )
     geoip_database: str = _setting(
         "GEOIP_DATABASE",
         "",
-        "file in MaxMind's format that tells the country of an address ([tracking](tracking.md))",
+        "file in MaxMind's format for the country of an address ([tracking](tracking.md#device-and-country))",
         parse_file,
-        "the table that comes with the service",
+        "the table of the package geoip2fast",
     )
     retry_delay: float = _setting(
-        "RETRY_DELAY", 30.0, "seconds before the first retry of a deferred message; they grow from there", parse_seconds
+        "RETRY_DELAY", 30.0, "seconds before the first retry of a deferred message; later delays double", parse_seconds
     )
     retry_period: int = _setting(
-        "RETRY_PERIOD", 86400, "seconds for which a deferred message is tried again", parse_whole(1)
+        "RETRY_PERIOD", 86400, "seconds for which a deferred message is retried", parse_whole(1)
     )
     uncertain_wait: float = _setting(
         "UNCERTAIN_WAIT",
         900.0,
-        "seconds for which a mail that may have arrived is left alone before it is sent again",
+        "seconds for which a mail is `uncertain` before it is sent again",
         parse_seconds,
     )
     max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
@@ -413,7 +416,7 @@ class Settings:
     max_body_bytes: int = _setting(
         "MAX_BODY_BYTES",
         2 * 1024 * 1024,
-        "largest body of a message once it is filled in, before tracking is added",
+        "largest body of a message after personalisation, before tracking is added",
         parse_whole(1024),
     )
     max_mail_bytes: int = _setting(
@@ -422,7 +425,7 @@ class Settings:
     max_send_bytes: int = _setting(
         "MAX_SEND_BYTES",
         256 * 1024 * 1024,
-        "subjects and bodies of all recipients of one send together, once they are filled in",
+        "subjects and bodies of all recipients of one send together, after personalisation",
         parse_whole(1024),
     )
     max_attachments: int = _setting("MAX_ATTACHMENTS", 20, "attachments per recipient", parse_whole(0))
@@ -435,11 +438,11 @@ class Settings:
     retention_days: int = _setting(
         "RETENTION_DAYS",
         30,
-        "days for which webhook attempts, automation triggers and the marks of reports that came in are kept",
+        "days for which webhook attempts, automation triggers and the records of processed reports are kept",
         parse_whole(1),
     )
     metrics_local_only: bool = _setting(
-        "METRICS_LOCAL_ONLY", False, "answer /metrics to the loopback address only", parse_switch
+        "METRICS_LOCAL_ONLY", False, "serve /metrics to the loopback address only", parse_switch
     )
     log_format: str = _setting(
         "LOG_FORMAT", "json", "`json` or `console`", parse_log_format, "`console` on a terminal, else `json`"

@@ -9,7 +9,7 @@ from app.errors import CONTACTS, FILTER, MAX_LISTED_ERRORS, SCHEMA, SENDS, TYPE_
 HEAD = f"""\
 # Errors
 
-An answer that is no 2xx has a body like this:
+The body of a response with an error status:
 
 ```json
 {{
@@ -31,20 +31,20 @@ An answer that is no 2xx has a body like this:
 }}
 ```
 
-- `code` tells what is wrong and `type` the family; where nothing more specific applies `code` repeats `type`.
+- `code` names the error and `type` its family; where nothing more specific applies `code` repeats `type`.
 - `message` may be shown to an end user, `developer_message` is for you.
-- `field` is the query parameter or the attribute, dotted where it is nested (`subscribed.email`, `attachments.0.name`).
-  `collection` and `index`, from 0, name the element of an array. Each is there only where it applies.
+- `field` is the query parameter or the attribute, with dots where it is nested (`subscribed.email`,
+  `attachments.0.name`). `collection` and `index`, from 0, name the element of an array. Each is present only where it
+  applies.
 - `id` is also in the header `X-Request-Id` and in the service's log.
-- Where a request has several errors, the body is about the first and `_embedded.errors` lists them, up to
-  {MAX_LISTED_ERRORS}: first what the document holds, in its order, then what is missing.
-- A `conflict` with something that exists has `fields`: attribute to what holds its value, as in
+- When a request has several errors, the body is about the first and `_embedded.errors` lists them, up to
+  {MAX_LISTED_ERRORS}: first errors of present attributes, in document order, then missing attributes.
+- A `conflict` with an existing row has `fields`: attribute to what has its value, as in
   `{{"email": {{"contact_id": 12}}}}`.
 - 429 and 503 carry `Retry-After` in seconds. After a 503 nothing has been written.
-- Of several reasons to refuse a request the first in this order is told: https, version, key, network, rate, path and
-  method, permission, ids in the path, query, form of the body, schema, rules that need the database.
+- When a request fails several checks, the first in the [order of checks](requests.md#order-of-checks) is reported.
 
-This page is made from `app/errors.py` by `make docs`. A running service shows the same at `/docs/errors`.
+This page is generated from `app/errors.py` by `make docs`. A running service shows the same at `/docs/errors`.
 """
 
 SECTIONS: dict[str, Mapping[str, Code]] = {

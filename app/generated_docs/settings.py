@@ -11,12 +11,12 @@ HEAD = """\
 # Settings
 
 Environment variables. `make run`, the processes of the `Procfile` and `flask --app wsgi …` all read the same ones.
-An empty variable counts as not set; a value that cannot be used is told in one line, with exit status 2.
-Switches take `1 0 on off true false yes no`. A variable that looks like one of these and is none, such as
-`EMAIL_TRANSPORT`, is named at the start of each process and by each command, with the setting that is nearest to it;
-each process also logs which database and transports it uses, without users, passwords and options.
+An empty variable counts as not set; an invalid value is reported in one line, with exit status 2. Switches take
+`1 0 on off true false yes no`. A variable that looks like a misspelt setting, such as `EMAIL_TRANSPORT`, is reported at
+the start of each process and by each command, with the setting that is nearest to it; each process also logs which
+database and transports it uses, without users, passwords and options.
 
-This page is made from `app/settings.py` by `make docs`.
+This page is generated from `app/settings.py` by `make docs`.
 
 | variable | default | meaning |
 | --- | --- | --- |
@@ -24,7 +24,7 @@ This page is made from `app/settings.py` by `make docs`.
 
 OTHERS = """
 Only `make run` reads `RECEIVER_PORT`: the port of the demo's webhook receiver, kept in `DATA_DIR/receiver_port` from
-the first start on (default: the one after `PORT`, or any that is free).
+the first start on (default: the one after `PORT`, or any free port).
 """
 
 
