@@ -15,7 +15,7 @@ from app.http.openapi_parameters import paged_instance_parameters
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
-from app.recipients.read import RECIPIENT, Reader, get_recipient, require_recipient
+from app.recipients.read import RECIPIENT, Viewer, get_recipient, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import accept, read_request
 from app.sends.accept.number_texts import with_number_texts
@@ -54,11 +54,11 @@ class Recipient(MethodView):
     @blp.describe(returns=TimelineSchema, query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"))
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
-        reader = Reader("contact.view" in principal().scopes, Redaction.of(services().settings))
+        viewer = Viewer("contact.view" in principal().scopes, Redaction.of(services().settings))
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
             query = parse_paged_instance(query_pairs(), RECIPIENT.resource)
-            recipient = get_recipient(session, principal().account_id, recipient_id, query, reader)
+            recipient = get_recipient(session, principal().account_id, recipient_id, query, viewer)
         return json_response(recipient)
 
 

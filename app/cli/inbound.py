@@ -11,8 +11,9 @@ from app.cli import inbound_email
 from app.cli.base import Group, json_option, print_row, say
 from app.errors import ServiceError
 from app.http.context import services
+from app.inbound.effect import Effect
 from app.inbound.kannel import reply_url
-from app.inbound.receipts import Effect, Receipt, Status, take_receipt
+from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
 from app.sends.outcomes.requeue import find_recipient
 
@@ -49,7 +50,7 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
         recipient = find_recipient(session, uuid)
     if recipient.type != "sms":
         raise ServiceError("conflict", field="uuid", detail="is the recipient of an email, which has no receipts")
-    effect = take_receipt(parts, Receipt(recipient.id, cast(Status, status), detail), patience=PATIENCE)
+    effect = take_receipt(parts, Receipt(recipient.id, cast(ReceiptStatus, status), detail), patience=PATIENCE)
     if effect is Effect.EARLY:
         raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
     with parts.database.read() as session:

@@ -11,8 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.cli.base import Command, json_option, print_row
 from app.db.outage import reason
 from app.http.context import services
+from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
-from app.inbound.email.record import Effect
 
 PATIENCE = 5.0
 """Seconds that a report waits for the outcome of its message to be written."""

@@ -12,43 +12,44 @@ import hmac
 from collections.abc import Mapping
 
 from app.errors import ServiceError
-from app.inbound.receipts import Effect, Receipt, Status, take_receipt
+from app.inbound.effect import Effect
+from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.settings import Settings
 from app.tracking.tokens import SMS_RECEIPT, recipient_from_token
 
-ENDS: Mapping[str, Status] = {"1": "delivered", "2": "failed", "16": "failed"}
-"""Kannel's kinds of receipts that are an end; the others are of messages on their way."""
+FINAL_STATUSES: Mapping[str, ReceiptStatus] = {"1": "delivered", "2": "failed", "16": "failed"}
+"""Kannel's kinds of final receipts; the others are about messages in flight."""
 PATIENCE = 5.0
-"""Seconds that a receipt waits for its message to be noted as sent, before Kannel is asked to come again."""
+"""Seconds that a receipt waits for its message to be written as sent, before Kannel is asked to come again."""
 
 
 def reply_url(settings: Settings) -> str:
-    """What stands in Kannel's configuration as the `get-url` of replies, with Kannel's own escapes."""
+    """The `get-url` of replies for Kannel's configuration, with Kannel's own escapes."""
     query = f"secret={reply_secret(settings)}&from=%p&to=%P&text=%b&charset=%C&id=%I"
     return f"{settings.public_url}/inbound/kannel/mo?{query}"
 
 
 def reply_secret(settings: Settings) -> str:
-    """What proves that a call comes from our own gateway."""
+    """The secret that proves that a call comes from our own gateway."""
     key = f"transactional-messaging-service sms replies\0{settings.secret_key}".encode()
     return base64.urlsafe_b64encode(hmac.digest(key, b"kannel", hashlib.sha256)[:18]).decode("ascii")
 
 
 def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) -> None:
-    """Writes what the receipt says; one of a message on its way changes nothing.
+    """Writes what the receipt says; one of a message in flight changes nothing.
 
     Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
-    before its message was noted as sent, which Kannel shall bring again.
+    before its message was written as sent, which Kannel shall bring again.
     """
     recipient_id = recipient_from_token(services.settings.secret_key, SMS_RECEIPT, token)
     if recipient_id is None:
         raise ServiceError("not_found")
-    if kind not in ENDS:
+    if kind not in FINAL_STATUSES:
         return
     detail = f"receipt {kind}: {answer}" if answer else f"receipt {kind}"
-    effect = take_receipt(services, Receipt(recipient_id, ENDS[kind], detail), patience=PATIENCE)
+    effect = take_receipt(services, Receipt(recipient_id, FINAL_STATUSES[kind], detail), patience=PATIENCE)
     if effect is Effect.UNKNOWN:
         raise ServiceError("not_found")
     if effect is Effect.EARLY:

@@ -16,22 +16,23 @@ from sqlalchemy import select
 
 from app.db.database import Transaction
 from app.db.models import Recipient
+from app.inbound.effect import Effect
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import one_line
-from app.inbound.email.record import Effect, record_report
-from app.inbound.email.report import Kind, Report
+from app.inbound.email.record import record_report
+from app.inbound.email.report import Report, ReportKind
 from app.services import Services
 
 KINDS = {
-    "bounce": Kind.FAILED,
-    "dropped": Kind.FAILED,
-    "deferred": Kind.DELAYED,
-    "delivered": Kind.ARRIVED,
-    "spamreport": Kind.COMPLAINT,
-    "unsubscribe": Kind.OPT_OUT,
-    "group_unsubscribe": Kind.OPT_OUT,
+    "bounce": ReportKind.FAILED,
+    "dropped": ReportKind.FAILED,
+    "deferred": ReportKind.DELAYED,
+    "delivered": ReportKind.ARRIVED,
+    "spamreport": ReportKind.COMPLAINT,
+    "unsubscribe": ReportKind.OPT_OUT,
+    "group_unsubscribe": ReportKind.OPT_OUT,
 }
-"""Other events, such as `processed`, `open` and `click`, tell nothing that this service does not see by itself."""
+"""Other events, such as `processed`, `open` and `click`, add nothing that this service does not see by itself."""
 DROPPED = "4.7.0"
 """SendGrid did not even try, by a list of its own; whether the address is at fault is not known."""
 BLOCKED = "blocked"
@@ -42,8 +43,8 @@ _MESSAGE_ID = re.compile(r"<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@", re
 Event = Mapping[str, Any]
 
 
-class Told(NamedTuple):
-    """One event: whose, what, and what its copies have in common."""
+class ReportedEvent(NamedTuple):
+    """The report of one event; its copies have the same fingerprint."""
 
     uuid: str
     report: Report
@@ -55,36 +56,36 @@ def take_sendgrid_events(services: Services, events: Iterable[object]) -> bool:
 
     False when one of them is about a message whose outcome is not written yet; all of them may then come again.
     """
-    told = [one for event in events if isinstance(event, dict) and (one := _told(event))]
-    ids = _recipients(services, {one.uuid for one in told})
-    effects = [_record(services, ids[one.uuid], one) for one in told if one.uuid in ids]
+    reported = [parsed for event in events if isinstance(event, dict) and (parsed := _parse_event(event))]
+    ids = _recipients(services, {event.uuid for event in reported})
+    effects = [_record(services, ids[event.uuid], event) for event in reported if event.uuid in ids]
     return Effect.EARLY not in effects
 
 
-def _record(services: Services, recipient_id: int, one: Told) -> Effect:
+def _record(services: Services, recipient_id: int, event: ReportedEvent) -> Effect:
     def work(transaction: Transaction) -> Effect:
-        return record_report(transaction, recipient_id, one.report, one.fingerprint)
+        return record_report(transaction, recipient_id, event.report, event.fingerprint)
 
     return services.database.transact(work)
 
 
-def _told(event: Event) -> Told | None:
+def _parse_event(event: Event) -> ReportedEvent | None:
     kind = KINDS.get(_text(event, "event"))
     named = _MESSAGE_ID.match(_text(event, "smtp-id"))
     if kind is None or named is None:
         return None
     own_id = _text(event, "sg_event_id").encode() or orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
-    return Told(named[1].lower(), _report(kind, event), "sendgrid " + hashlib.sha256(own_id).hexdigest())
+    return ReportedEvent(named[1].lower(), _report(kind, event), "sendgrid " + hashlib.sha256(own_id).hexdigest())
 
 
-def _report(kind: Kind, event: Event) -> Report:
+def _report(kind: ReportKind, event: Event) -> Report:
     words = one_line(_text(event, "reason") or _text(event, "response"))
     status = status_in(_text(event, "status")) or status_in(words)
-    if kind is Kind.FAILED:
+    if kind is ReportKind.FAILED:
         status = DROPPED if event["event"] == "dropped" else failure_status(status, words)
         if event.get("type") == BLOCKED:
             status = f"4{status[1:]}"
-    if kind is Kind.COMPLAINT:
+    if kind is ReportKind.COMPLAINT:
         words = "spam report at SendGrid"
     return Report(kind, status, words, frozenset({_text(event, "email").lower()} - {""}))
 

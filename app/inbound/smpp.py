@@ -11,15 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.database import Transaction
 from app.db.outage import log_failure
 from app.errors import ServiceError
+from app.inbound.effect import POLL_INTERVAL, Effect
 from app.inbound.reassembly import record_part
-from app.inbound.receipts import (
-    LOOK_AGAIN,
-    Effect,
-    Receipt,
-    has_unsettled_texts,
-    recipient_with_gateway_id,
-    take_receipt,
-)
+from app.inbound.receipts import Receipt, has_texts_in_flight, recipient_with_gateway_id, take_receipt
 from app.inbound.replies import record_reply
 from app.services import Services
 from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayReply, Incoming, IncomingHandler
@@ -27,7 +21,7 @@ from app.transports.sms.incoming import GatewayPart, GatewayReceipt, GatewayRepl
 logger = logging.getLogger(__name__)
 
 PATIENCE = 3.0
-"""Seconds that a receipt waits for its message to be noted as sent, while any text is on its way."""
+"""Seconds that a receipt waits for its message to be written as sent, while any text is in flight."""
 
 
 def incoming_handler(services: Services) -> IncomingHandler:
@@ -45,14 +39,14 @@ def incoming_handler(services: Services) -> IncomingHandler:
 
 def _take(services: Services, incoming: Incoming) -> bool:
     if isinstance(incoming, GatewayReply):
-        return _told(services, lambda transaction: _record(transaction, incoming))
+        return _in_transaction(services, lambda transaction: _record(transaction, incoming))
     if isinstance(incoming, GatewayPart):
-        return _told(services, lambda transaction: record_part(transaction, incoming))
+        return _in_transaction(services, lambda transaction: record_part(transaction, incoming))
     return _take_receipt(services, incoming)
 
 
 def _take_receipt(services: Services, incoming: GatewayReceipt) -> bool:
-    """A receipt of a message that nobody knows is another program's, or too old to matter."""
+    """A receipt of an unknown message belongs to another program, or is too old to matter."""
     recipient_id = _find(services, incoming.gateway_id)
     if recipient_id is None:
         logger.warning("a receipt for an unknown message", extra={"gateway_id": incoming.gateway_id})
@@ -69,20 +63,20 @@ def _find(services: Services, gateway_id: str) -> int | None:
             found = recipient_with_gateway_id(session, gateway_id)
             if found is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
                 return found
-            # One more look follows a no: the note may have been written between this question and the look before it.
-            may_come = has_unsettled_texts(session)
+            # One more look follows a no: the outcome may have been written between this look and the one before it.
+            may_come = has_texts_in_flight(session)
         if may_come:
-            services.stopping.wait(LOOK_AGAIN)
+            services.stopping.wait(POLL_INTERVAL)
 
 
 def _record(transaction: Transaction, reply: GatewayReply) -> None:
     record_reply(transaction, reply.mobile, reply.number, reply.text)
 
 
-def _told(services: Services, work: Callable[[Transaction], None]) -> bool:
-    """Does the work in a transaction; what belongs to nobody is only logged."""
+def _in_transaction(services: Services, work: Callable[[Transaction], None]) -> bool:
+    """Runs the work in a transaction; a reply that belongs to no account is only logged."""
     try:
         services.database.transact(work)
     except ServiceError as error:
-        logger.warning("a reply that belongs to nobody: %s", error.errors[0].developer_message)
+        logger.warning("a reply that belongs to no account: %s", error.errors[0].developer_message)
     return True

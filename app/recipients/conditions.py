@@ -1,4 +1,5 @@
-"""Conditions on recipients, as the partial indexes of their table need them."""
+"""Conditions on recipients, written out and not bound: with a parameter in its place neither database would use the
+partial index."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from sqlalchemy import ColumnElement, literal_column
 
 from app.recipients.states import RecipientState
 
+IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
+
 
 def in_state(state: RecipientState) -> ColumnElement[bool]:
-    """Written out, not bound: with a parameter in its place neither database would use the partial index."""
+    """Of recipients in that state."""
     return literal_column(f"recipients.state = '{state}'")

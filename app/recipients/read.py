@@ -1,4 +1,4 @@
-"""One recipient of a send and its timeline, as clients see them: an addition to the specification."""
+"""One recipient of a send and its timeline, as clients see them (docs/delivery.md#recipient-states)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ PROPERTIES = {
 
 
 def recipient_path(uuid: str) -> str:
-    """Where a recipient is."""
+    """The path of a recipient."""
     return f"/v1/transactional-sends/{uuid}"
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:
-    """What the recipient refers to, as far as it refers to anything; some of it may be deleted by now."""
+    """Links to what the recipient refers to; some of it may be deleted by now."""
     links = {"self": recipient_path(row.uuid), "transactional_group": group_path(row.group_id)}
     if row.list_id is not None:
         links["list"] = f"/v1/lists/{row.list_id}"
@@ -75,7 +75,7 @@ RECIPIENT = Shape(
     order_by=(),
 )
 
-# Why a recipient bounced is told in the other side's words; why it failed, by a code of ours.
+# The reason of a bounce is in the other side's words; that of a failure is a code of ours.
 ANONYMOUS = replace(
     RECIPIENT,
     properties={
@@ -85,28 +85,28 @@ ANONYMOUS = replace(
     },
     links=_links_without_contact,
 )
-"""For keys that may not see contacts (decisions: 12, Reports)."""
+"""For keys that may not see contacts (docs/requests.md#confidentiality)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Who looks: what a key may see of people and of the other side's words, and what no key may see."""
+class Viewer:
+    """What a key may see of people and of the other side's words, and what no key may see."""
 
     sees_contacts: bool
-    discretion: Redaction
+    redaction: Redaction
 
     @property
     def shape(self) -> Shape:
-        """What it sees of a recipient."""
+        """The properties of a recipient that it sees."""
         return RECIPIENT if self.sees_contacts else ANONYMOUS
 
     def words(self, words: str | None) -> str | None:
         """The other side's words, as far as it sees them."""
-        return self.discretion.words(words) if self.sees_contacts and words is not None else None
+        return self.redaction.redact(words) if self.sees_contacts and words is not None else None
 
 
 def require_recipient(session: Session, account_id: int, uuid: str) -> int:
-    """The id of the account's recipient with that uuid, in whatever case (decisions: 12). Raises `not_found`."""
+    """The id of the account's recipient with that uuid, in whatever case. Raises `not_found`."""
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")
     statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid.lower())
@@ -116,22 +116,22 @@ def require_recipient(session: Session, account_id: int, uuid: str) -> int:
     return found
 
 
-def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query, reader: Reader) -> dict[str, Any]:
+def get_recipient(session: Session, account_id: int, recipient_id: int, query: Query, viewer: Viewer) -> dict[str, Any]:
     """The recipient, with a page of its steps in the order in which they happened. Raises `not_found`."""
-    found = read_one(session, reader.shape, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
+    found = read_one(session, viewer.shape, query, {Recipient.account_id: account_id, Recipient.id: recipient_id})
     if found is None:
         raise ServiceError("not_found")
     links = found.pop("_links")
-    if found.get("reason") is not None and reader.sees_contacts:
-        found["reason"] = reader.words(found["reason"])
+    if found.get("reason") is not None and viewer.sees_contacts:
+        found["reason"] = viewer.words(found["reason"])
     if query.fields is None or TIMELINE in query.fields:
-        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query, reader)
+        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query, viewer)
         links = {**links, **page_links(links["self"]["href"], query, has_next=has_next)}
     return {**found, "_links": links}
 
 
 def _timeline(
-    session: Session, account_id: int, recipient_id: int, query: Query, reader: Reader
+    session: Session, account_id: int, recipient_id: int, query: Query, viewer: Viewer
 ) -> tuple[list[dict[str, Any]], bool]:
     """A page of the steps, and whether there are more behind it."""
     statement = (
@@ -143,7 +143,7 @@ def _timeline(
     )
     rows = session.execute(statement).all()
     steps = [
-        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": reader.words(row.detail)}
+        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": viewer.words(row.detail)}
         for row in rows[: query.limit]
     ]
     return steps, len(rows) > query.limit

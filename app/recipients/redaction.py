@@ -1,4 +1,5 @@
-"""What a tenant must not read: the hosts, ports and paths of this installation (decisions: 12, Reports).
+"""Redaction of what a tenant must not read: the hosts, ports and paths of this installation
+(docs/requests.md#confidentiality).
 
 Our own words keep them apart from the start (`note` of a result). But a relay and a gateway belong to the
 installation, too, and name themselves in their replies; so do machines of the operator's in what comes back. Such names
@@ -28,27 +29,27 @@ _NAMES = re.compile(rf"{_BEFORE}(?:(?:[\w-]+\.)+(?:{_INTERNAL})|localhost(?:\.\w
 
 
 class Redaction:
-    """Knows the names of one installation."""
+    """Replaces the names of one installation."""
 
     def __init__(self, hosts: frozenset[str], paths: frozenset[str]) -> None:
         self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
 
     @classmethod
     def of(cls, settings: Settings) -> Redaction:
-        """That of an installation with these settings."""
+        """For an installation with these settings."""
         urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
-        return _discretion(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
+        return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
 
-    def words(self, words: str) -> str:
+    def redact(self, words: str) -> str:
         """The words without names of the installation."""
         return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, words)))
 
 
 @lru_cache(maxsize=16)
-def _discretion(*urls: str) -> Redaction:
+def _redaction(*urls: str) -> Redaction:
     parts = [urlsplit(url.strip()) for url in urls]
-    hosts = {one.hostname for one in parts if one.hostname}
-    paths = {unquote(one.path) for one in parts if not one.hostname and len(Path(unquote(one.path)).parts) > 1}
+    hosts = {part.hostname for part in parts if part.hostname}
+    paths = {unquote(part.path) for part in parts if not part.hostname and len(Path(unquote(part.path)).parts) > 1}
     return Redaction(frozenset(hosts), frozenset(paths))
 
 

@@ -34,7 +34,7 @@ class TimelineStep(enum.StrEnum):
     CLICKED_BY_MACHINE = "clicked by machine"
 
 
-VISITS = (
+VISIT_STEPS = (
     TimelineStep.OPENED,
     TimelineStep.CLICKED,
     TimelineStep.OPENED_BY_MACHINE,
@@ -42,7 +42,7 @@ VISITS = (
 )
 """Steps that open and click tracking writes."""
 SIGNS_OF_ARRIVAL = (
-    *VISITS,
+    *VISIT_STEPS,
     TimelineStep.REPORTED_ARRIVED,
     TimelineStep.REPORTED_DELAYED,
     TimelineStep.COMPLAINED,

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database
 from app.db.outage import is_unavailable, log_failure
-from app.tracking.record import keep
+from app.tracking.record import record_visits
 from app.tracking.visits import Visit
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Recorder:
         """All of them together; each alone where one cannot be written, so that the others are."""
         while True:
             try:
-                self._database.transact(lambda transaction: keep(transaction, visits))
+                self._database.transact(lambda transaction: record_visits(transaction, visits))
                 return
             except Exception as error:
                 if not (isinstance(error, SQLAlchemyError) and is_unavailable(error)):

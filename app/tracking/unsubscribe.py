@@ -1,4 +1,4 @@
-"""The link by which a recipient unsubscribes: whom it names, and what following it does (decisions: 5, 6 and 11)."""
+"""Unsubscribe requests: the link by which a recipient makes one, and its effect (docs/inbound.md#unsubscribing)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from app.contacts.suppress import unsubscribe
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.models import Account, Contact, List, Recipient, RecipientStep
+from app.recipients.row import RecipientRow, step_row
+from app.recipients.store import add_steps, lock_recipient
 from app.recipients.timeline import TimelineStep
 from app.settings import Settings
 from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_token
@@ -21,7 +23,7 @@ from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_tok
 
 @dataclass(frozen=True, slots=True)
 class UnsubscribeRequest:
-    """Who wants to be unsubscribed from what: an address from a list, or from the whole account where there is none."""
+    """A wish of a recipient: an address and the list that it leaves, or the whole account where there is none."""
 
     recipient_id: int
     account_id: int
@@ -29,21 +31,28 @@ class UnsubscribeRequest:
     list_id: int | None
     kind: AddressKind
     address: str
-    sender: str
-    """The name of the list, else that of the account: what the person may know."""
+    sender: str = ""
+    """The name of the list, else that of the account, for the page that confirms the request."""
+
+    @classmethod
+    def of(cls, recipient: RecipientRow) -> UnsubscribeRequest:
+        """That of the recipient, for the address that its message was sent to."""
+        kind: AddressKind = "email" if recipient.type == "email" else "mobile"
+        address = recipient.email if kind == "email" else recipient.mobile
+        return cls(recipient.id, recipient.account_id, recipient.group_id, recipient.list_id, kind, address or "")
 
 
 def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
-    """The recipient's own link, for its message."""
+    """The recipient's own link."""
     return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE, recipient_id)}"
 
 
 def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> UnsubscribeRequest | None:
-    """Whom the link names; None for a link that was not made here or whose recipient is gone."""
+    """The request of a link; None for a link that was not made here or whose recipient is gone."""
     recipient_id = recipient_from_token(secret_key, UNSUBSCRIBE, token)
     if recipient_id is None:
         return None
-    row = session.execute(_named(recipient_id)).first()
+    row = session.execute(_select_recipient(recipient_id)).first()
     if row is None:
         return None
     kind: AddressKind = "email" if row.type == "email" else "mobile"
@@ -54,7 +63,7 @@ def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> U
     return UnsubscribeRequest(row.id, row.account_id, row.group_id, row.list_id, kind, address, sender)
 
 
-def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str | None, str]:
+def _select_recipient(recipient_id: int) -> Select[int, int, int, int, str, str, str, str | None, str]:
     """A recipient that was named by its contact has no address of its own until it was sent."""
     return (
         select(
@@ -75,26 +84,22 @@ def _named(recipient_id: int) -> Select[int, int, int, int, str, str, str, str |
     )
 
 
-def apply_unsubscribe(transaction: Transaction, wish: UnsubscribeRequest, *, block_reason: str | None = None) -> None:
+def apply_unsubscribe(
+    transaction: Transaction, request: UnsubscribeRequest, *, block_reason: str | None = None
+) -> None:
     """Unsubscribes the address, and with a reason blocks it. The group counts a recipient once, however often the link
     is followed."""
-    lock_subscriptions(transaction, wish.account_id)
-    # The lock makes two clicks at the same moment one after the other. It comes before those on contacts, as where an
-    # outcome is written that blocks the address.
-    transaction.execute(select(Recipient.id).where(Recipient.id == wish.recipient_id).with_for_update())
-    unsubscribe(transaction, wish.account_id, wish.kind, wish.address, wish.list_id, block_reason=block_reason)
+    lock_subscriptions(transaction, request.account_id)
+    # Before the locks on contacts, as where an outcome is written that blocks the address.
+    lock_recipient(transaction, request.recipient_id)
+    unsubscribe(
+        transaction, request.account_id, request.kind, request.address, request.list_id, block_reason=block_reason
+    )
     followed = exists().where(
-        RecipientStep.recipient_id == wish.recipient_id, RecipientStep.step == TimelineStep.UNSUBSCRIBED
+        RecipientStep.recipient_id == request.recipient_id, RecipientStep.step == TimelineStep.UNSUBSCRIBED
     )
     if transaction.scalar(select(followed)):
         return
-    transaction.add(
-        RecipientStep(
-            account_id=wish.account_id,
-            recipient_id=wish.recipient_id,
-            time=now(),
-            step=TimelineStep.UNSUBSCRIBED,
-            detail=None,
-        )
-    )
-    count_in_group(transaction, wish.group_id, unsubscribed=1)
+    step = step_row(request.account_id, request.recipient_id, TimelineStep.UNSUBSCRIBED, None, now())
+    add_steps(transaction, [step])
+    count_in_group(transaction, request.group_id, unsubscribed=1)

@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.tracking import record
 from app.tracking.devices import client_of
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token
-from app.tracking.record import MOST_OF_A_LINK, REPEATED_WITHIN, keep
+from app.tracking.record import MAX_OF_A_LINK, REPEATED_WITHIN, record_visits
 from app.tracking.recorder import VISITS
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.visits import visit_of
@@ -246,18 +246,18 @@ def test_the_answer_waits_for_nobody_who_writes(mail: Mail) -> None:
 
 def test_of_one_link_the_first_visits_are_told_and_further_ones_counted(mail: Mail) -> None:
     """Whatever new names the client gives itself; another link, and machines, are counted by themselves."""
-    for number in range(MOST_OF_A_LINK + 5):
+    for number in range(MAX_OF_A_LINK + 5):
         mail.click(User_Agent=f"{IPHONE} {number}")
     mail.click("https://other.acme.example/", User_Agent=IPHONE)
     mail.click(User_Agent=BOT)
-    assert mail.steps == ["clicked"] * (MOST_OF_A_LINK + 1) + ["clicked by machine"]
-    assert [event["event"] for event in mail.events] == ["opened"] + ["clicked"] * (MOST_OF_A_LINK + 1)
+    assert mail.steps == ["clicked"] * (MAX_OF_A_LINK + 1) + ["clicked by machine"]
+    assert [event["event"] for event in mail.events] == ["opened"] + ["clicked"] * (MAX_OF_A_LINK + 1)
     assert (mail.row.further_visits, mail.counts) == (5, (1, 1))
 
 
 def test_of_all_links_together_the_first_visits_are_told(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message may have thousands of links."""
-    monkeypatch.setattr(record, "MOST_OF_A_KIND", 3)
+    monkeypatch.setattr(record, "MAX_OF_A_KIND", 3)
     for number in range(5):
         mail.click(f"https://{number}.acme.example/", User_Agent=IPHONE)
     mail.open(User_Agent=IPHONE)
@@ -271,6 +271,6 @@ def test_visits_take_a_fixed_number_of_statements(mail: Mail, count: int) -> Non
     services = mail.rows.services
     visits = [visit_of(services.settings, one, client_of("GET", {"User-Agent": IPHONE}), None, None) for one in ids]
     with services.database.write() as transaction, StatementCounter(services.database.engine) as counted:
-        keep(transaction, visits)
+        record_visits(transaction, visits)
     # The recipients, their steps; the recipients, the webhooks, the events, the steps, the group. SQLite begins first.
     assert counted.count == (7 if services.database.is_postgresql else 8)

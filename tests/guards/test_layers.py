@@ -33,9 +33,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lists": ("accounts", "db", "query"),
     "messages": ("db", "query"),
     "groups": ("db", "query"),
-    "recipients": ("db", "groups", "query"),
     "automations": ("db",),
     "events": ("db", "infrastructure", "services"),
+    "recipients": ("db", "events", "groups", "query"),
     "contacts": ("automations", "db", "events", "lists", "query"),
     "tracking": ("contacts", "content", "db", "events", "recipients"),
     "sends": (

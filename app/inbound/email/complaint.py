@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from email.message import Message
 
 from app.inbound.email.fields import addresses_in, field, field_blocks, parts_of_type
-from app.inbound.email.report import Kind, Report
+from app.inbound.email.report import Report, ReportKind
 
 TYPE = "message/feedback-report"
 KINDS = {
-    "abuse": Kind.COMPLAINT,
-    "fraud": Kind.COMPLAINT,
-    "virus": Kind.COMPLAINT,
-    "other": Kind.COMPLAINT,
-    "opt-out": Kind.OPT_OUT,
-    "opt-out-list": Kind.OPT_OUT,
+    "abuse": ReportKind.COMPLAINT,
+    "fraud": ReportKind.COMPLAINT,
+    "virus": ReportKind.COMPLAINT,
+    "other": ReportKind.COMPLAINT,
+    "opt-out": ReportKind.OPT_OUT,
+    "opt-out-list": ReportKind.OPT_OUT,
 }
 """Other types, such as `not-spam` and `auth-failure`, are no complaint of a reader."""
 

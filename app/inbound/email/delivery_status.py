@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from email.message import Message
 
 from app.inbound.email.fields import field, field_blocks, parts_of_type
-from app.inbound.email.report import Kind, Report
+from app.inbound.email.report import Report, ReportKind
 
 TYPES = ("message/delivery-status", "message/global-delivery-status")
 ACTIONS = {
-    "failed": Kind.FAILED,
-    "delayed": Kind.DELAYED,
-    "delivered": Kind.ARRIVED,
-    "relayed": Kind.ARRIVED,
-    "expanded": Kind.ARRIVED,
+    "failed": ReportKind.FAILED,
+    "delayed": ReportKind.DELAYED,
+    "delivered": ReportKind.ARRIVED,
+    "relayed": ReportKind.ARRIVED,
+    "expanded": ReportKind.ARRIVED,
 }
-BY_CLASS = {"5": Kind.FAILED, "4": Kind.DELAYED, "2": Kind.ARRIVED}
+BY_CLASS = {"5": ReportKind.FAILED, "4": ReportKind.DELAYED, "2": ReportKind.ARRIVED}
 UNSPECIFIC = "5.0.0"
 _STATUS = re.compile(r"(?<![\d.])([245])\.(\d{1,3})\.(\d{1,3})(?![\d.])")
 _REPLY_CODE = re.compile(r"(?<!\d)([45])\d\d(?!\d)")
@@ -43,7 +43,7 @@ def _report(block: Message) -> Report | None:
     kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
     if kind is None or not about:
         return None
-    if kind is Kind.FAILED:
+    if kind is ReportKind.FAILED:
         status = failure_status(status, words)
     return Report(kind, status, words, about)
 

@@ -1,4 +1,4 @@
-"""About which recipient a report is: only an address that this service signed can tell. Pure."""
+"""The recipient that a report is about: only a signed address names one (VERP). Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ RECIPIENT_FIELDS = ("X-Original-To", "Delivered-To", "Envelope-To", "To")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The recipient, and what the address was made for."""
+class SignedRecipient:
+    """The recipient that a signed address names, and the purpose of the address."""
 
     recipient_id: int
     purpose: str
 
 
-def envelope_of(message: Message, given: Sequence[str]) -> Sequence[str]:
-    """To whom the message came: as the mail server says it, else as the message does."""
-    return given or addresses_in(message, RECIPIENT_FIELDS)
+def envelope_of(message: Message, envelope: Sequence[str]) -> Sequence[str]:
+    """The recipients of the message: those that the mail server names, else those of its fields."""
+    return envelope or addresses_in(message, RECIPIENT_FIELDS)
 
 
 def is_addressed_to_us(envelope: Sequence[str]) -> bool:
@@ -32,18 +32,18 @@ def is_addressed_to_us(envelope: Sequence[str]) -> bool:
     return any(is_signed_form(address) for address in envelope)
 
 
-def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> Named | None:
+def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> SignedRecipient | None:
     """The recipient that the first of the signed addresses names; None where there is none, or one that was tampered
     with."""
     for address in addresses:
         found = recipient_of_address(secret_key, address)
         if found:
             purpose, recipient_id = found
-            return Named(recipient_id, purpose)
+            return SignedRecipient(recipient_id, purpose)
     return None
 
 
-def find_original_sender(secret_key: str, reports: Iterable[Report]) -> Named | None:
+def find_original_sender(secret_key: str, reports: Iterable[Report]) -> SignedRecipient | None:
     """A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
     signed return path of the original message."""
     return find_signed_recipient(secret_key, (sender for report in reports for sender in report.original_senders))

@@ -16,8 +16,8 @@ from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
+from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
-from app.inbound.email.record import Effect
 from app.services import Services
 from app.tracking.return_path import recipient_of_address
 

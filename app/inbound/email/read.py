@@ -15,7 +15,7 @@ from app.inbound.email.complaint import TYPE as FEEDBACK
 from app.inbound.email.complaint import complaint_reports
 from app.inbound.email.delivery_status import UNSPECIFIC, delivery_reports
 from app.inbound.email.fields import addresses_in, field, headers_of, parts_of_type
-from app.inbound.email.report import Kind, Report
+from app.inbound.email.report import Report, ReportKind
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
         # Without a traceback: strangers write such messages as often as they like.
         logger.warning("a message that cannot be understood is taken for an ordinary one: %r", error)
         return []
-    found.sort(key=lambda one: one.kind is not Kind.FAILED)
+    found.sort(key=lambda one: one.kind is not ReportKind.FAILED)
     return [replace(one, original_senders=one.original_senders + senders) for one in found]
 
 
@@ -76,10 +76,10 @@ def _odd_reports(message: Message) -> Iterator[Report]:
         if isinstance(text, str):
             part.set_payload(_LONG_LINE.sub(r"\1", text))
     delayed, failed = all_failures(message)
-    for kind, addresses in ((Kind.FAILED, failed), (Kind.DELAYED, delayed)):
+    for kind, addresses in ((ReportKind.FAILED, failed), (ReportKind.DELAYED, delayed)):
         about = frozenset(address.decode("utf-8", "replace").lower() for address in addresses)
         if about:
-            status = UNSPECIFIC if kind is Kind.FAILED else None
+            status = UNSPECIFIC if kind is ReportKind.FAILED else None
             yield Report(kind, status, field(message, "Subject"), about, guessed=True)
 
 

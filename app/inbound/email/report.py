@@ -1,4 +1,4 @@
-"""What an email that came back says, whoever wrote it in whatever form."""
+"""The report of an email that came back, in whatever form it was written."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import enum
 from dataclasses import dataclass
 
 
-class Kind(enum.Enum):
-    """What a report is about."""
+class ReportKind(enum.Enum):
+    """Kind of a report."""
 
     FAILED = "failed"
-    """It did not arrive, and nobody tries any more."""
+    """A bounce: it did not arrive, and no server tries any more."""
     DELAYED = "delayed"
     """It has not arrived yet; the other side goes on trying."""
     ARRIVED = "arrived"
     """Delivered, relayed or expanded; nothing new to us."""
     COMPLAINT = "complaint"
-    """The reader called it spam."""
+    """The reader reported it as spam (ARF)."""
     OPT_OUT = "opt-out"
-    """The reader wants no more, said through the mail provider."""
+    """The reader unsubscribed through the mail provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Report:
     envelope senders that the original message is said to have had.
     """
 
-    kind: Kind
+    kind: ReportKind
     status: str | None = None
     words: str = ""
     about: frozenset[str] = frozenset()

@@ -87,7 +87,7 @@ def is_domain_deferral(result: DeliveryResult | None) -> bool:
 def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
     nothing to write, so it selects first: that takes no lock."""
-    delivered = {_route(transition) for transition in transitions if transition.troubles == "forget"}
+    delivered = {_route(transition) for transition in transitions if transition.soft_bounces == "reset"}
     deferred = Counter(_route(transition) for transition in transitions if _is_deferred_by_domain(transition))
     routes = {route for route in delivered | set(deferred) if route.domain}
     if not routes:
@@ -102,12 +102,14 @@ def update_backoffs(transaction: Transaction, transitions: Sequence[Transition])
 
 
 def _is_deferred_by_domain(transition: Transition) -> bool:
-    return transition.held.type == "email" and is_domain_deferral(transition.verdict.result)
+    return transition.recipient.type == "email" and is_domain_deferral(transition.attempt_result.result)
 
 
 def _route(transition: Transition) -> Route:
-    held = transition.held
-    return Route(held.account_id, domain_of(held.from_address), domain_of(transition.verdict.address or ""))
+    recipient = transition.recipient
+    return Route(
+        recipient.account_id, domain_of(recipient.from_address), domain_of(transition.attempt_result.address or "")
+    )
 
 
 def _load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, str]]) -> list[Backoff]:

@@ -112,7 +112,7 @@ class Drain:
         while self._step():
             if (self._dispatcher or self._claim_in_doubt) and time.monotonic() > self._end + MAX_WAIT:
                 self._end = time.monotonic() + TIME_SLICE  # one slow message must not delay all others
-        if not self._pending.verdicts:
+        if not self._pending.results:
             self._sender_worker.journal.clear()
 
     def _step(self) -> bool:
@@ -150,9 +150,9 @@ class Drain:
     def _withdraw(self) -> None:
         """Withdraws rows that have waited too long; all queued ones, when nothing more may be sent."""
         if not self._is_open():
-            self._pending.returned += self._dispatcher.withdraw(0)
+            self._pending.released += self._dispatcher.withdraw(0)
         elif withdrawn := self._dispatcher.withdraw(MAX_WAIT):
-            self._pending.returned += withdrawn
+            self._pending.released += withdrawn
             self._sender_worker.batch_size.shrink()
 
     def _must_write(self) -> bool:
@@ -160,8 +160,8 @@ class Drain:
             return False
         pending = self._pending
         is_time = not self._dispatcher or time.monotonic() > pending.since + WRITE_AFTER
-        has_results = pending.verdicts and (is_time or len(pending.verdicts) >= MAX_BATCH_SIZE)
-        return bool(has_results or pending.returned or pending.postponed or self._must_renew())
+        has_results = pending.results and (is_time or len(pending.results) >= MAX_BATCH_SIZE)
+        return bool(has_results or pending.released or pending.postponed or self._must_renew())
 
     def _must_renew(self) -> bool:
         return bool(self._dispatcher) and time.monotonic() > self._renewed_at + LEASE / 4
@@ -220,7 +220,7 @@ class Drain:
         except Exception as error:
             self._after_failed_load(claimed, error)
             return
-        self._pending.returned += [recipient.id for recipient in claimed[len(loaded) :]]
+        self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
         self._pending.add([_skipped(recipient, recipient.skip) for recipient in recipients if recipient.skip])
         sendable = [recipient for recipient in recipients if not recipient.skip]
         postponed |= rate_limited(self._services.redis, rates, sendable)
@@ -230,7 +230,7 @@ class Drain:
     def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
         """Defers a row that cannot be read, alone; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
-            self._pending.returned += [recipient.id for recipient in claimed]
+            self._pending.released += [recipient.id for recipient in claimed]
             self._pause(error)
         elif len(claimed) > 1:
             half = len(claimed) // 2

@@ -90,7 +90,7 @@ class SenderWorker:
     def _write_journal(self, attempt: AttemptResult) -> None:
         """A full disk must not keep the result from the database."""
         try:
-            self.journal.note(attempt)
+            self.journal.append(attempt)
         except OSError:
             logger.exception("cannot write the journal", extra={"recipient_id": attempt.recipient_id})
 

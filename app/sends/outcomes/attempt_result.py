@@ -1,4 +1,4 @@
-"""What came of one try of one recipient: the fact that is journalled, and from which everything else follows."""
+"""Result of one delivery attempt: the fact that is journalled, and from which everything else follows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from app.db.storable import storable_id, storable_text
 from app.recipients.redaction import Redaction
 from app.transports.base import DeliveryResult, Outcome
 
-MOST_SEGMENTS = 255
+MAX_SEGMENTS = 255
 _CODE = re.compile(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}")
 
 logger = logging.getLogger(__name__)
 
 
 class AttemptResult(NamedTuple):
-    """The end of one try.
+    """Result of one delivery attempt.
 
-    `attempt` is the number of the try, so that a verdict that is read again from a journal is never taken for one of
-    a later try. `skip` is the reason for not sending at all, with `detail` where the reason leaves something to tell;
-    otherwise `result` is what the transport said, and `rendered` how many bytes the message was rendered to.
+    `attempt` is the number of the attempt, so that a result that is read again from a journal is never taken for that
+    of a later attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise
+    `result` is the transport's answer, and `rendered` how many bytes the message was rendered to.
     """
 
     recipient_id: int
@@ -37,9 +37,9 @@ class AttemptResult(NamedTuple):
     rendered: int | None = None
 
     def line(self) -> bytes:
-        """One line for the journal. Only tries that reached the transport are written down."""
+        """A line for the journal. Only attempts that reached the transport are written there."""
         if self.result is None:
-            raise ValueError("a verdict without a result is not for the journal")
+            raise ValueError("an attempt without a result is not for the journal")
         fields = {
             "recipient_id": self.recipient_id,
             "attempt": self.attempt,
@@ -57,7 +57,7 @@ class AttemptResult(NamedTuple):
 
 
 def parse_line(line: bytes) -> AttemptResult:
-    """The verdict of a journal's line; raises `ValueError` for one that was cut short."""
+    """Parses a line of a journal; raises `ValueError` for one that was cut short."""
     try:
         fields: dict[str, Any] = orjson.loads(line)
         return AttemptResult(
@@ -80,10 +80,10 @@ def parse_line(line: bytes) -> AttemptResult:
 
 
 def sanitize_result(result: object) -> DeliveryResult:
-    """The result as databases, journal and JSON can hold it, whatever a transport has answered. Raises nothing: what a
-    carrier has accepted must not be sent again because of the words in which it did.
+    """The result as databases, journal and JSON can hold it, whatever a transport has answered. Raises nothing: a
+    message that a carrier has accepted must not be sent again because of the words of its reply.
 
-    An answer that names no outcome is a fault of the transport, and defers.
+    An answer without an outcome is a fault of the transport, and defers.
     """
     if not isinstance(result, DeliveryResult) or tuple.__len__(result) != len(DeliveryResult._fields):
         return _unreadable(result)
@@ -91,7 +91,7 @@ def sanitize_result(result: object) -> DeliveryResult:
     if type(outcome) is not Outcome:
         return _unreadable(outcome)
     is_code = type(status) is str and _CODE.fullmatch(status)
-    is_count = type(segments) is int and 0 < segments <= MOST_SEGMENTS
+    is_count = type(segments) is int and 0 < segments <= MAX_SEGMENTS
     return DeliveryResult(
         outcome,
         storable_text(reply),
@@ -102,18 +102,18 @@ def sanitize_result(result: object) -> DeliveryResult:
     )
 
 
-def redact_reply(result: DeliveryResult, discretion: Redaction) -> DeliveryResult:
-    """The result with words that tenants may read; what they are not to read goes into the note."""
-    reply = discretion.words(result.reply)
+def redact_reply(result: DeliveryResult, redaction: Redaction) -> DeliveryResult:
+    """The result with a reply that tenants may read; the whole reply goes into the note if it is another one."""
+    reply = redaction.redact(result.reply)
     if reply == result.reply:
         return result
     notes = [result.reply, *([result.note] if result.note else [])]
     return result._replace(reply=reply, note="; ".join(notes))
 
 
-def internal_fault(fault: BaseException) -> DeliveryResult:
-    """What a fault of the service itself, or of an installed transport, comes to."""
-    return DeliveryResult.deferred(f"internal fault: {type(fault).__name__[:100]}", "4.3.0")
+def internal_fault(error: BaseException) -> DeliveryResult:
+    """The deferral after an error of the service itself, or of an installed transport."""
+    return DeliveryResult.deferred(f"internal fault: {type(error).__name__[:100]}", "4.3.0")
 
 
 def _unreadable(answer: object) -> DeliveryResult:

@@ -1,15 +1,15 @@
-"""What outcomes do to addresses: permanent bounces block them, and so do five temporary ones in a row (decisions: 5).
+"""Bounces and addresses: a hard bounce blocks its address, and so do five soft ones in a row
+(docs/contacts.md#blocked-addresses).
 
 All addresses of many outcomes at once, in a fixed number of statements, always in the same order, so that two workers
-cannot wait for each other. The contacts that hold a blocked address change by it, and the caller records their events
-with its own.
+cannot wait for each other. The contacts that have a blocked address change by it; the caller records their events with
+its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import bindparam, case, delete, or_, select, update
@@ -20,63 +20,60 @@ from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import AddressTrouble, table_of
 from app.db.upsert import upsert
+from app.recipients.row import RecipientRow
+from app.sends.outcomes.bounces import Bounce
 from app.sends.outcomes.transitions import Transition
 
-TOLERATED = 5
-"""Temporary bounces, without a delivery in between, that block an address."""
+SOFT_BOUNCES_THAT_BLOCK = 5
+"""Without a delivery in between."""
 PERMANENT = "permanent bounce"
 TEMPORARY = "repeated temporary bounces"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Address:
-    """An email address or mobile of an account, in the form in which addresses are compared."""
-
-    account_id: int
-    address: str
-    kind: AddressKind = "email"
-
-    def columns(self) -> dict[str, Any]:
-        """As it stands in the tables."""
-        return {"account_id": self.account_id, "kind": self.kind, "address": self.address}
+def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transition]) -> ChangedContacts:
+    """Blocks addresses and counts their soft bounces, as the transitions say; a delivery resets the count."""
+    resets = {_address_of(one): one.recipient.id for one in transitions if one.soft_bounces == "reset"}
+    _set_aside(transaction, resets)
+    soft = Counter(_address_of(one) for one in transitions if one.soft_bounces == "count")
+    reasons = dict.fromkeys(_count(transaction, soft), TEMPORARY)
+    return block_addresses(
+        transaction, reasons | {_address_of(one): PERMANENT for one in transitions if one.blocks_address}
+    )
 
 
-def apply_to_addresses(transaction: Transaction, made: Sequence[Transition]) -> ChangedContacts:
-    """Blocks and counts as the outcomes say; a delivery makes earlier troubles forgotten."""
-    _set_aside(transaction, {_address(one): one.held.id for one in made if one.troubles == "forget"})
-    worn_out = _count(transaction, Counter(_address(one) for one in made if one.troubles == "add"))
-    reasons = dict.fromkeys(worn_out, TEMPORARY) | {_address(one): PERMANENT for one in made if one.blocks}
-    return _block(transaction, reasons)
+def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
+    """The same for one bounce that came back later. The recipient had counted as a delivery until now, so soft bounces
+    that this delivery set aside count again."""
+    address = account_address(recipient)
+    if not bounce.is_soft:
+        return block_addresses(transaction, {address: PERMANENT})
+    return block_addresses(transaction, dict.fromkeys(_count(transaction, Counter([address]), recipient.id), TEMPORARY))
 
 
-def note_bounce(transaction: Transaction, address: Address, recipient_id: int, *, temporary: bool) -> ChangedContacts:
-    """What a report that came in later does to one address: the same as the verdict would have done. The recipient had
-    counted as a delivery until now, so what was forgotten by it counts again."""
-    worn_out = _count(transaction, Counter([address] if temporary else []), recipient_id)
-    return _block(transaction, dict.fromkeys(worn_out, TEMPORARY) if temporary else {address: PERMANENT})
+def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> None:
+    """For good: a receipt confirms that the recipient's message was delivered."""
+    _delete(transaction, list(_counts_of(transaction, {account_address(recipient)})))
 
 
-def note_delivery(transaction: Transaction, address: Address) -> None:
-    """Something arrived there: its temporary bounces are forgotten."""
-    _forget(transaction, {address})
+def account_address(recipient: RecipientRow, address: str | None = None) -> AccountAddress:
+    """The recipient's address, or the given one that its message was sent to, as blocked addresses are stored."""
+    if recipient.type == "email":
+        return AccountAddress(recipient.account_id, "email", email_key(address or recipient.email or ""))
+    return AccountAddress(recipient.account_id, "mobile", address or recipient.mobile or "")
 
 
-def _address(one: Transition) -> Address:
-    return Address(one.held.account_id, email_key(one.verdict.address or ""))
+def _address_of(transition: Transition) -> AccountAddress:
+    return account_address(transition.recipient, transition.attempt_result.address)
 
 
-def _named(account_id: int, address: str, kind: str) -> Address:
-    """The address of a row."""
-    return Address(account_id, address, cast(AddressKind, kind))
+def _from_row(account_id: int, kind: str, key: str) -> AccountAddress:
+    return AccountAddress(account_id, cast(AddressKind, kind), key)
 
 
-def _forget(transaction: Transaction, delivered: Collection[Address]) -> None:
-    _delete(transaction, list(_troubles_of(transaction, delivered)))
-
-
-def _set_aside(transaction: Transaction, delivered: Mapping[Address, int]) -> None:
-    """Forgets for as long as the recipient that each address got a message by has not bounced after all."""
-    rows = [{"row": row, "recipient": delivered[one]} for row, one in _troubles_of(transaction, delivered).items()]
+def _set_aside(transaction: Transaction, delivered: Mapping[AccountAddress, int]) -> None:
+    """Resets the counts, unless the recipient whose message was delivered bounces after all."""
+    counts = _counts_of(transaction, delivered)
+    rows = [{"row": row, "recipient": delivered[address]} for row, address in counts.items()]
     if rows:
         columns = table_of(AddressTrouble).c
         statement = update(table_of(AddressTrouble)).where(
@@ -85,25 +82,28 @@ def _set_aside(transaction: Transaction, delivered: Mapping[Address, int]) -> No
         transaction.connection().execute(statement.values(forgotten_by=bindparam("recipient")), rows)
 
 
-def _troubles_of(transaction: Transaction, delivered: Collection[Address]) -> dict[int, Address]:
-    """Nearly always there is nothing to forget, so this looks first: a look takes no lock."""
-    if not delivered:
+def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) -> dict[int, AccountAddress]:
+    """Rows that count soft bounces of the addresses, by id. Nearly always there is none, so this looks before anything
+    is written: a select takes no lock."""
+    if not addresses:
         return {}
-    columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.address, AddressTrouble.kind)
+    columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.kind, AddressTrouble.address)
     chosen = columns.where(
-        AddressTrouble.account_id.in_({one.account_id for one in delivered}),
-        AddressTrouble.kind.in_({one.kind for one in delivered}),
-        in_json(AddressTrouble.address, {one.address for one in delivered}),
+        AddressTrouble.account_id.in_({address.account_id for address in addresses}),
+        AddressTrouble.kind.in_({address.kind for address in addresses}),
+        in_json(AddressTrouble.address, {address.key for address in addresses}),
     )
-    found = {row.id: _named(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
-    return {row: one for row, one in found.items() if one in delivered}
+    found = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
+    return {row: address for row, address in found.items() if address in addresses}
 
 
-def _count(transaction: Transaction, bounces: Counter[Address], recipient_id: int | None = None) -> list[Address]:
-    """Adds up temporary bounces; gives the addresses that have had enough, whose count starts anew."""
+def _count(
+    transaction: Transaction, bounces: Counter[AccountAddress], recipient_id: int | None = None
+) -> list[AccountAddress]:
+    """Adds soft bounces; returns the addresses that have reached the limit, whose count starts anew."""
     if not bounces:
         return []
-    rows = [{**one.columns(), "temporary_bounces": bounces[one]} for one in sorted(bounces)]
+    rows = [_counter_row(address, bounces[address]) for address in sorted(bounces)]
     counts_still = or_(AddressTrouble.forgotten_by.is_(None), AddressTrouble.forgotten_by == (recipient_id or 0))
     earlier = case((counts_still, AddressTrouble.temporary_bounces), else_=0)
     counted = upsert(
@@ -115,22 +115,25 @@ def _count(transaction: Transaction, bounces: Counter[Address], recipient_id: in
     ).returning(
         AddressTrouble.id,
         AddressTrouble.account_id,
-        AddressTrouble.address,
         AddressTrouble.kind,
+        AddressTrouble.address,
         AddressTrouble.temporary_bounces,
     )
-    worn_out = [row for row in transaction.execute(counted).all() if row.temporary_bounces >= TOLERATED]
-    _delete(transaction, [row.id for row in worn_out])
-    return [_named(*row[1:4]) for row in worn_out]
+    full = [row for row in transaction.execute(counted).all() if row.temporary_bounces >= SOFT_BOUNCES_THAT_BLOCK]
+    _delete(transaction, [row.id for row in full])
+    return [_from_row(*row[1:4]) for row in full]
+
+
+def _counter_row(address: AccountAddress, count: int) -> dict[str, Any]:
+    return {
+        "account_id": address.account_id,
+        "kind": address.kind,
+        "address": address.key,
+        "temporary_bounces": count,
+    }
 
 
 def _delete(transaction: Transaction, ids: list[int]) -> None:
     if ids:
         statement = delete(AddressTrouble).where(AddressTrouble.id.in_(ids))
         transaction.execute(statement, execution_options={"synchronize_session": False})
-
-
-def _block(transaction: Transaction, reasons: dict[Address, str]) -> ChangedContacts:
-    return block_addresses(
-        transaction, {AccountAddress(one.account_id, one.kind, one.address): reason for one, reason in reasons.items()}
-    )

@@ -1,12 +1,13 @@
-"""The journal of a worker: each transport's answer, written down the moment it is known.
+"""The journal of a worker: each attempt result, appended the moment it is known
+(docs/decisions/003-journal.md).
 
-Between the transport's yes and the commit of many outcomes together lies the only time in which a killed worker would
-send a message twice. The journal closes it: one append to a local file, which survives the death of the process as
-soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
+Between the transport's answer and the commit of many outcomes together lies the only time in which a killed worker
+would send a message twice. The journal closes it: one append to a local file, which survives the death of the process
+as soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
 accepted in the last fraction of a second). What is left is the one message in flight per connection.
 
-A living worker holds a lock on its journal (app/infrastructure/liveness.py), so what a dead one held is taken over at
-once.
+A living worker holds a lock on its journal (app/infrastructure/liveness.py), so the rows of a dead one are recovered
+at once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SUFFIX = ".journal"
 
 
 def journal_folder(settings: Settings) -> Path:
-    """Where the workers of this machine keep their journals."""
+    """The folder of the journals of this machine's workers."""
     return settings.data_dir / "journals"
 
 
@@ -39,23 +40,23 @@ class Journal:
         self._cut = False
         """The last line may have been cut short: on a full disk, for example."""
 
-    def note(self, verdict: AttemptResult) -> None:
-        """Appends one verdict, on a line of its own. Raises `OSError` when it cannot."""
-        line = verdict.line()
+    def append(self, attempt_result: AttemptResult) -> None:
+        """Appends one result, on a line of its own. Raises `OSError`."""
+        line = attempt_result.line()
         with self._lock:
             line, self._cut = b"\n" + line if self._cut else line, True
             write_all(self._descriptor, line)
             self._cut = False
 
     def clear(self) -> None:
-        """Forgets all of it: every verdict is in the database."""
+        """Empties it: every result is in the database."""
         with self._lock:
             if os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, 0)
             self._cut = False
 
     def close(self) -> None:
-        """Unlocks it: to the next drain on this machine its worker is gone, and what it left is looked after."""
+        """Unlocks it: for the next drain on this machine its worker is gone, and its rows are recovered."""
         os.close(self._descriptor)
 
 
@@ -68,11 +69,11 @@ class FoundJournal:
 
     @property
     def worker(self) -> str:
-        """Whose it is."""
+        """The worker that writes it."""
         return self.path.name.removesuffix(SUFFIX)
 
-    def verdicts(self) -> list[AttemptResult]:
-        """What it holds. A line that was cut short tells of a message that a kill or a full disk found in flight."""
+    def results(self) -> list[AttemptResult]:
+        """Its content, without a line that a kill or a full disk cut short: that message was in flight."""
         found = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.path.read_bytes().splitlines():
@@ -83,8 +84,8 @@ class FoundJournal:
 
 @contextlib.contextmanager
 def scan_journals(folder: Path) -> Iterator[list[FoundJournal]]:
-    """The journals of this machine. Those of dead workers are locked inside the block and gone after it, unless the
-    block raises: nobody else recovers them meanwhile."""
+    """The journals of this machine. Those of dead workers are locked inside the block and deleted after it, unless the
+    block raises: no other process recovers them meanwhile."""
     with contextlib.ExitStack() as locks:
         found = [FoundJournal(path, lock_if_dead(path, locks)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
         yield found

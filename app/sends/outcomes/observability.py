@@ -1,4 +1,4 @@
-"""What an operator is told of outcomes: a line in the log for each recipient, and the counts for Prometheus."""
+"""Outcomes as an operator sees them: a line in the log for each recipient, and the counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from app.sends.outcomes.transitions import Transition
 logger = logging.getLogger(__name__)
 
 
-def report_transitions(made: Sequence[Transition]) -> None:
-    """One line per recipient, with the id of the request that it came with; and the counts for Prometheus."""
-    for (type_, step), count in Counter((one.held.type, one.step) for one in made).items():
+def report_transitions(transitions: Sequence[Transition]) -> None:
+    """Each line carries the id of the request that the recipient came with."""
+    for (type_, step), count in Counter((one.recipient.type, one.step) for one in transitions).items():
         OUTCOMES.labels(type_, step).inc(count)
     with logs.buffered():
-        for one in made:
+        for transition in transitions:
+            recipient, result = transition.recipient, transition.attempt_result.result
             logger.info(
-                one.step,
+                transition.step,
                 extra={
-                    "request_id": one.held.request_id,
-                    "account_id": one.held.account_id,
-                    "uuid": one.held.uuid,
-                    "attempt": one.held.attempts,
-                    "detail": one.detail,
-                    **({"note": note} if (note := one.verdict.result and one.verdict.result.note) else {}),
+                    "request_id": recipient.request_id,
+                    "account_id": recipient.account_id,
+                    "uuid": recipient.uuid,
+                    "attempt": recipient.attempts,
+                    "detail": transition.detail,
+                    **({"note": note} if (note := result and result.note) else {}),
                 },
             )

@@ -1,8 +1,8 @@
-"""What a drain has still to write: verdicts, rows that were not tried, leases. In one transaction, unless one verdict
-cannot be written: it must not hold up the others, nor stop the sender for ever.
+"""What a drain has still to write: attempt results, released rows, leases. In one transaction, unless one result cannot
+be written: it must not hold up the others, nor stop the sender for ever.
 
-Only a database that is unavailable is waited for. Anything else is a fault of one row, or of ours: the row is found by
-halves and settled as deferred by an internal fault, and the log tells of it.
+Only an unavailable database is waited for. Anything else is a fault of one row, or of ours: the row is found by
+bisecting and written as deferred by an internal fault, and the log names it.
 """
 
 from __future__ import annotations
@@ -30,75 +30,75 @@ class PendingOutcomes:
         self._database = database
         self._worker = worker
         self._rules = rules
-        self.verdicts: list[AttemptResult] = []
-        self.returned: list[int] = []
+        self.results: list[AttemptResult] = []
+        self.released: list[int] = []
         self.postponed: dict[int, datetime] = {}
         self.since = 0.0
-        """When the oldest of the verdicts came, by the monotonic clock."""
+        """When the oldest of the results came, by the monotonic clock."""
 
     def __bool__(self) -> bool:
-        return bool(self.verdicts or self.returned or self.postponed)
+        return bool(self.results or self.released or self.postponed)
 
     @property
     def ids(self) -> list[int]:
         """The recipients that it is about."""
-        return [*self.returned, *self.postponed, *(verdict.recipient_id for verdict in self.verdicts)]
+        return [*self.released, *self.postponed, *(result.recipient_id for result in self.results)]
 
-    def add(self, verdicts: Sequence[AttemptResult]) -> None:
-        """More verdicts."""
-        if verdicts and not self.verdicts:
+    def add(self, results: Sequence[AttemptResult]) -> None:
+        if results and not self.results:
             self.since = time.monotonic()
-        self.verdicts += verdicts
+        self.results += results
 
     def write(self, renewed: Collection[int]) -> None:
-        """Writes all of it, and moves the leases of `renewed`. What fails is kept.
+        """Writes all of it, and renews the leases of `renewed`. What fails is kept.
 
-        Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with verdicts.
+        Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with results.
         """
         try:
             with self._database.write() as transaction:
-                made = write_outcomes(transaction, self._worker, self.verdicts, self._rules)
-                release_claims(transaction, self._worker, self.returned)
+                transitions = write_outcomes(transaction, self._worker, self.results, self._rules)
+                release_claims(transaction, self._worker, self.released)
                 postpone(transaction, self._worker, self.postponed)
                 if renewed:
                     renew_leases(transaction, self._worker, renewed)
         except Exception as error:
-            if is_unavailable(error) or not self.verdicts:
+            if is_unavailable(error) or not self.results:
                 raise
-            write_bisecting(self._database, self._worker, self.verdicts, self._rules)
-            self.verdicts = []
+            write_bisecting(self._database, self._worker, self.results, self._rules)
+            self.results = []
             self.write(renewed)
             return
-        self.verdicts, self.returned, self.postponed = [], [], {}
-        report_transitions(made)
+        self.results, self.released, self.postponed = [], [], {}
+        report_transitions(transitions)
 
 
-def write_bisecting(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
-    """Settles the verdicts on rows that `worker` still holds, in as many transactions as it takes; counts them.
+def write_bisecting(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
+    """Writes the results of rows that are leased to `worker`, in as many transactions as it takes; returns their
+    number.
 
-    Raises when the database is unavailable, and when not even a deferral can be written; what was settled by then is
-    so, and may be given again.
+    Raises when the database is unavailable, and when not even a deferral can be written; what was written by then stays
+    written, and may be passed again.
     """
     try:
-        return _settle(database, worker, verdicts, rules)
+        return _write(database, worker, results, rules)
     except Exception as error:
         if is_unavailable(error):
             raise
-        if len(verdicts) == 1:
-            return _defer(database, worker, verdicts[0], rules, error)
-    half = len(verdicts) // 2
-    return sum(write_bisecting(database, worker, some, rules) for some in (verdicts[:half], verdicts[half:]))
+        if len(results) == 1:
+            return _defer(database, worker, results[0], rules, error)
+    half = len(results) // 2
+    return sum(write_bisecting(database, worker, some, rules) for some in (results[:half], results[half:]))
 
 
-def _defer(database: Database, worker: str, verdict: AttemptResult, rules: RetryRules, error: Exception) -> int:
-    deferred = verdict._replace(address=None, result=internal_fault(error), skip=None)
-    settled = _settle(database, worker, [deferred], rules)
-    logger.error("a verdict cannot be written", exc_info=error, extra={"recipient_id": verdict.recipient_id})
-    return settled
+def _defer(database: Database, worker: str, result: AttemptResult, rules: RetryRules, error: Exception) -> int:
+    deferred = result._replace(address=None, result=internal_fault(error), skip=None)
+    written = _write(database, worker, [deferred], rules)
+    logger.error("an attempt result cannot be written", exc_info=error, extra={"recipient_id": result.recipient_id})
+    return written
 
 
-def _settle(database: Database, worker: str, verdicts: Sequence[AttemptResult], rules: RetryRules) -> int:
+def _write(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
     with database.write() as transaction:
-        made = write_outcomes(transaction, worker, verdicts, rules)
-    report_transitions(made)
-    return len(made)
+        transitions = write_outcomes(transaction, worker, results, rules)
+    report_transitions(transitions)
+    return len(transitions)

@@ -1,8 +1,8 @@
-"""Recovery: what a worker held that is no more is either settled by its journal or queued again.
+"""Recovery of what a dead worker had leased: written as its journal says, or queued again.
 
-A worker of this machine that died is known at once, by the lock on its journal that the system took away. Of a worker
-on another machine only the end of its lease tells. Its journal cannot be read from here: it settles by it itself when
-it comes back before that, and otherwise what it sent in its last moment is sent again.
+A worker of this machine that died is known at once, by the lock on its journal that the system released. Of a worker
+on another machine only the end of its lease shows it. Its journal cannot be read from here: it writes the results by
+itself if it comes back before that, and otherwise what it sent in its last moment is sent again.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import itertools
 import logging
 from collections.abc import Collection
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.bulk import insert_rows
-from app.db.database import Transaction
-from app.db.models import Recipient, RecipientStep
+from app.db.models import Recipient
+from app.recipients.row import step_row
 from app.recipients.states import RecipientState
+from app.recipients.store import add_steps, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.delivery.claim import IS_SENDING
 from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
@@ -28,12 +28,12 @@ from app.services import Services
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 """Rows of one transaction."""
 
 
 def recover_expired_leases(services: Services) -> None:
-    """Takes over what dead workers held. Journals come first: what they say was sent is not sent again."""
+    """Takes over the rows of dead workers. Journals come first: what they say was sent is not sent again."""
     with scan_journals(journal_folder(services.settings)) as journals:
         with services.database.read() as session:
             expired = _expired_workers(session)
@@ -52,39 +52,35 @@ def _expired_workers(session: Session) -> set[str]:
 
 def _replay(services: Services, journal: FoundJournal) -> None:
     rules = RetryRules.of(services.settings)
-    verdicts = iter(journal.verdicts())
-    while some := list(itertools.islice(verdicts, AT_ONCE)):
-        settled = write_bisecting(services.database, journal.worker, some, rules)
-        if settled:
-            logger.warning("settled by the journal of a dead worker", extra={"recipients": settled})
+    results = iter(journal.results())
+    while batch := list(itertools.islice(results, BATCH_SIZE)):
+        written = write_bisecting(services.database, journal.worker, batch, rules)
+        if written:
+            logger.warning("settled by the journal of a dead worker", extra={"recipients": written})
 
 
 def _requeue_all(services: Services, dead: Collection[str]) -> None:
-    while recovered := _requeue_some(services, dead):
-        logger.warning("queued again what a dead worker held", extra={"recipients": recovered})
+    while requeued := _requeue_batch(services, dead):
+        logger.warning("queued again what a dead worker held", extra={"recipients": requeued})
 
 
-def _requeue_some(services: Services, dead: Collection[str]) -> int:
-    """Puts rows of dead workers, and rows whose lease has run out, back into the queue, due now; tells how many."""
-    given_up = or_(Recipient.worker.in_(dead), Recipient.lease_time < now())
-    oldest = (
-        select(Recipient.id, Recipient.account_id).where(IS_SENDING, given_up).order_by(Recipient.id).limit(AT_ONCE)
-    )
+def _requeue_batch(services: Services, dead: Collection[str]) -> int:
+    """Requeues rows of dead workers, and rows whose lease has run out, due now; returns their number.
+
+    The count of attempts stays: by it a late result of the dead worker is told apart from one of the next attempt.
+    """
+    is_abandoned = or_(Recipient.worker.in_(dead), Recipient.lease_time < now())
+    oldest = select(Recipient.id, Recipient.account_id).where(IS_SENDING, is_abandoned).order_by(Recipient.id)
     with services.database.write() as transaction:
-        rows = transaction.execute(oldest.with_for_update(skip_locked=True)).all()
+        rows = transaction.execute(oldest.limit(BATCH_SIZE).with_for_update(skip_locked=True)).all()
         if rows:
-            _requeue(transaction, [row.id for row in rows])
-            step = {"time": now(), "step": TimelineStep.RECOVERED, "detail": "the worker that held it is gone"}
-            steps = [{"recipient_id": row.id, "account_id": row.account_id, **step} for row in rows]
-            insert_rows(transaction, RecipientStep, steps)
+            moment, ids = now(), [row.id for row in rows]
+            update_recipients(
+                transaction, ids, state=RecipientState.QUEUED, due_time=moment, worker=None, lease_time=None
+            )
+            detail = "the worker that held it is gone"
+            add_steps(
+                transaction,
+                [step_row(row.account_id, row.id, TimelineStep.RECOVERED, detail, moment) for row in rows],
+            )
     return len(rows)
-
-
-def _requeue(transaction: Transaction, ids: Collection[int]) -> None:
-    """The count of tries stays: that there was another try tells its verdict from this one's."""
-    statement = (
-        update(Recipient)
-        .where(Recipient.id.in_(ids))
-        .values(state=RecipientState.QUEUED, due_time=now(), worker=None, lease_time=None)
-    )
-    transaction.execute(statement, execution_options={"synchronize_session": False})

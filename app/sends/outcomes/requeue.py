@@ -1,7 +1,7 @@
-"""Sending once more to a recipient whose message did not arrive: an operator's decision, after the cause is gone.
+"""Requeueing a recipient whose message did not arrive: an operator's decision, once the cause is gone.
 
-A final failure can be retried, `bounced` and `failed`, and what is `uncertain`, without the wait. What is queued or
-being sent is tried by itself, and what was sent would arrive twice.
+A final failure can be retried, `bounced` and `failed`, and what is `uncertain`, without the wait. A queued recipient is
+attempted by itself, and a message that was sent would arrive twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from app.clock import now
 from app.db.database import Transaction
 from app.db.models import BlockedAddress, Group, Recipient, RecipientStep
 from app.errors import ServiceError
+from app.recipients.row import step_row
 from app.recipients.states import RecipientState
+from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 
 COUNTERS = {
@@ -22,10 +24,10 @@ COUNTERS = {
     RecipientState.FAILED: Group.failed_contacts,
     RecipientState.UNCERTAIN: None,
 }
-"""State that can be retried -> the group's counter that told of it, if any did."""
+"""State that can be retried -> the counter of the group that counts it, if any does."""
 
-HOPELESS = ("invalid_contact_id", "contact_deleted")
-"""Reasons that no retry can change: nobody is there to be sent to."""
+NOT_RETRYABLE = ("invalid_contact_id", "contact_deleted")
+"""Reasons that no retry can change: there is no address to send to."""
 
 
 def find_recipient(session: Session, uuid: str) -> Recipient:
@@ -37,7 +39,7 @@ def find_recipient(session: Session, uuid: str) -> Recipient:
 
 
 def timeline(session: Session, recipient: Recipient, limit: int) -> list[RecipientStep]:
-    """What happened to the recipient, in order; the latest steps, when there are more."""
+    """The latest steps of the recipient, in the order in which they happened."""
     statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id)
     return list(session.scalars(statement.order_by(RecipientStep.id.desc()).limit(limit)))[::-1]
 
@@ -56,16 +58,8 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
         transaction.execute(fewer)
     moment = now()
     detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
-    transaction.add(
-        RecipientStep(
-            account_id=recipient.account_id,
-            recipient_id=recipient.id,
-            time=moment,
-            step=TimelineStep.REQUEUED,
-            detail=detail,
-        )
-    )
-    # The count of tries goes on: verdicts in journals are told apart by it.
+    add_steps(transaction, [step_row(recipient.account_id, recipient.id, TimelineStep.REQUEUED, detail, moment)])
+    # The count of attempts goes on: results in journals are told apart by it.
     recipient.state, recipient.reason, recipient.due_time, recipient.sent_time = (
         RecipientState.QUEUED,
         None,
@@ -80,7 +74,7 @@ def _check(transaction: Transaction, recipient: Recipient) -> None:
     if recipient.state not in COUNTERS:
         detail = f"is {recipient.state}; only a bounced, failed or uncertain recipient can be retried"
         raise ServiceError("conflict", field="uuid", detail=detail)
-    if recipient.reason in HOPELESS:
+    if recipient.reason in NOT_RETRYABLE:
         raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")
     address = email_key(recipient.email) if recipient.email else recipient.mobile
     blocked = select(BlockedAddress.id).where(

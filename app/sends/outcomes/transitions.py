@@ -1,17 +1,20 @@
-"""What follows from a verdict: the recipient's new state, its event, its counter, its step. Pure; no database.
+"""What follows from an attempt result: the recipient's new state, its event, its counter, its step. Pure; no database.
 
-The rules stand here and nowhere else (decisions: 6, 8 and 11, Outcomes):
+The rules stand here and nowhere else (docs/delivery.md#recipient-states):
 
     accepted   email: delivered, sms: sent      event sent       delivered + 1
-    refused    email: bounced, blocks           event bounced    bounced + 1
+    refused    email: hard bounce, blocks       event bounced    bounced + 1
                sms: failed, `rejected`          event failed     failed_contacts + 1
-    uncertain  email: uncertain, until it has been looked into; sms: like deferred
+    uncertain  email: uncertain, until it is resolved; sms: like deferred
     deferred   queued again, later and later; after the retry period
-               email: bounced for now           event bounced    bounced + 1
+               email: soft bounce               event bounced    bounced + 1
                sms: failed, `expired`           event failed     failed_contacts + 1
     skipped    failed, with the reason          event failed     failed_contacts + 1
     too large, or a text of nothing
                failed, with the reason          event failed     failed_contacts + 1
+
+What makes a bounce hard or soft, and how it is described, stands in `bounces`; `late_bounce` writes one that comes back
+after the attempt.
 """
 
 from __future__ import annotations
@@ -23,57 +26,28 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.bounces import OTHER_REASON, Bounce
 from app.settings import Settings
 from app.transports.base import DeliveryResult, Outcome
 
-LONGEST_DELAY = 3600.0
+MAX_DELAY = 3600.0
 JITTER = 0.1
-
-# The second digit of an RFC 3463 code, in words.
-BOUNCE_REASONS = {
-    "1": "bad destination address",
-    "2": "mailbox unavailable",
-    "3": "mail system not accepting",
-    "4": "network or routing trouble",
-    "5": "mail protocol error",
-    "6": "message content refused",
-    "7": "refused by policy",
-}
-OTHER_REASON = "not delivered"
 
 _random = random.SystemRandom()
 
 Counter = Literal["delivered", "bounced", "failed_contacts"]
-
-
-class Held(NamedTuple):
-    """A recipient that a worker holds, as the database has it when the outcome is written."""
-
-    id: int
-    account_id: int
-    uuid: str
-    type: str
-    group_id: int
-    group_name: str
-    message_id: int | None
-    list_id: int | None
-    contact_id: int | None
-    email: str | None
-    mobile: str | None
-    creation_time: datetime
-    attempts: int
-    request_id: str
-    from_address: str
+EventName = Literal["sent", "bounced", "failed"]
 
 
 class Transition(NamedTuple):
-    """What is to be written for one recipient. `blocks` and `troubles` are for its address."""
+    """What is to be written for one recipient. `blocks_address` and `soft_bounces` are for its address."""
 
-    held: Held
-    verdict: AttemptResult
+    recipient: RecipientRow
+    attempt_result: AttemptResult
     state: RecipientState
     step: TimelineStep
     detail: str | None
@@ -81,16 +55,16 @@ class Transition(NamedTuple):
     due_time: datetime | None = None
     sent_time: datetime | None = None
     counter: Counter | None = None
-    event: str | None = None
-    extra: Mapping[str, str | bool] = MappingProxyType({})
-    blocks: bool = False
-    troubles: Literal["add", "forget"] | None = None
+    event: EventName | None = None
+    event_fields: Mapping[str, str | bool] = MappingProxyType({})
+    blocks_address: bool = False
+    soft_bounces: Literal["count", "reset"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    """When a deferred message is tried again: `first_delay` and `period` in seconds. `uncertain_wait` is how long one
-    that may have arrived is left alone."""
+    """When a deferred message is attempted again: `first_delay` and `period` in seconds. `uncertain_wait` is how long
+    one that may have arrived is left alone."""
 
     first_delay: float
     period: float
@@ -98,137 +72,126 @@ class RetryRules:
 
     @classmethod
     def of(cls, settings: Settings) -> RetryRules:
-        """Those of the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
+        """From the settings RETRY_DELAY, RETRY_PERIOD and UNCERTAIN_WAIT."""
         return cls(settings.retry_delay, settings.retry_period, settings.uncertain_wait)
 
-    def next_try(self, held: Held, moment: datetime) -> datetime | None:
-        """The moment of the next try; None when the period is over (decisions: 8).
+    def next_attempt(self, recipient: RecipientRow, moment: datetime) -> datetime | None:
+        """The time of the next attempt; None when the period is over (docs/delivery.md#retries).
 
-        The last try falls on the end of the period, however long the delays have grown by then.
+        The last attempt falls on the end of the period, however long the delays have grown by then.
         """
-        end = held.creation_time + timedelta(seconds=self.period)
+        end = recipient.creation_time + timedelta(seconds=self.period)
         if moment >= end:
             return None
-        return min(moment + timedelta(seconds=self.delay(held.attempts)), end)
+        return min(moment + timedelta(seconds=self.delay(recipient.attempts)), end)
 
     def delay(self, attempts: int) -> float:
-        """Seconds after try number `attempts`: the first delay, then doubling up to an hour (decisions: 11, Retries).
+        """Seconds after attempt number `attempts`: the first delay, then doubling up to an hour.
 
-        A little is added at random, so that what failed together does not come back together.
+        A little is added at random, so that messages that failed together do not come back together.
         """
-        longest = max(LONGEST_DELAY, self.first_delay)
+        longest = max(MAX_DELAY, self.first_delay)
         doubled = max(self.first_delay, 1.0) * 2.0 ** min(attempts - 1, 30)
         seconds = self.first_delay if attempts <= 1 else min(doubled, longest)
         return seconds * _random.uniform(1, 1 + JITTER)
 
 
-def decide_transition(held: Held, verdict: AttemptResult, rules: RetryRules) -> Transition:
-    """What a verdict means for the recipient that it is about."""
-    if verdict.result is None:
-        return _failed(held, verdict, verdict.skip or OTHER_REASON, verdict.detail)
-    match verdict.result.outcome:
+def decide_transition(recipient: RecipientRow, attempt_result: AttemptResult, rules: RetryRules) -> Transition:
+    """The transition of the recipient that the attempt result is about."""
+    result = attempt_result.result
+    if result is None:
+        return _failed(recipient, attempt_result, attempt_result.skip or OTHER_REASON, attempt_result.detail)
+    match result.outcome:
         case Outcome.ACCEPTED:
-            return _sent(held, verdict, verdict.result)
+            return _sent(recipient, attempt_result, result)
         case Outcome.REFUSED:
-            return _refused(held, verdict, verdict.result)
-        case Outcome.UNCERTAIN if held.type == "email":
-            return _uncertain(held, verdict, verdict.result, rules)
+            return _refused(recipient, attempt_result, result)
+        case Outcome.UNCERTAIN if recipient.type == "email":
+            return _uncertain(recipient, attempt_result, result, rules)
         case Outcome.DEFERRED | Outcome.UNCERTAIN:
-            return _deferred(held, verdict, verdict.result, rules)
+            return _deferred(recipient, attempt_result, result, rules)
 
 
-def _sent(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Transition:
+def _sent(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
     return Transition(
-        held,
-        verdict,
-        state=RecipientState.DELIVERED if held.type == "email" else RecipientState.SENT,
+        recipient,
+        attempt_result,
+        state=RecipientState.DELIVERED if recipient.type == "email" else RecipientState.SENT,
         step=TimelineStep.SENT,
         detail=result.reply,
-        sent_time=verdict.moment.replace(microsecond=0),
+        sent_time=attempt_result.moment.replace(microsecond=0),
         counter="delivered",
         event="sent",
-        troubles="forget" if held.type == "email" else None,
+        soft_bounces="reset" if recipient.type == "email" else None,
     )
 
 
-def _refused(held: Held, verdict: AttemptResult, result: DeliveryResult) -> Transition:
-    if held.type == "sms":
-        return _failed(held, verdict, "rejected", result.reply)
-    return _bounced(held, verdict, result, temporary=False)
+def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
+    if recipient.type == "sms":
+        return _failed(recipient, attempt_result, "rejected", result.reply)
+    return _bounced(recipient, attempt_result, result, is_soft=False)
 
 
-def _uncertain(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
-    """Not even at the end of the period is it given up before it has been looked into."""
-    due_time = verdict.moment + timedelta(seconds=rules.uncertain_wait)
+def _uncertain(
+    recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
+) -> Transition:
+    """Not even at the end of the period is it given up before it has been resolved."""
     return Transition(
-        held,
-        verdict,
+        recipient,
+        attempt_result,
         state=RecipientState.UNCERTAIN,
         step=TimelineStep.UNCERTAIN,
         detail=result.reply,
-        due_time=due_time,
+        due_time=attempt_result.moment + timedelta(seconds=rules.uncertain_wait),
     )
 
 
-def _deferred(held: Held, verdict: AttemptResult, result: DeliveryResult, rules: RetryRules) -> Transition:
-    due_time = rules.next_try(held, verdict.moment)
+def _deferred(
+    recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
+) -> Transition:
+    due_time = rules.next_attempt(recipient, attempt_result.moment)
     if due_time is not None:
         return Transition(
-            held,
-            verdict,
+            recipient,
+            attempt_result,
             state=RecipientState.QUEUED,
             step=TimelineStep.DEFERRED,
             detail=result.reply,
             due_time=due_time,
         )
-    if held.type == "sms":
-        return _failed(held, verdict, "expired", result.reply)
-    return _bounced(held, verdict, result, temporary=True)
+    if recipient.type == "sms":
+        return _failed(recipient, attempt_result, "expired", result.reply)
+    return _bounced(recipient, attempt_result, result, is_soft=True)
 
 
-def _bounced(held: Held, verdict: AttemptResult, result: DeliveryResult, *, temporary: bool) -> Transition:
-    diagnostic = bounce_string(result)
+def _bounced(
+    recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, *, is_soft: bool
+) -> Transition:
+    bounce = Bounce.of_reply(result.reply, result.status, is_soft=is_soft)
     return Transition(
-        held,
-        verdict,
+        recipient,
+        attempt_result,
         state=RecipientState.BOUNCED,
         step=TimelineStep.BOUNCED,
-        detail=diagnostic,
-        reason=diagnostic,
+        detail=bounce.diagnostic,
+        reason=bounce.diagnostic,
         counter="bounced",
         event="bounced",
-        extra={
-            "bounce_reason": bounce_reason(result.status),
-            "bounce_string": diagnostic,
-            "is_temporary_bounce": temporary,
-        },
-        blocks=not temporary,
-        troubles="add" if temporary else None,
+        event_fields=bounce.event_fields,
+        blocks_address=not is_soft,
+        soft_bounces="count" if is_soft else None,
     )
 
 
-def _failed(held: Held, verdict: AttemptResult, reason: str, reply: str | None) -> Transition:
+def _failed(recipient: RecipientRow, attempt_result: AttemptResult, reason: str, reply: str | None) -> Transition:
     return Transition(
-        held,
-        verdict,
+        recipient,
+        attempt_result,
         state=RecipientState.FAILED,
         step=TimelineStep.FAILED,
         detail=reply or reason,
         reason=reason,
         counter="failed_contacts",
         event="failed",
-        extra={"fail_reason": reason},
+        event_fields={"fail_reason": reason},
     )
-
-
-def bounce_string(result: DeliveryResult) -> str:
-    """The other side's reply, which names its RFC 3463 code or is followed by it (specification: Recipient events)."""
-    if not result.status or result.status in result.reply:
-        return result.reply
-    return f"{result.reply} ({result.status})".lstrip()
-
-
-def bounce_reason(status: str | None) -> str:
-    """The kind of a bounce in words, from its RFC 3463 code."""
-    subject = (status or "").split(".")[1:2]
-    return BOUNCE_REASONS.get(subject[0], OTHER_REASON) if subject else OTHER_REASON

@@ -44,7 +44,7 @@ def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callab
 @breaks("no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="doubled that were not in flight")
 def no_journal(journal: Any) -> None:
     """Answers of the relay are not written down."""
-    journal.Journal.note = lambda _self, _verdict: None
+    journal.Journal.append = lambda _self, _attempt_result: None
 
 
 @breaks("kept-journals", "app.sends.outcomes.journal", fault="kill-sender", shows="left behind")

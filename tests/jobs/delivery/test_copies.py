@@ -124,7 +124,7 @@ def test_what_becomes_of_the_copy_is_only_mentioned(
     ((step, detail),) = rows.steps(ann)
     assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {said}")) == ("sent", True), detail
     with scan_journals(journal_folder(worker.settings)) as found:
-        assert [one.verdicts() for one in found] == [[]]
+        assert [one.results() for one in found] == [[]]
 
 
 def test_a_hostile_copy_address_smuggles_no_command(rows: Rows, worker: Services, mail_server: MailServer) -> None:

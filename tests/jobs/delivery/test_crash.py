@@ -157,7 +157,7 @@ def test_a_dead_worker_of_this_machine_is_known_at_once(rows: Rows, worker: Serv
     folder = journal_folder(worker.settings)
     sent, begun = hold(worker, rows, "dead", 2)
     journal = Journal(folder, "dead")
-    journal.note(verdict(sent))
+    journal.append(verdict(sent))
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["sending", "sending"]
     journal.close()
@@ -182,7 +182,7 @@ def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker:
     """Its lease ran out while it lives: what its journal says was sent is not sent again."""
     sent, begun = hold(worker, rows, "stalled", 2)
     journal = Journal(journal_folder(worker.settings), "stalled")
-    journal.note(verdict(sent))
+    journal.append(verdict(sent))
     rows.change([sent, begun], lease_time=now())
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["delivered", "queued"]
@@ -224,7 +224,7 @@ def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -
     first, second = hold(worker, rows, "dead", 2)
     folder = journal_folder(worker.settings)
     journal = Journal(folder, "dead")
-    journal.note(verdict(first))
+    journal.append(verdict(first))
     journal.close()
     path = folder / "dead.journal"
     path.write_bytes(path.read_bytes() + verdict(second).line()[:40])
@@ -236,7 +236,7 @@ def test_verdicts_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Serv
     """A journal may tell of tries that are settled long since."""
     (settled,) = rows.add_send([{"email": "ann@example.com", "state": "delivered", "attempts": 1}])
     journal = Journal(journal_folder(worker.settings), "dead")
-    journal.note(verdict(settled))
+    journal.append(verdict(settled))
     journal.close()
     recover_expired_leases(worker)
     assert rows.steps(settled) == []
@@ -247,7 +247,7 @@ def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
     rows.add_send(addresses(5))
     drain(worker)
     with scan_journals(journal_folder(worker.settings)) as found:
-        assert [(one.dead, one.verdicts()) for one in found] == [(False, [])]
+        assert [(one.dead, one.results()) for one in found] == [(False, [])]
 
 
 def test_stopping_finishes_what_is_in_flight_and_gives_the_rest_back(

@@ -191,7 +191,7 @@ def test_a_row_that_cannot_be_written_is_deferred_alone_and_told(
     assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
     assert rows.group_of(one).delivered == 19
     assert [step for step, _ in rows.steps(one)] == ["deferred"]
-    (told,) = [record for record in caplog.records if record.message == "a verdict cannot be written"]
+    (told,) = [record for record in caplog.records if record.message == "an attempt result cannot be written"]
     assert told.exc_info
     assert told.recipient_id == one  # type: ignore[attr-defined]
 
@@ -203,7 +203,7 @@ def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
     taken = take(worker, 20, worker="dead")
     journal = Journal(journal_folder(worker.settings), "dead")
     for each in taken:
-        journal.note(AttemptResult(each.id, each.attempts, each.email, now(), answer()))
+        journal.append(AttemptResult(each.id, each.attempts, each.email, now(), answer()))
     journal.close()
     recover_expired_leases(worker)
     assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]

@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from app.addresses import email_key
 from app.db.models import BlockedAddress, Contact, Unsubscriber
+from app.inbound.effect import Effect
 from app.inbound.email.receive import Received, receive_email
-from app.inbound.email.record import Effect
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address

@@ -8,8 +8,8 @@ import pytest
 
 from app.clock import now
 from app.db.models import RecipientStep
+from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
-from app.inbound.email.record import Effect
 from app.maintenance.sweeps import sends_waiting
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue

@@ -13,7 +13,7 @@ from app.inbound.email.listener import Door
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
-from app.inbound.sendgrid import _told
+from app.inbound.sendgrid import _parse_event
 from app.transports.sms import gsm
 from app.transports.sms.incoming import read_deliver_sm
 from tests.unit.growth.reader import KIB, MIB, Reader
@@ -124,7 +124,9 @@ INBOUND = (
     Reader("the code of a failure", lambda text: failure_status(None, text), ("5", "550", "5.1.", " ", "a"), MAIL),
     Reader(
         "an event of a relay",
-        lambda text: _told({"event": "bounce", "smtp-id": UUID + "@a", "reason": text, "status": text, "email": text}),
+        lambda text: _parse_event(
+            {"event": "bounce", "smtp-id": UUID + "@a", "reason": text, "status": text, "email": text}
+        ),
         ("5", ".", "a", " ", "\0", "<"),
         MIB,
     ),

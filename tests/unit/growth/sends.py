@@ -200,7 +200,7 @@ IN_SENDS = (
     ),
     Reader(
         "words without names of the installation",
-        DISCRETION.words,
+        DISCRETION.redact,
         ("a", ".", "relay.", "relay.example", "localhost", "1.", "10.0.0.1", ":", "[", "/srv/mail/", "@", "-"),
         64 * KIB,
     ),

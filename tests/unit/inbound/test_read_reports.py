@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.inbound.email.delivery_status import failure_status
 from app.inbound.email.fields import MOST_CONTAINERS, MOST_LINES, addresses_in, parse, parse_head
 from app.inbound.email.read import is_automatic, read_reports
-from app.inbound.email.report import Kind, Report
+from app.inbound.email.report import Report, ReportKind
 from tests.support.growth import MOST_GROWTH, growth
 from tests.support.mail_reports import ORIGINAL, complaint, delivery_failure, plain, qmail_failure
 
@@ -28,7 +28,7 @@ def reports(raw: bytes) -> list[Report]:
 def test_a_failure() -> None:
     """RFC 3464: the type before the diagnostic is not part of the other side's words."""
     (found,) = reports(delivery_failure(TO, "Ann@Example.com"))
-    assert found == Report(Kind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+    assert found == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
 
 
 def test_words_that_have_no_type_are_whole() -> None:
@@ -42,23 +42,23 @@ def test_line_ends_and_the_international_form(line_end: bytes, type_: bytes) -> 
     """A pipe hands LF over; RFC 6533 has a type of its own."""
     raw = delivery_failure(TO, "ann@example.com").replace(b"message/delivery-status", b"message/" + type_)
     (found,) = reports(raw.replace(b"\r\n", line_end))
-    assert (found.kind, found.status, found.about) == (Kind.FAILED, "5.1.1", ANN)
+    assert (found.kind, found.status, found.about) == (ReportKind.FAILED, "5.1.1", ANN)
 
 
 @pytest.mark.parametrize(
     ("action", "status", "kind"),
     [
-        ("failed", "5.1.1", Kind.FAILED),
-        ("Failed", "4.4.7", Kind.FAILED),
-        ("delayed", "4.4.1", Kind.DELAYED),
-        ("delivered", "2.0.0", Kind.ARRIVED),
-        ("relayed", "2.0.0", Kind.ARRIVED),
-        ("expanded", "2.0.0", Kind.ARRIVED),
-        ("", "5.0.0", Kind.FAILED),
-        ("nonsense", "4.0.0", Kind.DELAYED),
+        ("failed", "5.1.1", ReportKind.FAILED),
+        ("Failed", "4.4.7", ReportKind.FAILED),
+        ("delayed", "4.4.1", ReportKind.DELAYED),
+        ("delivered", "2.0.0", ReportKind.ARRIVED),
+        ("relayed", "2.0.0", ReportKind.ARRIVED),
+        ("expanded", "2.0.0", ReportKind.ARRIVED),
+        ("", "5.0.0", ReportKind.FAILED),
+        ("nonsense", "4.0.0", ReportKind.DELAYED),
     ],
 )
-def test_actions(action: str, status: str, kind: Kind) -> None:
+def test_actions(action: str, status: str, kind: ReportKind) -> None:
     (found,) = reports(delivery_failure(TO, "ann@example.com", action=action, status=status))
     assert (found.kind, found.status) == (kind, status)
 
@@ -84,14 +84,14 @@ def test_failures_stand_first_among_several_recipients() -> None:
         b"X: y\r\n\r\nFinal-Recipient: rfc822; ann@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\nDiagnostic-Code",
     )
     assert [(one.kind, one.about) for one in reports(raw)] == [
-        (Kind.FAILED, ANN),
-        (Kind.DELAYED, frozenset({"bob@example.com"})),
+        (ReportKind.FAILED, ANN),
+        (ReportKind.DELAYED, frozenset({"bob@example.com"})),
     ]
 
 
 def test_a_complaint_hands_the_return_path_back() -> None:
     (found,) = reports(complaint("abuse@acme.example", "ann@example.com", mail_from=TO))
-    assert (found.kind, found.about, found.original_senders) == (Kind.COMPLAINT, ANN, (TO,))
+    assert (found.kind, found.about, found.original_senders) == (ReportKind.COMPLAINT, ANN, (TO,))
 
 
 def test_the_original_tells_its_return_path() -> None:
@@ -106,7 +106,7 @@ def test_the_original_may_be_its_headers_alone() -> None:
         b"Type: message/rfc822", b"Type: text/rfc822-headers"
     )
     (found,) = reports(raw.replace(ORIGINAL, f"Return-Path: <{TO}>\r\n".encode() + ORIGINAL))
-    assert (found.kind, found.original_senders) == (Kind.COMPLAINT, (TO,))
+    assert (found.kind, found.original_senders) == (ReportKind.COMPLAINT, (TO,))
 
 
 @pytest.mark.parametrize(("encoding", "encode"), [("base64", encodebytes), ("Quoted-Printable", b2a_qp)])
@@ -118,7 +118,7 @@ def test_an_encoded_notification(encoding: str, encode: Callable[[bytes], bytes]
     machine, end, tail = rest.partition(b"\r\n--=_b")
     kind = type_.replace(b"\r\n\r\n", f"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode())
     (found,) = reports(b"".join([head, kind, encode(machine), end, tail]))
-    assert found == Report(Kind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+    assert found == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
 
 
 def test_a_report_that_returns_a_large_mail_is_read_at_once() -> None:
@@ -129,13 +129,13 @@ def test_a_report_that_returns_a_large_mail_is_read_at_once() -> None:
         return delivery_failure(TO, "ann@example.com", original=original)
 
     (found,) = reports(returning(16 * 1024 * 1024))
-    assert (found.kind, found.about) == (Kind.FAILED, ANN)
+    assert (found.kind, found.about) == (ReportKind.FAILED, ANN)
     assert growth(reports, returning, 16 * 1024 * 1024) <= MOST_GROWTH
 
 
 def test_prose() -> None:
     (found,) = reports(qmail_failure(TO, "ann@example.com"))
-    assert (found.kind, found.about, found.guessed) == (Kind.FAILED, ANN, True)
+    assert (found.kind, found.about, found.guessed) == (ReportKind.FAILED, ANN, True)
 
 
 @pytest.mark.parametrize("text", ["Thank you!", "I am away until Monday. Mail to bob@example.com failed yesterday."])

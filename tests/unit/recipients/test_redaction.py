@@ -1,4 +1,4 @@
-"""Names of the installation in the words of others (decisions: 12, Reports)."""
+"""Names of the installation in the words of others (docs/requests.md#confidentiality)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.settings import from_environment
 
 
 @pytest.fixture
-def discretion(tmp_path: Path) -> Redaction:
+def redaction(tmp_path: Path) -> Redaction:
     return Redaction.of(
         from_environment(
             {
@@ -40,8 +40,8 @@ def discretion(tmp_path: Path) -> Redaction:
         ("connect to host.lan, mail.local", "connect to [hidden], [hidden]"),
     ],
 )
-def test_names_of_the_installation_are_hidden(discretion: Redaction, words: str, expected: str) -> None:
-    assert discretion.words(words) == expected
+def test_names_of_the_installation_are_hidden(redaction: Redaction, words: str, expected: str) -> None:
+    assert redaction.redact(words) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_names_of_the_installation_are_hidden(discretion: Redaction, words: str,
         "",
     ],
 )
-def test_other_words_stay(discretion: Redaction, words: str) -> None:
-    assert discretion.words(words) == words
+def test_other_words_stay(redaction: Redaction, words: str) -> None:
+    assert redaction.redact(words) == words
 
 
-def test_paths_are_hidden_with_what_lies_in_them(discretion: Redaction, tmp_path: Path) -> None:
+def test_paths_are_hidden_with_what_lies_in_them(redaction: Redaction, tmp_path: Path) -> None:
     words = f"[Errno 28] No space left on device: '{tmp_path}/data/mail/1.eml'; {tmp_path}/data2 stays"
-    assert discretion.words(words) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"
+    assert redaction.redact(words) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"

@@ -24,7 +24,7 @@ def verdict(number: int) -> AttemptResult:
 
 def recipients(folder: Path) -> list[int]:
     with scan_journals(folder) as found:
-        return [one.recipient_id for journal in found for one in journal.verdicts()]
+        return [one.recipient_id for journal in found for one in journal.results()]
 
 
 # A limit of a file's size makes the system write less than it was given, as a full disk does.
@@ -38,17 +38,17 @@ def limit(bytes):
 
 folder = pathlib.Path(sys.argv[1])
 journal = Journal(folder, "worker")
-journal.note(verdict(1))
+journal.append(verdict(1))
 size = (folder / "worker.journal").stat().st_size
 for number, room in ((2, 20), (3, 0)):
     limit(size + room)
     try:
-        journal.note(verdict(number))
+        journal.append(verdict(number))
     except OSError as error:
         print(error.strerror)
 limit(resource.RLIM_INFINITY)
-journal.note(verdict(4))
-journal.note(verdict(5))
+journal.append(verdict(4))
+journal.append(verdict(5))
 """
 
 
@@ -64,16 +64,16 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypa
     journal, write = Journal(tmp_path, "worker"), os.write
     monkeypatch.setattr("app.infrastructure.liveness.os.write", lambda descriptor, data: write(descriptor, data[:7]))
     for number in range(3):
-        journal.note(verdict(number))
+        journal.append(verdict(number))
     journal.close()
     assert recipients(tmp_path) == [0, 1, 2]
 
 
 def test_after_it_was_cleared_it_starts_with_a_whole_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path, "worker")
-    journal.note(verdict(1))
+    journal.append(verdict(1))
     journal.clear()
-    journal.note(verdict(2))
+    journal.append(verdict(2))
     assert (tmp_path / "worker.journal").read_bytes() == verdict(2).line()
     journal.close()
     assert recipients(tmp_path) == [2]

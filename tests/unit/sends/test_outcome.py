@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.recipients.row import RecipientRow
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
-from app.sends.outcomes.transitions import Held, RetryRules, bounce_reason, bounce_string
+from app.sends.outcomes.bounces import bounce_reason, bounce_string
+from app.sends.outcomes.transitions import RetryRules
 from app.transports.base import DeliveryResult, Outcome
 
 MOMENT = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def held(attempts: int, age: float = 0) -> Held:
+def recipient(attempts: int, age: float = 0) -> RecipientRow:
     """A recipient that was accepted `age` seconds ago."""
-    return Held(
+    return RecipientRow(
         id=1,
         account_id=1,
         uuid="u",
@@ -29,6 +31,7 @@ def held(attempts: int, age: float = 0) -> Held:
         contact_id=None,
         email=None,
         mobile=None,
+        state="sending",
         creation_time=MOMENT - timedelta(seconds=age),
         attempts=attempts,
         request_id="r",
@@ -56,13 +59,13 @@ def test_unusual_first_delays(first: float, attempts: int, seconds: float) -> No
 
 def test_the_last_try_falls_on_the_end_of_the_period() -> None:
     """However long the delays have grown by then."""
-    assert RetryRules(30, 1000).next_try(held(8, age=900), MOMENT) == MOMENT + timedelta(seconds=100)
+    assert RetryRules(30, 1000).next_attempt(recipient(8, age=900), MOMENT) == MOMENT + timedelta(seconds=100)
 
 
 @pytest.mark.parametrize(("age", "again"), [(999, True), (1000, False), (5000, False)])
-def test_after_the_period_there_is_no_next_try(age: float, again: bool) -> None:
+def test_after_the_period_there_is_no_next_attempt(age: float, again: bool) -> None:
     """For 24 hours, a setting."""
-    assert (RetryRules(30, 1000).next_try(held(1, age), MOMENT) is not None) is again
+    assert (RetryRules(30, 1000).next_attempt(recipient(1, age), MOMENT) is not None) is again
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_after_the_period_there_is_no_next_try(age: float, again: bool) -> None:
 )
 def test_bounce_string(reply: str, status: str | None, text: str) -> None:
     """A status diagnostic with RFC 3463 codes."""
-    assert bounce_string(DeliveryResult.refused(reply, status)) == text
+    assert bounce_string(reply, status) == text
 
 
 @pytest.mark.parametrize(

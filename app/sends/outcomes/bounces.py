@@ -1,0 +1,78 @@
+"""Hard and soft bounces: what tells them apart and how they are described, whoever reports them. Pure; no database.
+
+relay      refused: hard; deferred until the end of the retry period: soft
+DSN        5.x.x: hard; 4.x.x: soft
+receipt    of a text message: hard, unless its validity period ended
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from app.recipients.states import RecipientState
+
+# The second digit of an RFC 3463 code, in words.
+BOUNCE_REASONS = {
+    "1": "bad destination address",
+    "2": "mailbox unavailable",
+    "3": "mail system not accepting",
+    "4": "network or routing trouble",
+    "5": "mail protocol error",
+    "6": "message content refused",
+    "7": "refused by policy",
+}
+OTHER_REASON = "not delivered"
+_EXPIRED = re.compile(r"\bEXPIRED\b", re.IGNORECASE)
+
+MAY_STILL_BOUNCE = (RecipientState.DELIVERED, RecipientState.UNCERTAIN, RecipientState.QUEUED)
+"""States of an attempted email that a DSN may turn into a bounce. One that is uncertain, or queued after an attempt,
+had arrived at a mail server whose answer was lost."""
+COUNTED_AS_DELIVERED = (RecipientState.DELIVERED, RecipientState.SENT)
+
+
+class Bounce(NamedTuple):
+    """A bounce, whether the relay, a DSN or a gateway's receipt reported it. A soft one blocks its address only after
+    several in a row."""
+
+    diagnostic: str
+    reason: str
+    is_soft: bool
+
+    @property
+    def event_fields(self) -> dict[str, str | bool]:
+        """The fields of the event `bounced` (docs/webhooks.md#events)."""
+        return {
+            "bounce_reason": self.reason,
+            "bounce_string": self.diagnostic,
+            "is_temporary_bounce": self.is_soft,
+        }
+
+    @classmethod
+    def of_reply(cls, reply: str, status: str | None, *, is_soft: bool) -> Bounce:
+        """Described by the other side's reply and its RFC 3463 code."""
+        return cls(bounce_string(reply, status), bounce_reason(status), is_soft)
+
+    @classmethod
+    def of_dsn(cls, words: str, status: str | None) -> Bounce:
+        """The bounce that a DSN reports."""
+        return cls.of_reply(words, status, is_soft=(status or "").startswith("4"))
+
+    @classmethod
+    def of_receipt(cls, detail: str) -> Bounce:
+        """The bounce that the receipt of a text message reports."""
+        is_expired = _EXPIRED.search(detail) is not None
+        return cls(detail, "delivery time expired" if is_expired else OTHER_REASON, is_expired)
+
+
+def bounce_string(reply: str, status: str | None) -> str:
+    """The other side's reply, which names its RFC 3463 code or is followed by it (docs/webhooks.md#events)."""
+    if not status or status in reply:
+        return reply
+    return f"{reply} ({status})".lstrip()
+
+
+def bounce_reason(status: str | None) -> str:
+    """The kind of a bounce in words, from its RFC 3463 code."""
+    subject = (status or "").split(".")[1:2]
+    return BOUNCE_REASONS.get(subject[0], OTHER_REASON) if subject else OTHER_REASON
