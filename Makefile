@@ -65,7 +65,7 @@ bench: setup-bench ## measure the service against its floors and peers (ARGS="--
 	@$(PYTHON) -m bench $(ARGS)
 
 .PHONY: chaos
-chaos: setup-dev ## break the running service on purpose and hold it to its promises (ARGS="--only kill-sender --seed 7", --short, --broken)
+chaos: setup-dev ## inject faults into the running service and check its guarantees (ARGS="--only kill-sender --seed 7", --short, --broken)
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
 .PHONY: lint
@@ -75,12 +75,12 @@ lint: setup-dev ## check format, style and types
 	@$(VENV)/bin/mypy --no-error-summary
 
 .PHONY: format
-format: setup-dev ## bring the code into its form
+format: setup-dev ## format the code
 	@$(VENV)/bin/ruff format --quiet $(CODE)
 	@$(VENV)/bin/ruff check --quiet --fix $(CODE)
 
 .PHONY: docs
-docs: setup ## write the pages that are made from the code
+docs: setup ## write the pages that are generated from the code
 	@for page in settings errors; do \
 		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 

@@ -404,7 +404,7 @@ def test_errors_of_the_body_come_in_the_order_of_the_document(desk: Desk) -> Non
     ]
 
 
-def test_what_is_missing_comes_in_the_order_of_the_specification(desk: Desk) -> None:
+def test_what_is_missing_comes_in_the_documented_order(desk: Desk) -> None:
     assert listed(invalid(desk.post({}), "required", field="type"))[1:] == [("required", None, None, "recipients")]
     errors = listed(invalid(desk.post({"type": "email"}), "required", field="list_id"))
     assert errors[1:] == [("required", None, None, "recipients")]
@@ -420,7 +420,7 @@ def test_errors_of_the_body_come_before_rules_of_the_database(desk: Desk) -> Non
     assert "_embedded" not in invalid(response, "invalid_email_address")
 
 
-def test_rules_of_the_database_come_in_the_order_of_the_specification(app: Flask) -> None:
+def test_rules_of_the_database_come_in_the_documented_order(app: Flask) -> None:
     desk = Desk(new_tenant(app, owner_confirmed=False))
     body = desk.email(
         bcc_address="a@strange.example",
@@ -444,7 +444,7 @@ def test_rules_of_the_database_come_in_the_order_of_the_specification(app: Flask
     ]
 
 
-def test_rules_of_sms_come_in_the_order_of_the_specification(desk: Desk) -> None:
+def test_rules_of_sms_come_in_the_documented_order(desk: Desk) -> None:
     number = desk.add_number("number", list_id=desk.tenant.add_list())
     response = desk.post(desk.sms(from_address=number, body_text="Hi", group_name=None, group_id=2**40))
     assert [code for code, *_ in listed(invalid(response, "invalid_id", field="group_id"))] == [

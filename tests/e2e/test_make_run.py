@@ -309,7 +309,7 @@ def test_a_killed_api_server_is_started_again(running: Launched) -> None:
 
 
 def test_a_killed_sender_loses_nothing_and_doubles_at_most_what_was_in_flight(launch: Launch) -> None:
-    """Design 2: at most the one message in flight per connection."""
+    """At most the one message in flight per connection (docs/delivery.md#crash-safety)."""
     with mail_sink(port := free_port(), seconds=0.05) as sink:
         service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
         service.start()

@@ -1,4 +1,4 @@
-"""The catalogue holds every code of the specification with its status and type (docs/requests.md#errors)."""
+"""The catalogue has every code with its status and type (docs/requests.md#errors)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_every_code_has_its_status_and_type_and_there_is_no_other() -> None:
     assert {code: (row.status, row.type) for code, row in CATALOGUE.items()} == EXPECTED
 
 
-def test_the_codes_of_sends_stand_in_the_order_of_the_specification() -> None:
+def test_the_codes_of_sends_stand_in_the_documented_order() -> None:
     """Of several broken rules the one that stands first there is reported (docs/sending.md#order-of-errors)."""
     assert [code for code in CATALOGUE if code in SENDS] == SENDS
 
