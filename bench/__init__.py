@@ -2,6 +2,6 @@
 
 A case starts what it measures, runs ours, the floor and the peer one after the other (A B C A B C …) for several
 rounds, and gives rows of the table. Floors are the least code that does the same work with the same durability; peers
-are what one would build, or run, instead. Ratios are taken within a round, so that a machine whose speed drifts does
+are common alternatives. Ratios are taken within a round, so that a machine whose speed drifts does
 not matter. A wrong answer, an idle process, a missing mail or event fails the case.
 """

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     for name in chosen:
         try:
             made = CASES[name](options)
-        except Exception:  # one broken case must not hide the others; which one it was is told at the end
+        except Exception:  # one broken case must not hide the others; it is reported at the end
             traceback.print_exc()
             failed.append(name)
             continue

@@ -15,7 +15,7 @@ BEGINNINGS = (
     b"POST /v1/transactional-sends HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n",
     b"POST /v1/transactional-sends HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n",
 )
-PACE = 0.5
+TRICKLE_INTERVAL = 0.5
 """Seconds between two bytes of a connection."""
 
 
@@ -38,7 +38,7 @@ class Crowd:
 
     def run(self) -> None:
         """Trickles until the end."""
-        while not self._ended.wait(PACE):
+        while not self._ended.wait(TRICKLE_INTERVAL):
             for key, _ in self._selector.select(0):
                 self._renew(key)
             for key in list(self._selector.get_map().values()):

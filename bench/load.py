@@ -21,7 +21,7 @@ PATIENCE = 60.0
 """Seconds without any answer after which the server counts as broken."""
 
 Check = Callable[[int, bytes], bool]
-"""Takes the status and the body of an answer; tells whether it is right."""
+"""Checks the status and the body of a response."""
 
 
 def request(method: str, path: str, token: str, body: bytes | None = None) -> bytes:

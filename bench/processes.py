@@ -62,7 +62,7 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0, pa
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections at this port of the machine."""
+    """Whether a process listens on this port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -1,4 +1,4 @@
-"""A mail server that takes everything, several times as fast as anybody here sends: `python -m bench.sink PORT`.
+"""A mail server that accepts everything, several times as fast as any sender here: `python -m bench.sink PORT`.
 
 Each mail must name, in its text, the order of the recipient that it goes to. `XCOUNT` answers with how many mails
 came, how many of them went to different recipients, how many were wrong and when the first DATA came (seconds of the
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
 WATCHED = 10_000_000
 NOBODY = b"0"
-"""The number of recipients without one, whose mails may hold anything."""
+"""The number of recipients without one; their mails are not checked."""
 SOFT_BREAK = b"=\r\n"
 END = b"\r\n.\r\n"
 

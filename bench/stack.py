@@ -178,7 +178,7 @@ def send_workers(stack: Stack, count: int, **settings: str) -> Iterator[list[int
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

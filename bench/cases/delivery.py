@@ -153,7 +153,7 @@ class Delivery:
         return measure
 
     def _are_ready(self, processes: int) -> bool:
-        """Whether the logs of so many workers tell that they have started."""
+        """Whether the logs of that many workers say that they have started."""
         logs = self.parts.folder.glob("sends-*.log")
         return sum("worker started" in log.read_text() for log in logs) >= processes
 

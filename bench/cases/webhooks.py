@@ -50,7 +50,7 @@ def run(options: Options) -> list[Row]:
 
 
 def _measure(parts: Stack, shop: Shop, port: int, count: int, wake: Callable[[], None]) -> Measure:
-    """A round: the events wait, somebody is woken, all have arrived once and in order, and none waits any more."""
+    """A round: the events wait, a worker is woken, all arrive once and in order, and none is left."""
 
     def round_of_events() -> float:
         load_events(parts, shop, count)

@@ -168,7 +168,7 @@ def _kept(promised: list[str]) -> Callable[[int, bytes], bool]:
 
 
 def _check_promises(parts: Stack, server: Server, promised: list[str], wanted: int) -> None:
-    """Every recipient that was promised is in the queue, with its contact and its values, and nobody else."""
+    """Exactly the accepted recipients are in the queue, with their contacts and values."""
     whole = "SELECT uuid FROM recipients WHERE state = 'queued' AND contact_id IS NOT NULL AND \"values\" IS NOT NULL"
     with parts.services.database.read() as session:
         queued = session.execute(text(whole)).scalars().all()

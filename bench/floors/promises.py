@@ -131,9 +131,9 @@ def _send(link: socket.socket, stream: Any, journal: Any, rows: list[Any]) -> li
 def _note(journal: Any, row: Any, reply: bytes) -> dict[str, Any]:
     if reply[:3] != b"250":
         raise RuntimeError("refused at the end")
-    told = {"id": row[0], "uuid": row[1], "attempt": row[4], "moment": _now(), "reply": reply.decode().strip()}
-    journal.write(orjson.dumps(told) + b"\n")
-    return told
+    result = {"id": row[0], "uuid": row[1], "attempt": row[4], "moment": _now(), "reply": reply.decode().strip()}
+    journal.write(orjson.dumps(result) + b"\n")
+    return result
 
 
 def _now() -> str:

@@ -113,7 +113,7 @@ class NewContacts(BaseModel):
 
 
 class ContactCreated(BaseModel):
-    """What the webhooks are told."""
+    """The events of the webhooks."""
 
     object: str = "contact"
     event: str = "created"

@@ -2,7 +2,7 @@
 
 It has its own database on the same PostgreSQL server. No HTTP is in front of it, no key, no schema, no report group:
 it does less than the service. A process says `ready`, waits for a line, works and says `done`, so that several begin
-together and nobody measures how long Django takes to start.
+together and the start of Django is not measured.
 """
 
 from __future__ import annotations

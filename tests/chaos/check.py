@@ -91,7 +91,7 @@ def _check_messages(result: Result, seen: Seen, facts: Facts) -> None:
     ]
     result.complain("accepted messages that the database does not have", unknown)
     result.complain("mails of requests that were undone", sorted((taken | refused) - people.keys()))
-    result.complain("mails meant for somebody else", [mail.to for mail in seen.mails if not mail.whole])
+    result.complain("mails for another recipient", [mail.to for mail in seen.mails if not mail.whole])
     wrong = [one for one in facts.people if one.state != _state(one.address, taken, refused)]
     result.complain("recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong])
 
@@ -177,7 +177,7 @@ def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
 
 
 def _check_groups(result: Result, facts: Facts) -> None:
-    """The counters of a group, its recipients' states and their timelines tell the same."""
+    """The counters of a group, its recipients' states and their timelines agree."""
     members: dict[int, list[Person]] = defaultdict(list)
     for person in facts.people:
         members[person.group].append(person)
@@ -191,9 +191,14 @@ def _check_groups(result: Result, facts: Facts) -> None:
             "bounced": states["bounced"],
             "failed_contacts": states["failed"],
         }
-        told = {**expected, "delivered": steps["sent"], "bounced": steps["bounced"], "failed_contacts": steps["failed"]}
-        if not dict(counters) == expected == told:
-            wrong.append(f"group {group} counts {dict(counters)}, has {expected}, timelines tell {told}")
+        counted = {
+            **expected,
+            "delivered": steps["sent"],
+            "bounced": steps["bounced"],
+            "failed_contacts": steps["failed"],
+        }
+        if not dict(counters) == expected == counted:
+            wrong.append(f"group {group} counts {dict(counters)}, has {expected}, timelines count {counted}")
     result.complain("groups that miscount", wrong)
     closings = set(CLOSING.values())
     result.complain(

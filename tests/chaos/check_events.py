@@ -1,4 +1,4 @@
-"""What a webhook was told, held against what happened: nothing missing, nothing twice, in order."""
+"""The events that a webhook received, compared with what happened: none missing, none twice, in order."""
 
 from __future__ import annotations
 
@@ -50,33 +50,36 @@ def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
 
 
 def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
-    """One event for each recipient, of what became of it."""
-    told = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
+    """One event for each recipient, with its outcome."""
+    reported = Counter((event["uuid"], event["event"]) for event in events if event["object"] == "recipient")
     happened = {(one.uuid, OUTCOMES.get(one.state, one.state)) for one in facts.people if one.account == account}
-    yield "events of recipients missing", [f"{event} {uuid}" for uuid, event in sorted(happened - told.keys())]
+    yield "events of recipients missing", [f"{event} {uuid}" for uuid, event in sorted(happened - reported.keys())]
     yield (
-        "events of recipients that tell of nothing",
-        [f"{event} {uuid}" for uuid, event in sorted(told.keys() - happened)],
+        "events of recipients without an outcome",
+        [f"{event} {uuid}" for uuid, event in sorted(reported.keys() - happened)],
     )
-    yield "events of recipients told twice", [f"{event} {uuid}" for (uuid, event), count in told.items() if count > 1]
+    yield (
+        "events of recipients reported twice",
+        [f"{event} {uuid}" for (uuid, event), count in reported.items() if count > 1],
+    )
 
 
 def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
     """Each contact was created once, and is there until it was deleted."""
-    told: dict[str, Counter[int]] = defaultdict(Counter)
+    reported: dict[str, Counter[int]] = defaultdict(Counter)
     for event in events:
         if event["object"] == "contact":
-            told[event["event"]][event["id"]] += 1
-    for name, counted in told.items():
+            reported[event["event"]][event["id"]] += 1
+    for name, counted in reported.items():
         yield f"contacts {name} twice", [str(contact) for contact, count in counted.items() if count > 1]
     there = sum(facts.contacts.get(account, {}).values())
-    remaining = told["created"].keys() - told["deleted"].keys()
+    remaining = reported["created"].keys() - reported["deleted"].keys()
     if len(remaining) != there:
-        yield "contacts more or fewer than the events tell", [f"{there} instead of {len(remaining)}"]
+        yield "contacts more or fewer than the events report", [f"{there} instead of {len(remaining)}"]
 
 
 def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, str]]) -> Broken:
-    """A contact is created before anything else is told of it, and the changes of one client keep their order."""
+    """A contact is created before any other event of it, and the changes of one client keep their order."""
     places: dict[tuple[int, str], int] = {}
     created: dict[int, int] = {}
     early = []
@@ -87,14 +90,16 @@ def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, s
                 created.setdefault(event["id"], place)
         elif event.get("contact_id") not in created:
             early.append(f"{event['event']} {event['uuid']}")
-    yield "recipients told of before their contact", early
+    yield "recipients reported before their contact", early
     yield (
-        "changes of contacts that were not told",
+        "changes of contacts without an event",
         [f"{name} {one}" for one, name in chain if (one, name) not in places],
     )
-    told = [step for step in chain if step in places]
+    changes = [step for step in chain if step in places]
     turned = [
-        f"{name} {one}" for (one, name), following in itertools.pairwise(told) if places[one, name] > places[following]
+        f"{name} {one}"
+        for (one, name), following in itertools.pairwise(changes)
+        if places[one, name] > places[following]
     ]
     yield "changes of contacts out of order", turned
 

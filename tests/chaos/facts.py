@@ -50,7 +50,7 @@ def in_hand(services: Services) -> dict[str, int]:
 
 
 def left_behind(services: Services) -> list[str]:
-    """Claims, leases and files that belong to nobody any more."""
+    """Claims, leases and files without a living owner."""
     found = [f"{path.parent.name}/{path.name}" for path in _abandoned_files(services.settings.data_dir)]
     with services.database.read() as session:
         claims = session.scalars(

@@ -239,7 +239,7 @@ def postgresql_connections_ended(stage: Stage, chance: random.Random) -> None:
 
 @fault("sqlite-locked", only="sqlite", slowly=3.0)
 def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
-    """Another process holds the write lock for 35 seconds, longer than anybody waits for it."""
+    """Another process holds the write lock for 35 seconds, longer than any wait for it."""
     with locked(stage.data / "tms.sqlite3"):
         time.sleep(35)
 

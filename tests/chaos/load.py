@@ -123,7 +123,7 @@ class Client:
             chain.append((created["id"], event))
 
     def try_once(self, count: int) -> None:
-        """A send or a change of many contacts, whatever comes of it."""
+        """A send or a change of many contacts, whatever the response."""
         addresses = self._addresses(count)
         if count % 2:
             name, path, body = "send", SENDS, self._body(addresses, f"tried once by {self._account.name}")

@@ -1,7 +1,7 @@
 """The receiver of all webhooks: `python -m tests.chaos.receiver PORT FOLDER SECRET`, a process of its own.
 
 It behaves as `FOLDER/receiver.mode` says, and notes each request in `FOLDER/receiver.log` before it answers. The path
-is the name of the account whose webhook it is.
+is the name of the account that the webhook belongs to.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(port: int, folder: Path, secret: str) -> None:
-    """Until the process is ended; nobody listens while the mode says `down`."""
+    """Until the process is ended; it does not listen while the mode is `down`."""
     Handler.log = Log(folder / "receiver.log")
     Handler.mode = folder / "receiver.mode"
     Handler.secrets = AnySecret(secret)

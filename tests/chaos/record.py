@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 MailStep = Literal["taken", "refused", "deferred", "quit", "lost"]
 """`taken` means that the relay has the mail, whether its answer reached the sender or not. A connection ends with
-`quit`, or with `lost` where nobody said goodbye."""
+`quit`, or with `lost` where the connection ended without it."""
 
 ContactEvent = Literal["created", "updated", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One step of a connection to the relay. `whole` tells whether the mail was the one meant for its recipient."""
+    """One step of a connection to the relay. `whole`: the mail was the one for its recipient."""
 
     time: float
     connection: str
@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def say_mode(path: Path, mode: str) -> None:
-    """Tells a peer how to behave from now on."""
+    """Sets how a peer behaves from now on."""
     draft = path.with_suffix(".new")
     draft.write_text(mode)
     draft.rename(path)

@@ -67,7 +67,7 @@ class Recorded(Session):
         self._refused = False
 
     def run(self) -> None:
-        """Until somebody hangs up."""
+        """Until the client hangs up."""
         end: MailStep = "lost"
         try:
             self.link.sendall(b"220 relay\r\n")

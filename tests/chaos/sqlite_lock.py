@@ -14,7 +14,7 @@ from tests.support.launched import ROOT
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Nobody else writes inside the block."""
+    """Holds the write lock inside the block."""
     command = [sys.executable, "-m", "tests.chaos.sqlite_lock", str(file)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin

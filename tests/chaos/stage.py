@@ -135,7 +135,7 @@ class Stage:
         wait_until(lambda: listens(self._ports[name]), f"the {name} listens", START_WITHIN)
 
     def kill_peer(self, name: str) -> None:
-        """At once; whoever speaks with it is cut off."""
+        """At once; open connections are cut."""
         self._peers[name].kill()
         self._peers[name].wait()
 
@@ -146,8 +146,8 @@ class Stage:
 
     def is_in_motion(self) -> bool:
         """Whether mail goes out and each account has heard of it."""
-        told = {one.account for one in self._deliveries() if one.status is not None}
-        return self.taken() > 0 and len(told) == len(NAMES)
+        sent = {one.account for one in self._deliveries() if one.status is not None}
+        return self.taken() > 0 and len(sent) == len(NAMES)
 
     def is_everybody_unheard(self) -> bool:
         """Whether a request to each webhook was left without an answer."""

@@ -76,7 +76,7 @@ class World:
         ).broken
 
     def only(self, what: str, limits: Limits | None = None) -> None:
-        """Exactly one promise is broken, and is told in these words."""
+        """Exactly one guarantee is violated, with this message."""
         (found,) = self.broken(limits)
         assert what in found
 
@@ -163,7 +163,7 @@ def test_a_mail_of_a_request_that_was_undone_is_found(world: World) -> None:
 
 def test_a_mail_with_the_content_for_somebody_else_is_found(world: World) -> None:
     world.mails[0] = replace(world.mails[0], whole=False)
-    world.only("mails meant for somebody else: ann@people.example")
+    world.only("mails for another recipient: ann@people.example")
 
 
 def test_a_recipient_whose_state_is_not_what_the_relay_did_is_found(world: World) -> None:
@@ -271,12 +271,12 @@ def test_an_event_of_an_outcome_that_was_none_is_found(world: World) -> None:
     world.change_events(
         lambda events: [{**one, "event": "sent"} if one["event"] == "bounced" else one for one in events]
     )
-    world.among("events of recipients that tell of nothing (acme): sent uuid of cat@people.example")
+    world.among("events of recipients without an outcome (acme): sent uuid of cat@people.example")
 
 
 def test_an_event_under_two_names_is_found(world: World) -> None:
     world.deliveries.append(replace(world.deliveries[2], jti="j9"))
-    world.only("events of recipients told twice (acme): sent uuid of bob@people.example")
+    world.only("events of recipients reported twice (acme): sent uuid of bob@people.example")
 
 
 def test_an_accepted_batch_may_come_again_under_its_name(world: World) -> None:
@@ -306,17 +306,17 @@ def test_changes_of_one_client_keep_their_order(world: World) -> None:
 
 def test_a_change_of_a_contact_that_was_not_told_is_found(world: World) -> None:
     world.change_events(lambda events: [one for one in events if one["event"] != "updated"])
-    world.only("changes of contacts that were not told (acme): updated 7")
+    world.only("changes of contacts without an event (acme): updated 7")
 
 
 def test_a_contact_that_was_never_told_of_is_missed(world: World) -> None:
     world.contacts["acme"]["new@people.example"] = 1
-    world.only("contacts more or fewer than the events tell (acme): 4 instead of 3")
+    world.only("contacts more or fewer than the events report (acme): 4 instead of 3")
 
 
 def test_a_recipient_is_told_of_after_its_contact(world: World) -> None:
     world.change_events(lambda events: events[-1:] + events[:-1])
-    world.among("recipients told of before their contact (acme): sent uuid of ann@people.example")
+    world.among("recipients reported before their contact (acme): sent uuid of ann@people.example")
 
 
 # ------------------------------------------------------------------------------------------ times

@@ -36,7 +36,7 @@ def modules() -> list[Path]:
 
 
 def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and reason of whatever judges by the wall clock as far as reading can tell."""
+    """Line and reason of each use of the wall clock that static analysis can find."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (late := _short_deadline(node)) is not None:
             yield node.lineno, f"a deadline of {late:g} s"

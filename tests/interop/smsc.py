@@ -45,7 +45,7 @@ class Gateway:
             return found()
 
     def order(self, name: str, **fields: Any) -> None:
-        """Tells the server to do something."""
+        """Sends the server a command."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"order": name, **fields}) + "\n")
         self._process.stdin.flush()
@@ -55,7 +55,7 @@ class Gateway:
         return self.wait("submitted", lambda one: one["destination"] == mobile, count)
 
     def write(self, mobile: str, number: str, body: bytes, *, coding: str = "LATIN_1", **optional: Any) -> str:
-        """Somebody writes to a number; the status of the service's answer."""
+        """A reply to a number; returns the status of the service's answer."""
         return self._hand_in(mobile, number, "DEFAULT", body=body.hex(), coding=coding, **optional)
 
     def receipt(self, text: Event, words: str = "", **optional: Any) -> str:

@@ -52,7 +52,7 @@ class Portal:
 
 
 class Network:
-    """What is behind the server: takes texts, and hands in what it is told to."""
+    """Behind the server: accepts texts, and delivers what the test commands."""
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)

@@ -86,5 +86,5 @@ def test_the_parts_of_a_long_reply_are_one(gateway: tuple[Operator, Kannel]) -> 
     operator.wait_for_state(uuid, "delivered")
     kannel.reply_in_parts("61444444444", NUMBER, ["I would like to ", "come, but ", "later."])
     wait_until(lambda: "received" in str(operator.show(uuid)["timeline"]), "the reply has come", 60)
-    told = [one["detail"] for one in operator.show(uuid)["timeline"] if one["step"] == "received"]
-    assert told == ["I would like to come, but later."]
+    details = [one["detail"] for one in operator.show(uuid)["timeline"] if one["step"] == "received"]
+    assert details == ["I would like to come, but later."]

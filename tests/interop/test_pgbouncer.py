@@ -76,7 +76,7 @@ def test_each_process_says_that_it_found_a_pooler(service: Launched) -> None:
 
 
 def test_what_many_clients_send_at_once_arrives_once_and_every_answer_is_theirs(service: Launched) -> None:
-    """A prepared statement of another client's would answer with somebody else's rows."""
+    """A prepared statement of another client's would answer with another client's rows."""
     numbers = range(300)
 
     def send_and_look(number: int) -> tuple[int, list[str]]:

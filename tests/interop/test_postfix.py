@@ -82,7 +82,7 @@ def stage() -> Iterator[Stage]:
 
 
 def _txt_records(stage: Stage) -> dict[str, str]:
-    """What the operator is told to publish for the domain."""
+    """The records that the operator is asked to publish for the domain."""
     shown = stage.flask("domains", "show", "acme.example")
     return {one["name"]: one["value"] for one in shown["records"] if one["type"] == "TXT"}
 

@@ -116,8 +116,8 @@ def test_a_text_that_did_not_arrive_has_bounced(stage: Stage, form: str, mobile:
     if form == "words":
         status = smsc.receipt(text, words(text, "UNDELIV"))
     else:
-        told = {"receipted_message_id": text["message_id"], "message_state": "UNDELIVERABLE"}
-        status = smsc.receipt(text, **told)
+        receipt = {"receipted_message_id": text["message_id"], "message_state": "UNDELIVERABLE"}
+        status = smsc.receipt(text, **receipt)
     assert (status, operator.show(uuid)["state"]) == (OK, "bounced")
     assert (operator.group(mobile)["delivered"], operator.group(mobile)["bounced"]) == (0, 1)
 

@@ -16,7 +16,7 @@ from app.clock import now
 
 
 class Authority:
-    """Signs certificates for host names; `trust` is a context that believes it and nobody else."""
+    """Signs certificates for host names; `trust` is a context that trusts this authority only."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

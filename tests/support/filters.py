@@ -21,7 +21,7 @@ def moment(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection of items that are told apart by one property."""
+    """A collection of items that differ in one property."""
 
     client: Client
     path: str

@@ -47,7 +47,7 @@ SEED: dict[str, Any] = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

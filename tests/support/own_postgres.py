@@ -1,4 +1,4 @@
-"""One database of a PostgreSQL that a test may freeze, or whose connections it may cut."""
+"""A PostgreSQL database that a test may freeze, and whose connections it may cut."""
 
 from __future__ import annotations
 

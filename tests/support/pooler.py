@@ -112,7 +112,7 @@ class Pooler:
             _answer(server, None)
             self._free.put(server)
             raise
-        self._free.put(server)  # before the client knows, so that whoever comes after it finds the connection free
+        self._free.put(server)  # before the client knows, so that the next client finds the connection free
         client.sendall(end)
 
 

@@ -22,7 +22,7 @@ from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 
 PATIENCE = 60.0
-"""Seconds after which a test gives up on what should have happened long ago; where it happens, nobody waits so long."""
+"""Seconds after which a test gives up waiting; far longer than any wait that succeeds."""
 
 
 @contextmanager

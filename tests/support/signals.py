@@ -1,4 +1,4 @@
-"""What the process of the tests does with signals, whoever has started it."""
+"""What the process of the tests does with signals, however it was started."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Smsc:
 
     @property
     def bound(self) -> bool:
-        """Whether anybody is bound."""
+        """Whether a client is bound."""
         return bool(self._bound)
 
     def deliver(
@@ -104,7 +104,7 @@ class Smsc:
         coding: int = 0,
         parameters: bytes = b"",
     ) -> int:
-        """Hands in a `deliver_sm`, with optional parameters as bytes, and gives the status of its answer."""
+        """Sends a `deliver_sm`, with optional parameters as bytes, and returns the status of its answer."""
         self.wait(lambda: self._bound)
         sequence = next(self._numbers)
         addresses = _address(source) + _address(destination)
@@ -115,7 +115,7 @@ class Smsc:
         return self.answered[sequence]
 
     def deliver_together(self, source: str, destination: str, bodies: list[bytes]) -> list[int]:
-        """Hands in several in one write, and gives their sequences without waiting for an answer."""
+        """Sends several in one write, and returns their sequence numbers without waiting for an answer."""
         self.wait(lambda: self._bound)
         sequences = [next(self._numbers) for _ in bodies]
         addresses, pairs = _address(source) + _address(destination), zip(sequences, bodies, strict=True)
@@ -123,7 +123,7 @@ class Smsc:
         return sequences
 
     def receipt(self, message_id: str, state: str = "DELIVRD") -> int:
-        """Hands in a receipt in the usual form."""
+        """Sends a receipt in the usual form."""
         delivered = int(state == "DELIVRD")
         dates = "submit date:2601310900 done date:2601310901"
         text = f"id:{message_id} sub:001 dlvrd:00{delivered} {dates} stat:{state} err:000"

@@ -1,4 +1,4 @@
-"""A plugin whose only endpoint takes every kind of field that the endpoints of the service itself have no use for."""
+"""A plugin with one endpoint that uses every kind of field that no endpoint of the service uses."""
 
 from __future__ import annotations
 

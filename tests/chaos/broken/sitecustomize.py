@@ -13,7 +13,7 @@ from tests.chaos.broken.breaks import BREAKS, Break
 
 
 class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Changes one module right after it is loaded, so that whoever imports from it gets what was changed."""
+    """Changes one module right after it is loaded, so that every import from it gets the changed one."""
 
     def __init__(self, one: Break) -> None:
         self._break = one
