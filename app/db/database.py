@@ -111,7 +111,7 @@ class Transaction(ReadSession):
             self._kept.rollback()
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Registers an action for the time after the commit (design: enqueue only after commit)."""
+        """Registers an action for the time after the commit (docs/decisions/002-wake-ups-without-content.md)."""
         self._after_commit.append(action)
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Secrets at rest: what the database stores of them is useless without SECRET_KEY (design: 4)."""
+"""Secrets at rest: what the database stores of them is useless without SECRET_KEY (docs/operations.md#secrets)."""
 
 from __future__ import annotations
 

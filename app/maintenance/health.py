@@ -1,4 +1,4 @@
-"""Whether the parts that a process needs answer, and the database fits it (contract: Health)."""
+"""Whether the parts that a process needs answer, and the database fits it (docs/operations.md#health)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored secrets (design: 4)."""
+"""Stored secrets (docs/operations.md#secrets)."""
 
 from __future__ import annotations
 

@@ -31,11 +31,12 @@ class Account(Timestamps, Base):
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether emails of the account tell when they are opened and which links are followed."""
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
-    """The IANA name of the zone that personalisation and automations tell times in (decisions: 12)."""
+    """The IANA name of the zone that personalisation and automations tell times in
+    (docs/personalisation.md#time-zone)."""
 
 
 class ApiKey(Base):
-    """A key, of which only the SHA-256 is kept (decisions: 3)."""
+    """A key, of which only the SHA-256 is kept (docs/requests.md#keys-and-scopes)."""
 
     __tablename__ = "api_keys"
     __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
@@ -49,12 +50,13 @@ class ApiKey(Base):
     access_level: Mapped[str]
     creation_time: Mapped[datetime]
     expiry_time: Mapped[datetime | None]
-    """A key with an expiry date is incompatible with this API, even before that date (decisions: 1.3)."""
+    """A key with an expiry date is incompatible with this API, even before that date
+    (docs/requests.md#keys-and-scopes)."""
     revoked_time: Mapped[datetime | None]
 
 
 class Domain(Base):
-    """A domain that the account may send from (specification: Other behaviours, 2)."""
+    """A domain that the account may send from (docs/sending.md#senders)."""
 
     __tablename__ = "domains"
     __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
@@ -93,7 +95,7 @@ class DkimKey(Base):
 
 
 class SmsSender(Base):
-    """An approved sender of text messages; it may be assigned to one list (specification: Transactional send, 8)."""
+    """An approved sender of text messages; it may be assigned to one list (docs/sending.md#senders)."""
 
     __tablename__ = "sms_senders"
     __table_args__ = (UniqueConstraint("account_id", "address"), {"sqlite_autoincrement": True})

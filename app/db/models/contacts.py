@@ -13,12 +13,12 @@ from app.db.types import BigId, Json
 
 
 class Contact(Timestamps, Base):
-    """A person in a list (specification: Contact).
+    """A person in a list (docs/contacts.md#attributes).
 
     `email_key` is the email in the form in which addresses are compared. `identifier` is what must be unique in the
-    list: the email key, or the mobile in a list without an email field; null where the list allows duplicates, so
-    that one unique index serves every list and two sends at the same moment create one contact (decisions: 5).
-    `values` holds the list field values by key, without nulls.
+    list: the email key, or the mobile in a list without an email field; null where the list allows duplicates, so that
+    one unique index serves every list and two sends at the same moment create one contact
+    (docs/contacts.md#identifiers). `values` holds the list field values by key, without nulls.
     """
 
     __tablename__ = "contacts"
@@ -91,7 +91,7 @@ class Unsubscriber(Base):
 
 
 class BlockedAddress(Base):
-    """An address that the account does not send to any more, whatever the list (decisions: 5)."""
+    """An address that the account does not send to any more, whatever the list (docs/contacts.md#blocked-addresses)."""
 
     __tablename__ = "blocked_addresses"
     __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
@@ -105,10 +105,12 @@ class BlockedAddress(Base):
 
 
 class AddressTrouble(Base):
-    """Temporary bounces of an address since its last delivery; five of them block it (decisions: 5).
+    """Temporary bounces of an address since its last delivery; five of them block it
+    (docs/contacts.md#blocked-addresses).
 
-    A mail that was accepted counts as delivered until a bounce says otherwise (decisions: 8). So they are not forgotten
-    at once, but by the recipient `forgotten_by`: when that one bounces after all, they count again.
+    A mail that was accepted counts as delivered until a bounce says otherwise (docs/delivery.md#recipient-states). So
+    they are not forgotten at once, but by the recipient `forgotten_by`: when that one bounces after all, they count
+    again.
     """
 
     __tablename__ = "address_troubles"

@@ -11,7 +11,8 @@ from app.db.models.base import AccountId, Base, BigInt, Identity
 
 
 class Group(Base):
-    """A report that collects the results of sends (specification: Transactional group). Counters count recipients."""
+    """A report that collects the results of sends (docs/endpoints.md#transactional-groups). Counters count
+    recipients."""
 
     __tablename__ = "transactional_groups"
     __table_args__ = (

@@ -11,7 +11,7 @@ from app.db.models.base import AccountId, Base, Identity
 
 
 class IdempotencyRecord(Base):
-    """A key in use: `status` is null while the first request is in progress (decisions: 6)."""
+    """A key in use: `status` is null while the first request is in progress (docs/requests.md#idempotency)."""
 
     __tablename__ = "idempotency_records"
     __table_args__ = (

@@ -12,7 +12,7 @@ from app.db.types import BigId, Json
 
 
 class List(Timestamps, Base):
-    """A list of contacts (specification: List)."""
+    """A list of contacts (docs/endpoints.md#lists)."""
 
     __tablename__ = "lists"
     __table_args__ = (
@@ -29,7 +29,7 @@ class List(Timestamps, Base):
 
 
 class ListField(Base):
-    """One field of a list; `key` is the name by the key rule (specification: Contact, list field key rule)."""
+    """One field of a list; `key` is the name by the key rule (docs/contacts.md#list-fields)."""
 
     __tablename__ = "list_fields"
     __table_args__ = (

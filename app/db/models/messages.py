@@ -9,7 +9,7 @@ from app.db.models.base import AccountId, Base, Identity, Timestamps
 
 
 class Message(Timestamps, Base):
-    """A message and its content (specification: Message, Message content)."""
+    """A message and its content (docs/endpoints.md#messages)."""
 
     __tablename__ = "messages"
     __table_args__ = (

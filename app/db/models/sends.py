@@ -60,9 +60,10 @@ class SendLink(Base):
 class Recipient(Base):
     """One person of a send, and its place in the queue.
 
-    `state` is queued, sending, sent, delivered, bounced or failed (decisions: 8), or uncertain until `due_time`. A
-    queued row is due at `due_time`; a row that is being sent belongs to `worker` until `lease_time`. Ids of list,
-    group, message and contact stand here without foreign keys, because a report outlives what it tells of.
+    `state` is queued, sending, sent, delivered, bounced or failed (docs/delivery.md#recipient-states), or uncertain
+    until `due_time`. A queued row is due at `due_time`; a row that is being sent belongs to `worker` until
+    `lease_time`. Ids of list, group, message and contact stand here without foreign keys, because a report outlives
+    what it tells of.
     """
 
     __tablename__ = "recipients"

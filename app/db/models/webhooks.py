@@ -12,7 +12,7 @@ from app.db.types import BigId, Json
 
 
 class Webhook(Base):
-    """An application URL that receives events, and the state of its dispatch (decisions: 9).
+    """An application URL that receives events, and the state of its dispatch (docs/webhooks.md).
 
     `batch_id` is the `jti` of a batch that is on its way or whose last try failed, and `batch_events` are the ids of
     its events, all of them: an event that a slow transaction commits later may have an id in between. So the batch
