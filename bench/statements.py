@@ -1,0 +1,149 @@
+"""What a statement costs by each of the ways that app/db offers: `python -m bench.statements [--sqlite]`.
+
+Microseconds of this process' processor time for one row, which for PostgreSQL leaves out the server's: the median of
+seven rounds in which the ways take turns. Reads are of one row by a unique column, writes of a thousand rows at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from sqlalchemy import String, bindparam, insert, select, update
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.bulk import insert_rows
+from app.db.bulk_update import BulkUpdate
+from app.db.database import Database
+from app.db.models import Account, AddressTrouble, table_of
+from app.db.prepared import PreparedStatement
+from bench.stack import stack
+
+ROUNDS = 7
+READS = 500
+ROWS = 1000
+
+TABLE = table_of(AddressTrouble)
+ACCOUNT = select(Account.id, Account.name, Account.creation_time, Account.time_zone)
+BY_NAME = ACCOUNT.where(Account.name == bindparam("name", type_=String))
+PREPARED = PreparedStatement(BY_NAME)
+NEW_COUNT = BulkUpdate(
+    {"row": TABLE.c.id.type, "more": TABLE.c.temporary_bounces.type},
+    lambda row: update(TABLE).where(TABLE.c.id == row["row"]).values(temporary_bounces=row["more"]),
+)
+
+
+def read_object(session: Session) -> None:
+    session.expunge_all()
+    session.scalars(select(Account).where(Account.name == "bench")).one()
+
+
+def read_built(session: Session) -> None:
+    session.connection().execute(ACCOUNT.where(Account.name == "bench")).one()
+
+
+def read_kept(session: Session) -> None:
+    session.connection().execute(BY_NAME, {"name": "bench"}).one()
+
+
+def read_prepared(session: Session) -> None:
+    PREPARED.row(session, name="bench")
+
+
+def insert_objects(session: Session) -> None:
+    session.add_all([AddressTrouble(**row) for row in _rows()])
+    session.flush()
+
+
+def insert_core(session: Session) -> None:
+    session.connection().execute(insert(TABLE), _rows())
+
+
+def insert_bulk(session: Session) -> None:
+    insert_rows(session, AddressTrouble, _rows())
+
+
+def update_each(session: Session) -> None:
+    """The ids are those of the rows that `insert_bulk` has written before."""
+    statement = update(TABLE).where(TABLE.c.id == bindparam("row")).values(temporary_bounces=bindparam("more"))
+    session.connection().execute(statement, [{"row": row, "more": 2} for row in session.info["ids"]])
+
+
+def update_bulk(session: Session) -> None:
+    NEW_COUNT.run(session, [{"row": row, "more": 2} for row in session.info["ids"]])
+
+
+Way = Callable[[Session], None]
+READING: Mapping[str, Way] = {
+    "select, PreparedStatement": read_prepared,
+    "select, Core, kept": read_kept,
+    "select, Core, built anew": read_built,
+    "select, ORM object": read_object,
+}
+WRITING: Mapping[str, Way] = {
+    "insert, insert_rows": insert_bulk,
+    "insert, Core": insert_core,
+    "insert, ORM objects": insert_objects,
+    "update, BulkUpdate": update_bulk,
+    "update, Core, executemany": update_each,
+}
+
+
+class _Undo(Exception):
+    """Ends a transaction whose rows are not kept."""
+
+
+def _rows() -> list[dict[str, Any]]:
+    common = {"account_id": 1, "kind": "email", "temporary_bounces": 1}
+    return [{**common, "address": f"{number}@example.com"} for number in range(ROWS)]
+
+
+def _time_of_read(database: Database, way: Way) -> float:
+    with database.read() as session:
+        began = time.process_time()
+        for _ in range(READS):
+            way(session)
+        return (time.process_time() - began) / READS
+
+
+def _time_of_write(database: Database, way: Way) -> float:
+    spent = 0.0
+    try:
+        with database.write() as transaction:
+            if way in (update_each, update_bulk):
+                insert_bulk(transaction)
+                transaction.info["ids"] = transaction.connection().execute(select(TABLE.c.id)).scalars().all()
+            began = time.process_time()
+            way(transaction)
+            spent = time.process_time() - began
+            raise _Undo
+    except _Undo:
+        return spent / ROWS
+
+
+def measure(database: Database) -> dict[str, float]:
+    """Way -> its median, in microseconds per row."""
+    found: dict[str, list[float]] = {name: [] for name in (*READING, *WRITING)}
+    for _ in range(ROUNDS):
+        for name, way in READING.items():
+            found[name].append(_time_of_read(database, way))
+        for name, way in WRITING.items():
+            found[name].append(_time_of_write(database, way))
+    return {name: median(times) * 1e6 for name, times in found.items()}
+
+
+def main(arguments: list[str]) -> None:
+    with stack(postgresql="--sqlite" not in arguments) as parts:
+        database = parts.services.database
+        with database.write() as transaction:
+            transaction.add(Account(id=1, name="bench", creation_time=now(), last_modified_time=now()))
+        for name, microseconds in measure(database).items():
+            print(f"{name:28} {microseconds:8.1f} us")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,147 @@
+"""What app/db/prepared.py and app/db/json_insert.py rely on in SQLAlchemy beyond its documented interface.
+
+Both go past SQLAlchemy for speed. An upgrade that changes one of these fails here, by name, before it writes or reads
+anything wrongly.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy import String, bindparam, select, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session
+
+from app.db.json_insert import POSTGRESQL
+from app.db.models import Account, Attachment, Base, Contact, Recipient, Webhook, table_of
+from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
+from tests.support.statements import StatementCounter
+from tests.support.tenants import Tenant
+
+MOMENT = datetime(2026, 1, 31, 10, tzinfo=UTC)
+
+
+def changed(what: str) -> str:
+    """The message of a failure."""
+    return f"SQLAlchemy {sqlalchemy.__version__} {what}: app/db/prepared.py and app/db/json_insert.py rely on it"
+
+
+def test_compiled_text_has_the_drivers_own_placeholders() -> None:
+    """The text goes to psycopg as it is, with the values by the names of the statement's parameters."""
+    compiled: Any = (
+        select(Account.id)
+        .where(Account.name == bindparam("name", type_=String), Account.owner_confirmed.is_(True))
+        .compile(dialect=DIALECT)
+    )
+    selected = "SELECT accounts.id \nFROM accounts \n"
+    condition = "WHERE accounts.name = %(name)s::VARCHAR AND accounts.owner_confirmed IS true"
+    assert str(compiled) == selected + condition, changed("compiles to other text")
+    assert list(compiled.binds) == ["name"], changed("names parameters in another way")
+
+
+def test_constants_of_a_statement_are_parameters_with_their_value() -> None:
+    compiled: Any = select(Account.id).where(Account.name == "Acme").compile(dialect=DIALECT)
+    assert compiled.params == {"name_1": "Acme"}, changed("binds constants in another way")
+    free: Any = select(Account.id).where(Account.name == bindparam("wanted")).compile(dialect=DIALECT)
+    assert free.params == {"wanted": None}, changed("gives parameters without a value another one")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "converted"),
+    [
+        pytest.param(Recipient.due_time, MOMENT, MOMENT, id="instant"),
+        pytest.param(Recipient.uuid, "a", None, id="text"),
+        pytest.param(Recipient.id, 1, None, id="integer"),
+    ],
+)
+def test_types_convert_what_they_bind(column: Any, value: Any, converted: Any) -> None:
+    """None stands for a type that leaves the value to the driver."""
+    convert = column.type.dialect_impl(DIALECT).bind_processor(DIALECT)
+    assert (convert and convert(value)) == converted, changed("converts bound values in another way")
+
+
+def test_json_is_bound_in_the_wrapper_of_the_driver() -> None:
+    convert: Any = Webhook.batch_events.type.dialect_impl(DIALECT).bind_processor(DIALECT)
+    assert convert([1, 2]).obj == [1, 2], changed("binds JSON in another way")
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        (Contact.id, "BIGINT"),
+        (Contact.email, "VARCHAR"),
+        (Contact.creation_time, "TIMESTAMP WITH TIME ZONE"),
+        (Contact.values, "JSONB"),
+        (Contact.is_active, "BOOLEAN"),
+        (Attachment.content, "BYTEA"),
+    ],
+)
+def test_types_are_written_as_the_columns_of_a_record(column: Any, written: str) -> None:
+    assert column.type.compile(POSTGRESQL) == written, changed("writes a type in another way")
+
+
+def test_names_are_quoted_only_where_the_language_has_them() -> None:
+    quote = POSTGRESQL.identifier_preparer.quote
+    assert (quote("values"), quote("email")) == ("values", "email"), changed("quotes names in another way")
+    assert quote("order") == '"order"', changed("quotes names in another way")
+
+
+def test_defaults_are_constants_or_functions_of_one_argument() -> None:
+    columns = table_of(Contact).columns
+    active: Any = columns["is_active"].default
+    values: Any = columns["values"].default
+    assert (active.is_callable, active.arg) == (False, True), changed("keeps defaults in another way")
+    assert (values.is_callable, values.arg(None)) == (True, {}), changed("keeps defaults in another way")
+
+
+def test_each_table_is_read_alike_on_the_driver_and_by_sqlalchemy(tenant: Tenant) -> None:
+    """So every column type comes from the driver as SQLAlchemy would convert it."""
+    tenant.add_message()
+    tenant.new_contact(tenant.add_list(), email="ann@example.com")
+    with tenant.services.database.read() as session:
+        for mapper in Base.registry.mappers:
+            statement = select(table_of(mapper.class_)).order_by(mapper.class_.id).limit(50)
+            expected = [tuple(row) for row in session.connection().execute(statement)]
+            assert [tuple(row) for row in PreparedStatement(statement).tuples(session)] == expected, changed("converts")
+            assert [tuple(row) for row in read_rows(session, statement)] == expected, changed("converts")
+
+
+@pytest.fixture
+def session(tenant: Tenant) -> Any:
+    if not tenant.services.database.is_postgresql:
+        pytest.skip("SQLite's statements take SQLAlchemy's own way")
+    with tenant.services.database.read() as reading:
+        yield reading
+
+
+def test_the_drivers_connection_is_below_two_of_sqlalchemys(session: Session) -> None:
+    driver = session.connection().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection), changed("keeps the driver's connection elsewhere")
+
+
+def test_listeners_of_an_engine_hear_of_statements_on_the_driver(tenant: Tenant, session: Session) -> None:
+    with StatementCounter(tenant.services.database.engine) as counter:
+        assert execute_on_driver(session.connection(), "SELECT 1", {}).fetchone() == (1,)
+    assert counter.count == 1, changed("keeps its listeners elsewhere")
+
+
+def test_errors_on_the_driver_are_those_of_sqlalchemy(session: Session) -> None:
+    connection = session.connection()
+    with pytest.raises(DBAPIError) as wrong:
+        execute_on_driver(connection, "SELECT nothing", {})
+    assert isinstance(wrong.value.orig, psycopg.errors.UndefinedColumn), changed("wraps errors in another way")
+    assert not wrong.value.connection_invalidated
+    insert = "INSERT INTO accounts SELECT * FROM accounts LIMIT 1"
+    with pytest.raises(IntegrityError):
+        execute_on_driver(connection, insert, {})
+
+
+def test_a_result_has_the_drivers_cursor(session: Session) -> None:
+    result = session.connection().execute(text("SELECT 1"))
+    cursor: Any = result.cursor
+    assert isinstance(cursor, psycopg.Cursor), changed("keeps the driver's cursor elsewhere")
+    result.close()
