@@ -1,4 +1,4 @@
-"""The database of a process: transactions to read and to write, and what is released after a commit."""
+"""The database of a process: sessions that read, transactions that write, and actions after a commit."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.engine import WRITE, make_engine
 from app.db.outage import OutcomeUnknown
 
-LOST_TO_ANOTHER = ("40P01", "23505")
-"""PostgreSQL's codes for a deadlock, and for a row that a unique index refused. Who meant to write a row that is taken
-has said so in its own words by then (app/contacts/identifiers.py)."""
+RETRIED = ("40P01", "23505")
+"""PostgreSQL's codes for a deadlock and for a row that a unique index refused. A use case that may meet an existing row
+has raised its own error by then (app/contacts/identifiers.py)."""
 RETRIES = 3
 PAUSE = (0.02, 0.1)
-"""Seconds before the next try: the other one wakes up and goes first, or both would meet again at once."""
+"""Seconds before the next try, at random: the other transaction goes first, or both would collide again."""
 
-_chance = secrets.SystemRandom()
+_random = secrets.SystemRandom()
 
 Result = TypeVar("Result")
 
 
 class ReadSession(Session):
-    """A session for selects, over one connection that it takes with its first statement.
+    """A session for selects, over one connection that it checks out with its first statement.
 
     SQLAlchemy's own bookkeeping of transactions begins only with the first statement that goes through the ORM: without
-    it a session costs a third, which the statements of the hottest paths notice (app/db/prepared.py).
+    it a session costs a third, which matters to prepared statements (app/db/prepared.py).
     """
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, **options: Any) -> None:
         super().__init__(autoflush=False, **options)
         self._engine = engine
         self._circuit_breaker = circuit_breaker
-        self._kept: Connection | None = None
+        self._connection: Connection | None = None
 
     def connection(self, *_: Any, **__: Any) -> Connection:
         """The session's own. Raises `OperationalError` at once while the database hangs."""
-        if self._kept is None:
-            self._kept = self._connected()
-        return self._kept
+        if self._connection is None:
+            self._connection = self._check_out()
+        return self._connection
 
-    def _connected(self) -> Connection:
+    def _check_out(self) -> Connection:
         budget = wait_budget.current()
         try:
             self._circuit_breaker.check(budget)
@@ -59,24 +59,23 @@ class ReadSession(Session):
             return self._engine.connect()
 
     def get_bind(self, *_: Any, **__: Any) -> Connection:
-        """What the ORM runs its statements on."""
         return self.connection()
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Returns the connection to the pool."""
         try:
             if self.in_transaction():
                 super().close()
         finally:
-            if self._kept is not None:
-                kept, self._kept = self._kept, None
-                kept.close()
+            if self._connection is not None:
+                connection, self._connection = self._connection, None
+                connection.close()
 
 
 class Transaction(ReadSession):
     """A writing session: its connection is in a transaction from the first statement to the commit or rollback.
 
-    What is given to `after_commit` runs once the data is safe, and never otherwise.
+    Actions registered with `after_commit` run once the data is committed, and never otherwise.
     """
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker) -> None:
@@ -84,34 +83,34 @@ class Transaction(ReadSession):
         self._after_commit: list[Callable[[], None]] = []
 
     def connection(self, *_: Any, **__: Any) -> Connection:
-        """The session's own, in the transaction. The ORM joins it there, and leaves its end to us."""
-        kept = super().connection()
-        if not kept.in_transaction():
-            kept.begin()
-        return kept
+        """The session's own, in a transaction. The ORM joins it, and leaves its end to this class."""
+        connection = super().connection()
+        if not connection.in_transaction():
+            connection.begin()
+        return connection
 
     def commit(self) -> None:
-        """Writes what the ORM still holds, and ends the transaction. Raises `OutcomeUnknown` when nobody can tell
-        whether it did."""
+        """Flushes the ORM's changes and commits. Raises `OutcomeUnknown` where the connection broke before the server
+        confirmed the commit."""
         if self.in_transaction():
             super().commit()
-        if self._kept is not None and self._kept.in_transaction():
+        if self._connection is not None and self._connection.in_transaction():
             try:
-                self._kept.commit()
+                self._connection.commit()
             except DBAPIError as error:
                 if error.connection_invalidated:
                     raise OutcomeUnknown.of(error) from error
                 raise
 
     def rollback(self) -> None:
-        """Undoes the transaction; another statement begins the next one."""
+        """The next statement begins another transaction."""
         if self.in_transaction():
             super().rollback()
-        if self._kept is not None and self._kept.in_transaction():
-            self._kept.rollback()
+        if self._connection is not None and self._connection.in_transaction():
+            self._connection.rollback()
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Registers an action for the time after the commit (docs/decisions/002-wake-ups-without-content.md)."""
+        """Registers an action to run after the commit (docs/decisions/002-wake-ups-without-content.md)."""
         self._after_commit.append(action)
 
     def release(self) -> None:
@@ -124,24 +123,23 @@ class Transaction(ReadSession):
 class Database:
     """One engine and its transactions.
 
-    `read()` and `write()` are the only ways to a session; a use case gets the session from its door, so one request
-    is one transaction.
+    `read()` and `write()` are the only ways to a session. A use case gets the session from its caller, so that one
+    request is one transaction.
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self._circuit_breaker = DatabaseCircuitBreaker()
         self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
-        # Both databases' own default, which the engine's connections do not have where they commit by themselves.
+        # Both databases' default, which connections in autocommit do not have.
         isolation = {"isolation_level": "READ COMMITTED"} if self.is_postgresql else {}
         self._writing = self.engine.execution_options(**{WRITE: True}, **isolation)
 
     @property
     def is_postgresql(self) -> bool:
-        """Which of the two dialects this is."""
         return self.engine.dialect.name == "postgresql"
 
     def read(self) -> ReadSession:
-        """A session for selects. On PostgreSQL each sees what is committed by then, as in any transaction there."""
+        """A session for selects. On PostgreSQL each select sees what is committed by then."""
         return ReadSession(self.engine, self._circuit_breaker)
 
     @contextmanager
@@ -153,26 +151,26 @@ class Database:
         transaction.release()
 
     def transact(self, work: Callable[[Transaction], Result]) -> Result:
-        """Runs the work in a writing transaction, again where PostgreSQL ended it in favour of another one.
+        """Runs the work in a writing transaction, and again where PostgreSQL ended it in favour of another one.
 
-        Two transactions that write the same rows in another order can wait for each other, and one can be refused a
-        row because of another that is gone when it looks. It is then undone completely, so the work must do nothing
-        that its transaction does not undo.
+        Two transactions that write the same rows in different order can deadlock, and a unique index can refuse a row
+        because of another one that has been deleted since. The transaction is then rolled back, so the work must do
+        nothing that a rollback does not undo.
         """
         for _ in range(RETRIES):
             try:
                 with self.write() as transaction:
                     return work(transaction)
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in LOST_TO_ANOTHER:
+                if getattr(error.orig, "sqlstate", None) not in RETRIED:
                     raise
-            time.sleep(_chance.uniform(*PAUSE))
+            time.sleep(_random.uniform(*PAUSE))
         with self.write() as transaction:
             return work(transaction)
 
     def refresh_statistics(self) -> None:
-        """Lets SQLite look at tables that have grown: without statistics it may walk a list's page index to find one
-        address. PostgreSQL does it by itself."""
+        """Updates SQLite's planner statistics: without them it may walk a list's page index to find one address.
+        PostgreSQL does this by itself."""
         if not self.is_postgresql:
             with self._writing.connect() as connection, connection.begin():
                 # A sample of each index is enough, and keeps the write lock short however large the tables are.
@@ -180,5 +178,5 @@ class Database:
                 connection.exec_driver_sql("ANALYZE")
 
     def close(self) -> None:
-        """Closes all connections; used before a fork and at the end of a process."""
+        """Closes all connections, before a fork and at the end of a process."""
         self.engine.dispose()

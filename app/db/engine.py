@@ -11,14 +11,14 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from app.db.circuit_breaker import DatabaseCircuitBreaker
-from app.db.postgresql import GIVEN_UP, postgresql_engine
+from app.db.postgresql import DISCARD, postgresql_engine
 from app.db.types import dump_json
 
 BUSY_TIMEOUT_MS = 30_000
 BUSY_PAUSE = 0.02
-"""Seconds between two tries to change the mode of a new file of SQLite's."""
+"""Seconds between two attempts to switch a new SQLite file to WAL mode."""
 LARGE = 1024 * 1024
-"""Bytes; to connect anew takes less than to carry as many."""
+"""Bytes; reconnecting costs less than transferring as many."""
 WRITE = "tms_write"
 """Execution option of a connection whose transaction writes: SQLite then takes its write lock at once."""
 
@@ -41,10 +41,10 @@ def make_engine(
 
 
 def release_after(session: Session, size: int) -> None:
-    """Has PostgreSQL's connection closed at the end of a session that has carried many bytes: libpq never gives back
-    the room that it took for the largest statement or result."""
+    """Closes PostgreSQL's connection at the end of a session that has transferred many bytes: libpq never frees the
+    buffer of its largest statement or result."""
     if size > LARGE:
-        session.connection().info[GIVEN_UP] = True
+        session.connection().info[DISCARD] = True
 
 
 def _sqlite(url: str) -> Engine:
@@ -63,7 +63,7 @@ def _sqlite(url: str) -> Engine:
 
 
 def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
-    # The driver's own BEGIN comes too late for reads and cannot be IMMEDIATE: we send it ourselves.
+    # The driver's own BEGIN comes too late for reads and cannot be IMMEDIATE: `_on_sqlite_begin` sends it.
     connection.isolation_level = None
     _use_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
@@ -72,8 +72,8 @@ def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Nearly always the file is in that mode already. The change of a new one needs it alone, and SQLite's own time-out
-    does not wait for another process that writes it at that moment: several that start together are just that."""
+    """Nearly always the file is in that mode already. Switching a new file needs exclusive access, and SQLite's own
+    timeout does not wait for another process that writes it at that moment, as when several start together."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:

@@ -1,5 +1,5 @@
-"""What the database's failures mean: whether it is unavailable, or one statement was wrong. Everybody who goes on
-without the database, or answers 503 for it, asks here and tells the log by `log_failure`.
+"""Classifies database failures: the database is unavailable, or one statement was wrong. Code that continues without
+the database, or answers 503 for it, uses `is_unavailable` and `log_failure`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 UNAVAILABLE = (
     *("08", "53", "57", "58"),  # connection, resources (a full disk, too many connections), shutdown, system
-    *("40", "55P03", "25P03", "25P04"),  # ended in favour of others, or for its length
+    *("40", "55P03", "25P03", "25P04"),  # ended in favour of another transaction, or for its length
     "25006",  # the server became a standby
 )
-"""What PostgreSQL's codes begin with that say nothing against the statement."""
+"""Prefixes of PostgreSQL's codes for failures whose cause is not the statement."""
 BUSY_SQLITE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -34,7 +34,7 @@ BUSY_SQLITE = frozenset(
     }
 )
 QUIET_SECONDS = 60.0
-"""An outage has ended when a process has met nothing of it for so long; the next one is told in full again."""
+"""An outage counts as over after so long without a failure in this process; the next one is logged in full again."""
 
 
 class OutcomeUnknown(OperationalError):
@@ -42,13 +42,12 @@ class OutcomeUnknown(OperationalError):
 
     @classmethod
     def of(cls, error: DBAPIError) -> OutcomeUnknown:
-        """The same failure, known for what it is."""
         cause = error.orig if error.orig is not None else error
         return cls(error.statement, error.params, cause, hide_parameters=True, connection_invalidated=True)
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether the database cannot be used now, whatever it is asked."""
+    """Whether the database cannot be used now, whatever the statement."""
     if isinstance(error, NoFreeConnection):
         return True
     if not isinstance(error, DBAPIError):
@@ -64,30 +63,30 @@ def _is_unavailable(cause: BaseException | None) -> bool:
         if cause.sqlstate is None:
             return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
         return cause.sqlstate.startswith(UNAVAILABLE)
-    return True  # no driver's own words: the connection broke around it
+    return True  # not an error of the driver: the connection broke
 
 
 def reason(error: BaseException) -> str:
-    """One line of a database's failure."""
+    """The failure in one line."""
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().partition("\n")[0] or type(cause).__name__
 
 
 class _Outage:
-    """Of this process: when it last met one."""
+    """Time of this process's last failure."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last = -QUIET_SECONDS
 
-    def begins(self) -> bool:
-        """Notes a failure; whether it is the first of an outage."""
+    def note_failure(self) -> bool:
+        """Notes a failure; returns whether it is the first of an outage."""
         with self._lock:
             before, self._last = self._last, time.monotonic()
         return self._last - before >= QUIET_SECONDS
 
-    def forget(self) -> None:
-        """The next failure is the first one."""
+    def reset(self) -> None:
+        """Makes the next failure the first one."""
         with self._lock:
             self._last = -QUIET_SECONDS
 
@@ -96,11 +95,11 @@ outage = _Outage()
 
 
 def log_failure(logger: logging.Logger, what: str, error: SQLAlchemyError, **extra: Any) -> None:
-    """Logs what could not be done: of an outage one line each, the first one of a process with its traceback; of
-    anything else every traceback."""
+    """Logs what could not be done: during an outage in one line, with a traceback only for the first failure of the
+    process; in any other case with a traceback."""
     if not is_unavailable(error):
         logger.error("%s: %s", what, reason(error), exc_info=error, extra=extra)
-    elif outage.begins():
+    elif outage.note_failure():
         logger.warning("%s: the database is unavailable: %s", what, reason(error), exc_info=error, extra=extra)
     else:
         logger.warning("%s: the database is unavailable: %s", what, reason(error), extra=extra)

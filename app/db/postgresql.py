@@ -23,12 +23,13 @@ from app.db.wait_budget import COMMAND
 logger = logging.getLogger(__name__)
 
 CHECKOUT_SECONDS = 2.0
-"""For a connection that other threads of the process have."""
-GIVEN_UP = "tms_given_up"
+"""Wait for a connection while other threads of the process use all of them."""
+DISCARD = "tms_discard"
+"""Key in a connection's `info`: closed instead of returned to the pool."""
 
-# A peer that is gone without a word is noticed by unanswered packets: here by us, below by the server, which would
-# otherwise keep the locks of the transaction that it was in.
-WIRE = {
+# A peer that vanishes without closing is noticed by unanswered packets: here by this process, below by the server,
+# which would otherwise keep the locks of the client's transaction.
+KEEPALIVE = {
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -45,7 +46,7 @@ SESSION = {
     "tcp_user_timeout": 20_000,
 }
 UNSUPPORTED = "startup parameter"
-"""What poolers say of settings that they do not pass on."""
+"""Part of a pooler's error for settings that it does not pass on."""
 
 
 def postgresql_engine(url: str, circuit_breaker: DatabaseCircuitBreaker, *, pool_size: int, autocommit: bool) -> Engine:
@@ -70,27 +71,27 @@ def postgresql_engine(url: str, circuit_breaker: DatabaseCircuitBreaker, *, pool
 
 
 class _Connector:
-    """Makes the connections of an engine. The first one shows whether a pooler is between."""
+    """Opens the connections of an engine. The first one shows whether there is a pooler in front of the server."""
 
-    def __init__(self, circuit_breaker: DatabaseCircuitBreaker, named: Collection[str]) -> None:
+    def __init__(self, circuit_breaker: DatabaseCircuitBreaker, in_url: Collection[str]) -> None:
         self._circuit_breaker = circuit_breaker
-        self._wire = {name: value for name, value in WIRE.items() if name not in named}
+        self._keepalive = {name: value for name, value in KEEPALIVE.items() if name not in in_url}
         self._is_pooled: bool | None = None
 
     def connect(self, _dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> BoundedConnection:
-        """SQLAlchemy's event `do_connect`."""
-        made = self._open(tuple(arguments), options)
+        """Handles SQLAlchemy's event `do_connect`."""
+        connection = self._open(tuple(arguments), options)
         try:
-            self._look_for_pooler(made, tuple(arguments), options)
+            self._detect_pooler(connection, tuple(arguments), options)
             if self._is_pooled:
-                self._do_without_session(made)
+                self._disable_session_state(connection)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def _open(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> BoundedConnection:
-        plain = {**self._wire, **options}
+        plain = {**self._keepalive, **options}
         if self._is_pooled:
             return BoundedConnection.open(self._circuit_breaker, arguments, plain)
         session = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
@@ -99,42 +100,44 @@ class _Connector:
         except psycopg.OperationalError as error:
             if UNSUPPORTED not in str(error):
                 raise
-        made = BoundedConnection.open(self._circuit_breaker, arguments, plain)
-        self._found_pooler()
-        return made
+        connection = BoundedConnection.open(self._circuit_breaker, arguments, plain)
+        self._note_pooler()
+        return connection
 
-    def _look_for_pooler(self, made: BoundedConnection, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Every new connection is asked once, since what an address leads to may change."""
+    def _detect_pooler(
+        self, connection: BoundedConnection, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
+        """Checks each new connection once, since the server behind an address may change."""
         if self._is_pooled is None:
-            if is_pooled(made, lambda: self._open(arguments, options)):
-                self._found_pooler()
+            if is_pooled(connection, lambda: self._open(arguments, options)):
+                self._note_pooler()
             else:
                 self._is_pooled = False
-        elif not self._is_pooled and is_apart(made):
-            self._found_pooler()
+        elif not self._is_pooled and is_apart(connection):
+            self._note_pooler()
 
-    def _found_pooler(self) -> None:
+    def _note_pooler(self) -> None:
         if not self._is_pooled:
             logger.warning("a pooler is between this process and PostgreSQL: going on without prepared statements")
         self._is_pooled = True
 
     @staticmethod
-    def _do_without_session(made: BoundedConnection) -> None:
-        """Poolers know of the time zone, and give it to whichever of the server's connections is used."""
-        made.prepare_threshold = None
-        made.execute("SET timezone = 'UTC'")
-        made.commit()
+    def _disable_session_state(connection: BoundedConnection) -> None:
+        """Poolers track the time zone, and set it on whichever server connection they use."""
+        connection.prepare_threshold = None
+        connection.execute("SET timezone = 'UTC'")
+        connection.commit()
 
 
 def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
-    """The next checkout finds it closed, and replaces it."""
-    if record.info.pop(GIVEN_UP, False) and connection is not None:
+    """Closes a connection marked to be discarded; the next checkout replaces it."""
+    if record.info.pop(DISCARD, False) and connection is not None:
         connection.close()
 
 
 def _on_checkout(connection: BoundedConnection, _record: object, _proxy: object) -> None:
-    """Replaces a connection that the server has closed: the end that it sent lies unread. Asking the server whether it
-    is there would cost every request a round trip."""
+    """Replaces a connection that the server has closed: its end of stream lies unread. Pinging the server would cost
+    every request a round trip."""
     if connection.closed or _is_readable(connection.fileno()):
         raise DisconnectionError("the server has closed the connection")
     connection.is_new = False

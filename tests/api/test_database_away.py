@@ -37,10 +37,10 @@ def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
     monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
-    outage.outage.forget()
+    outage.outage.reset()
     with app_with(own_settings) as made:
         yield made
-    outage.outage.forget()
+    outage.outage.reset()
 
 
 @pytest.fixture

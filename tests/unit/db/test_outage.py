@@ -24,9 +24,9 @@ logger = logging.getLogger("tests.outage")
 
 @pytest.fixture(autouse=True)
 def no_outage() -> Iterator[None]:
-    outage.outage.forget()
+    outage.outage.reset()
     yield
-    outage.outage.forget()
+    outage.outage.reset()
 
 
 def failure(database: Database, statement: str) -> SQLAlchemyError:
