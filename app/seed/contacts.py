@@ -7,58 +7,61 @@ from datetime import date
 from typing import Any
 
 from app.addresses import ADDRESS_KINDS, NormalizedAddress, normalize_address
+from app.contacts import upsert
 from app.contacts.attributes import check_attributes
-from app.contacts.upsert import upsert_contacts as bring
 from app.db.models import List
 from app.errors import ServiceError
 from app.lists.find import get_list
+from app.seed.context import SeedContext
 from app.seed.shape import SeedError, located
-from app.seed.target import Target
 
-Described = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
-def upsert_contacts(
-    target: Target, row: List, described: Sequence[Described], path: str, unsubscribers: Sequence[Described]
+def apply_contacts(
+    context: SeedContext, row: List, entries: Sequence[Entry], path: str, unsubscribers: Sequence[Entry]
 ) -> None:
     """Contacts of a list, found by its unique identifier, also those of a system list.
 
-    A contact that the file wants subscribed must not stand among the file's `unsubscribers`: the two would undo each
-    other at every load.
+    A contact with `subscribed: true` must not be among the file's `unsubscribers`: the two would undo each other at
+    every load.
     """
-    if not described:
+    if not entries:
         return
-    lst = get_list(target.transaction, target.account.id, row.id)
-    stopped = _stopped(unsubscribers, row.name)
-    drafts = []
-    for index, one in enumerate(described):
+    lst = get_list(context.transaction, context.account.id, row.id)
+    unsubscribed = _unsubscribed(unsubscribers, row.name)
+    checked = []
+    for index, entry in enumerate(entries):
         place = f"{path}.contacts[{index}]"
-        draft, errors = check_attributes(lst, {name: _plain(value) for name, value in one.items()})
+        attributes, errors = check_attributes(lst, {name: _plain(value) for name, value in entry.items()})
         with located(place):
             if errors:
                 raise ServiceError.of(errors)
-        _check_wishes(draft, stopped, place)
-        drafts.append(draft)
+        _check_not_unsubscribed(attributes, unsubscribed, place)
+        checked.append(attributes)
     with located(path):
-        brought = bring(target.transaction, lst, drafts, allow_system=True)
-    target.report.created["contact"] += brought.created
-    target.report.updated["contact"] += brought.updated
+        upserted = upsert.upsert_contacts(context.transaction, lst, checked, allow_system=True)
+    context.report.created["contact"] += upserted.created
+    context.report.updated["contact"] += upserted.updated
 
 
 def _plain(value: Any) -> Any:
-    """YAML knows dates, contacts have texts."""
+    """YAML has dates, contacts have strings."""
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _stopped(unsubscribers: Sequence[Described], list_name: str | None) -> set[NormalizedAddress | None]:
+def _unsubscribed(unsubscribers: Sequence[Entry], list_name: str | None) -> set[NormalizedAddress]:
     """The addresses that the file unsubscribes from the list."""
-    concerned = [one for one in unsubscribers if one.get("list") in (None, list_name)]
     return {
-        normalize_address(kind, one[kind]) for one in concerned for kind in ADDRESS_KINDS if one.get(kind) is not None
+        normalize_address(kind, entry[kind])
+        for entry in unsubscribers
+        if entry.get("list") in (None, list_name)
+        for kind in ADDRESS_KINDS
+        if entry.get(kind) is not None
     }
 
 
-def _check_wishes(draft: Described, stopped: set[NormalizedAddress | None], path: str) -> None:
-    for kind, wanted in draft.get("subscribed", {}).items():
-        if wanted and draft.get(kind) is not None and normalize_address(kind, draft[kind]) in stopped:
+def _check_not_unsubscribed(attributes: Entry, unsubscribed: set[NormalizedAddress], path: str) -> None:
+    for kind, wanted in attributes.get("subscribed", {}).items():
+        if wanted and attributes.get(kind) is not None and normalize_address(kind, attributes[kind]) in unsubscribed:
             raise SeedError(f"{path}.subscribed.{kind}", "is true, but the file names the address under unsubscribers")

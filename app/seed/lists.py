@@ -8,52 +8,52 @@ from typing import Any
 from app.db.lookup import find_by_name
 from app.db.models import List
 from app.lists.define import add_field, create_list, fields_of, update_field, update_list
+from app.seed.context import SeedContext
 from app.seed.shape import located
-from app.seed.target import Target
 
 OWN = ("name", "system", "allow_duplicates", "stop_words")
 
-Described = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
-def bring_lists(target: Target, described: Sequence[Described]) -> list[tuple[str, List, Sequence[Described]]]:
-    """Lists, found by their name, with their fields. Gives path, list and described contacts of each."""
-    brought = []
-    for index, one in enumerate(described):
-        path = f"{target.path}.lists[{index}]"
-        row = _bring_list(target, one, path)
-        target.report.lists.append({"id": row.id, "name": row.name})
-        brought.append((path, row, one.get("contacts", [])))
-    return brought
+def apply_lists(context: SeedContext, entries: Sequence[Entry]) -> list[tuple[str, List, Sequence[Entry]]]:
+    """Lists, found by their name, with their fields. Returns path, list and contact entries of each."""
+    applied = []
+    for index, entry in enumerate(entries):
+        path = f"{context.path}.lists[{index}]"
+        row = _apply_list(context, entry, path)
+        context.report.lists.append({"id": row.id, "name": row.name})
+        applied.append((path, row, entry.get("contacts", [])))
+    return applied
 
 
-def _bring_list(target: Target, described: Described, path: str) -> List:
-    attributes = {name: described[name] for name in OWN if name in described}
-    row = find_by_name(target.transaction, List, target.account.id, described["name"])
+def _apply_list(context: SeedContext, entry: Entry, path: str) -> List:
+    attributes = {name: entry[name] for name in OWN if name in entry}
+    row = find_by_name(context.transaction, List, context.account.id, entry["name"])
     created, updated = row is None, False
     with located(path):
         if row is None:
-            row = create_list(target.transaction, target.account.id, attributes)
+            row = create_list(context.transaction, context.account.id, attributes)
         else:
-            updated = update_list(target.transaction, row, attributes)
-    updated |= _bring_fields(target, row, described.get("fields", []), path)
-    target.report.count("list", created=created, updated=updated)
+            updated = update_list(context.transaction, row, attributes)
+    updated |= _apply_fields(context, row, entry.get("fields", []), path)
+    context.report.count("list", created=created, updated=updated)
     return row
 
 
-def _bring_fields(target: Target, row: List, described: Sequence[Described], path: str) -> bool:
-    """Fields, found by their name; tells whether any changed. Without `options` a known field keeps those it has."""
+def _apply_fields(context: SeedContext, row: List, entries: Sequence[Entry], path: str) -> bool:
+    """Fields, found by their name; returns whether any changed. Without `options` a known field keeps those it has."""
     changed = False
-    present = {field.name: field for field in fields_of(target.transaction, row)}
-    for index, one in enumerate(described):
+    present = {field.name: field for field in fields_of(context.transaction, row)}
+    for index, entry in enumerate(entries):
         with located(f"{path}.fields[{index}]"):
-            field = present.get(one["name"])
+            field = present.get(entry["name"])
             if field is None:
-                present[one["name"]] = add_field(
-                    target.transaction, row, one["name"], one["type"], one.get("options", [])
+                present[entry["name"]] = add_field(
+                    context.transaction, row, entry["name"], entry["type"], entry.get("options", [])
                 )
                 changed = True
             else:
-                options = one.get("options", field.options)
-                changed |= update_field(target.transaction, row, field, one["type"], options)
+                options = entry.get("options", field.options)
+                changed |= update_field(context.transaction, row, field, entry["type"], options)
     return changed

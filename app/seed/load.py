@@ -8,53 +8,53 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
-from app.seed.accounts import bring_account, bring_domains, bring_keys, bring_senders
-from app.seed.contacts import upsert_contacts
-from app.seed.lists import bring_lists
-from app.seed.messages import bring_messages
+from app.seed.accounts import apply_account, apply_domains, apply_keys, apply_senders
+from app.seed.contacts import apply_contacts
+from app.seed.context import SeedContext
+from app.seed.lists import apply_lists
+from app.seed.messages import apply_messages
 from app.seed.nouns import FILE
 from app.seed.read import read_file
 from app.seed.report import SeedReport
 from app.seed.shape import SeedError
-from app.seed.suppressions import bring_blocked, bring_unsubscribers
-from app.seed.target import Target
-from app.seed.webhooks import Urls, bring_webhooks, check_urls
+from app.seed.suppressions import apply_blocked, apply_unsubscribers
+from app.seed.webhooks import Urls, apply_webhooks, check_urls
 from app.services import Services
 
 
 def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] | None = None) -> SeedReport:
-    """Brings the database to the state that the file describes and tells what that took.
+    """Brings the database to the state that the file describes and reports the changes.
 
-    `substitutions` replace `${NAME}` in the file. Raises `SeedError`, which names the offending path; nothing has
-    changed then.
+    `substitutions` replace `${NAME}` in the file. Raises `SeedError`, which names the offending path; then nothing
+    has changed.
     """
     data = read_file(path, substitutions or {})
-    described = FILE({} if data is None else data, "").get("accounts", [])
-    report, urls = SeedReport(), check_urls(services.settings, described)
+    entries = FILE({} if data is None else data, "").get("accounts", [])
+    report, urls = SeedReport(), check_urls(services.settings, entries)
     try:
         with services.database.write() as transaction:
-            for index, account in enumerate(described):
-                target = bring_account(services, transaction, account, f"accounts[{index}]")
-                report.accounts.append(target.report)
-                _bring_parts(target, account, urls)
+            for index, account in enumerate(entries):
+                context = apply_account(services, transaction, account, f"accounts[{index}]")
+                report.accounts.append(context.report)
+                _apply_parts(context, account, urls)
     except IntegrityError:
         raise SeedError("", "somebody else wrote the same things at this moment; load the file again") from None
     return report
 
 
-def _bring_parts(target: Target, account: Mapping[str, Any], urls: Urls) -> None:
+def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -> None:
     """The parts of an account, each after those it names.
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
-    goes only to webhooks that existed when it happened (docs/webhooks.md), and news of the seed itself are of no use.
+    goes only to webhooks that existed when it happened (docs/webhooks.md), and events of the seed itself are of no use.
     """
-    bring_keys(target, account.get("keys", []))
-    bring_domains(target, account.get("domains", []))
-    lists = bring_lists(target, account.get("lists", []))
-    bring_senders(target, account.get("sms_senders", []))
-    bring_unsubscribers(target, account.get("unsubscribers", []))
-    bring_blocked(target, account.get("blocked", []))
+    apply_keys(context, account.get("keys", []))
+    apply_domains(context, account.get("domains", []))
+    lists = apply_lists(context, account.get("lists", []))
+    apply_senders(context, account.get("sms_senders", []))
+    apply_unsubscribers(context, account.get("unsubscribers", []))
+    apply_blocked(context, account.get("blocked", []))
     for path, row, contacts in lists:
-        upsert_contacts(target, row, contacts, path, account.get("unsubscribers", []))
-    bring_messages(target, account.get("messages", []))
-    bring_webhooks(target, account.get("webhooks", []), urls)
+        apply_contacts(context, row, contacts, path, account.get("unsubscribers", []))
+    apply_messages(context, account.get("messages", []))
+    apply_webhooks(context, account.get("webhooks", []), urls)

@@ -8,19 +8,19 @@ from typing import Any
 from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.messages.define import create_message, update_message
+from app.seed.context import SeedContext
 from app.seed.shape import located
-from app.seed.target import Target
 
 
-def bring_messages(target: Target, described: Sequence[Mapping[str, Any]]) -> None:
+def apply_messages(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:
     """Messages, found by their name."""
-    for index, one in enumerate(described):
-        message = find_by_name(target.transaction, Message, target.account.id, one["name"].strip())
+    for index, entry in enumerate(entries):
+        message = find_by_name(context.transaction, Message, context.account.id, entry["name"].strip())
         created, updated = message is None, False
-        with located(f"{target.path}.messages[{index}]"):
+        with located(f"{context.path}.messages[{index}]"):
             if message is None:
-                message = create_message(target.transaction, target.account.id, one)
+                message = create_message(context.transaction, context.account.id, entry)
             else:
-                updated = update_message(target.transaction, message, one)
-        target.report.messages.append({"id": message.id, "name": message.name})
-        target.report.count("message", created=created, updated=updated)
+                updated = update_message(context.transaction, message, entry)
+        context.report.messages.append({"id": message.id, "name": message.name})
+        context.report.count("message", created=created, updated=updated)

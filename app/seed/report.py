@@ -1,4 +1,4 @@
-"""What loading a seed file did: counts for people, ids and new tokens for programs."""
+"""Report of a loaded seed file: counts for people, ids and new tokens for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AccountReport:
     """What the operator should know, one line each."""
 
     def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
-        """Notes what happened to one noun."""
+        """Counts one row of a noun."""
         self.created[noun] += created
         self.updated[noun] += updated and not created
 
@@ -58,19 +58,19 @@ def _counted(count: int, noun: str) -> str:
 
 @dataclass(slots=True)
 class SeedReport:
-    """What loading did, account by account, in the order of the file."""
+    """The changes, account by account, in the order of the file."""
 
     accounts: list[AccountReport] = field(default_factory=list)
 
     @property
     def changes(self) -> int:
-        """How many things were created or changed; 0 when the state was reached already."""
-        return sum(one.created.total() + one.updated.total() for one in self.accounts)
+        """How many rows were created or changed; 0 when the database was in that state already."""
+        return sum(account.created.total() + account.updated.total() for account in self.accounts)
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""
-        return {"accounts": [one.as_json() for one in self.accounts]}
+        return {"accounts": [account.as_json() for account in self.accounts]}
 
     def as_lines(self) -> list[str]:
         """The form for people."""
-        return [line for one in self.accounts for line in one.as_lines()]
+        return [line for account in self.accounts for line in account.as_lines()]

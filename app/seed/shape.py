@@ -1,4 +1,4 @@
-"""Checks of plain data that know the path of what they look at, as in `accounts[0].lists[1].fields[2].type`."""
+"""Checks of plain data that know the path of the value they check, as in `accounts[0].lists[1].fields[2].type`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.errors import CATALOGUE, FieldError, ServiceError
 MOMENT = re.compile(rf"{DATE_FORM}(?:[T ]{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM})?(?:Z|[+-]{OFFSET_FORM})?)?")
 
 Check = Callable[[Any, str], Any]
-"""Takes a value and its path; gives the value as the use cases take it, or raises `SeedError`."""
+"""Takes a value and its path; returns the value as the use cases take it, or raises `SeedError`."""
 
 
 class SeedError(Exception):
@@ -91,7 +91,7 @@ class Record:
     optional: Mapping[str, Check] = field(default_factory=dict)
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
-        """The checked mapping. An unknown key is an error: it would be a wish that nobody fulfils."""
+        """The checked mapping. An unknown key is an error: it would have no effect."""
         if not isinstance(value, dict):
             raise SeedError(path, f"must be a mapping, not {_kind(value)}")
         checks = {**self.required, **self.optional}
@@ -110,25 +110,25 @@ def joined(path: str, key: object) -> str:
 
 
 @contextmanager
-def located(path: str, places: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Turns the errors of a use case into those of the place in the file that asked for it.
+def located(path: str, paths: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns the errors of a use case into a `SeedError` with the path of the entry.
 
-    `places` names where the file has an attribute that the use case knows under another name.
+    `paths` maps attributes of the use case to the file's paths where the two have other names.
     """
     try:
         yield
     except ServiceError as error:
         first = error.errors[0]
-        said = (first.detail or CATALOGUE[first.code].developer_message).removeprefix(f"{first.field}: ")
+        text = (first.detail or CATALOGUE[first.code].developer_message).removeprefix(f"{first.field}: ")
         more = f" (and {len(error.errors) - 1} more)" if len(error.errors) > 1 else ""
-        raise SeedError(_place(path, first, places or {}), said + more) from None
+        raise SeedError(_error_path(path, first, paths or {}), text + more) from None
 
 
-def _place(path: str, error: FieldError, places: Mapping[str, str]) -> str:
+def _error_path(path: str, error: FieldError, paths: Mapping[str, str]) -> str:
     if error.collection is not None:
         path = joined(path, f"{error.collection}[{error.index}]")
     field = error.field or ""
-    for part in places.get(field, field).split("."):
+    for part in paths.get(field, field).split("."):
         path = f"{path}[{part}]" if part.isdigit() else joined(path, part) if part else path
     return path
 

@@ -1,4 +1,4 @@
-"""Seeding the addresses that get no messages: unsubscribers and blocked ones."""
+"""Seeding suppressed addresses: unsubscribers and blocked ones."""
 
 from __future__ import annotations
 
@@ -17,84 +17,85 @@ from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import BlockedAddress, List, Unsubscriber
 from app.errors import ServiceError
+from app.seed.context import SeedContext
 from app.seed.shape import located
-from app.seed.target import Target
 
-AT_ONCE = 1000
+BATCH_SIZE = 1000
 DEFAULT_REASON = "seed file"
 
-Described = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
-def bring_unsubscribers(target: Target, described: Sequence[Described]) -> None:
-    """Unsubscribed addresses, each under a list or account-wide; the flags of contacts that exist follow."""
-    wanted: dict[int | None, list[NormalizedAddress]] = {}
+def apply_unsubscribers(context: SeedContext, entries: Sequence[Entry]) -> None:
+    """Unsubscribed addresses, each under a list or account-wide; the flags of existing contacts change with them."""
+    by_list: dict[int | None, list[NormalizedAddress]] = {}
     lists: dict[str, int] = {}
-    for index, one in enumerate(described):
-        with located(f"{target.path}.unsubscribers[{index}]"):
-            wanted.setdefault(_list_id(target, one.get("list"), lists), []).append(_address(one))
-    for list_id, addresses in wanted.items():
-        for start in range(0, len(addresses), AT_ONCE):
-            _put_on(target, list_id, dict.fromkeys(addresses[start : start + AT_ONCE]))
+    for index, entry in enumerate(entries):
+        with located(f"{context.path}.unsubscribers[{index}]"):
+            by_list.setdefault(_list_id(context, entry.get("list"), lists), []).append(_address(entry))
+    for list_id, addresses in by_list.items():
+        for start in range(0, len(addresses), BATCH_SIZE):
+            _unsubscribe(context, list_id, dict.fromkeys(addresses[start : start + BATCH_SIZE]))
 
 
-def _list_id(target: Target, name: str | None, known: dict[str, int]) -> int | None:
+def _list_id(context: SeedContext, name: str | None, known: dict[str, int]) -> int | None:
     if name is not None and name not in known:
-        known[name] = find_by_name_or_id(target.transaction, List, target.account.id, name, "list").id
+        known[name] = find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id
     return None if name is None else known[name]
 
 
-def _put_on(target: Target, list_id: int | None, addresses: Iterable[NormalizedAddress]) -> None:
+def _unsubscribe(context: SeedContext, list_id: int | None, addresses: Iterable[NormalizedAddress]) -> None:
     statement = select(Unsubscriber.kind, Unsubscriber.address).where(
-        Unsubscriber.account_id == target.account.id,
+        Unsubscriber.account_id == context.account.id,
         Unsubscriber.list_id.is_(None) if list_id is None else Unsubscriber.list_id == list_id,
         Unsubscriber.address.in_([address.key for address in addresses]),
     )
-    present = {(kind, key) for kind, key in target.transaction.execute(statement)}
+    present = {(kind, key) for kind, key in context.transaction.execute(statement)}
     missing = [address for address in addresses if address not in present]
     if missing:
         moment = this_second()
-        changed = unsubscribe_addresses(target.transaction, target.account.id, list_id, missing, moment)
-        record_contact_events(target.transaction, target.account.id, "updated", changed, moment)
-        target.report.created["unsubscriber"] += len(missing)
+        changed = unsubscribe_addresses(context.transaction, context.account.id, list_id, missing, moment)
+        record_contact_events(context.transaction, context.account.id, "updated", changed, moment)
+        context.report.created["unsubscriber"] += len(missing)
 
 
-def bring_blocked(target: Target, described: Sequence[Described]) -> None:
+def apply_blocked(context: SeedContext, entries: Sequence[Entry]) -> None:
     """Blocked addresses, for the whole account."""
-    wanted: dict[NormalizedAddress, Described] = {}
-    for index, one in enumerate(described):
-        with located(f"{target.path}.blocked[{index}]"):
-            wanted[_address(one)] = one
-    addresses = list(wanted)
-    for start in range(0, len(addresses), AT_ONCE):
-        _block(target, {address: wanted[address] for address in addresses[start : start + AT_ONCE]})
+    by_address: dict[NormalizedAddress, Entry] = {}
+    for index, entry in enumerate(entries):
+        with located(f"{context.path}.blocked[{index}]"):
+            by_address[_address(entry)] = entry
+    addresses = list(by_address)
+    for start in range(0, len(addresses), BATCH_SIZE):
+        _block(context, {address: by_address[address] for address in addresses[start : start + BATCH_SIZE]})
 
 
-def _block(target: Target, wanted: Mapping[NormalizedAddress, Described]) -> None:
-    account_id = target.account.id
+def _block(context: SeedContext, by_address: Mapping[NormalizedAddress, Entry]) -> None:
+    account_id = context.account.id
     statement = select(BlockedAddress).where(
-        BlockedAddress.account_id == account_id, in_json(BlockedAddress.address, [address.key for address in wanted])
+        BlockedAddress.account_id == account_id,
+        in_json(BlockedAddress.address, [address.key for address in by_address]),
     )
     present = {
         NormalizedAddress(cast(AddressKind, row.kind), row.address): row
-        for row in target.transaction.scalars(statement)
+        for row in context.transaction.scalars(statement)
     }
     reasons = {
-        AccountAddress(account_id, *address): one.get("reason", DEFAULT_REASON)
-        for address, one in wanted.items()
+        AccountAddress(account_id, *address): entry.get("reason", DEFAULT_REASON)
+        for address, entry in by_address.items()
         if address not in present
     }
-    touched = block_addresses(target.transaction, reasons)
-    record_contact_events(target.transaction, account_id, "updated", touched.get(account_id, ()), this_second())
-    for address, one in wanted.items():
+    changed = block_addresses(context.transaction, reasons)
+    record_contact_events(context.transaction, account_id, "updated", changed.get(account_id, ()), this_second())
+    for address, entry in by_address.items():
         row = present.get(address)
-        updated = row is not None and "reason" in one and apply_changes(row, {"reason": one["reason"]})
-        target.report.count("blocked address", created=row is None, updated=updated)
+        updated = row is not None and "reason" in entry and apply_changes(row, {"reason": entry["reason"]})
+        context.report.count("blocked address", created=row is None, updated=updated)
 
 
-def _address(described: Described) -> NormalizedAddress:
+def _address(entry: Entry) -> NormalizedAddress:
     """The entry's address. Raises `ServiceError` for one that is malformed."""
-    email, mobile = described.get("email"), described.get("mobile")
+    email, mobile = entry.get("email"), entry.get("mobile")
     if email is not None and not is_valid_email(email):
         raise ServiceError("invalid_email_address", field="email", detail=f"{email!r} is not an email address")
     if mobile is not None and not is_valid_mobile(mobile):

@@ -9,8 +9,8 @@ from app.db.models import Webhook
 from app.errors import ServiceError
 from app.events.ssrf_guard import CheckedUrl
 from app.events.webhooks import checked_url, create_webhook, new_key_id, new_secret, set_secret, webhook_at
+from app.seed.context import SeedContext
 from app.seed.shape import located
-from app.seed.target import Target
 from app.settings import Settings
 
 FIRST_SECRET = {"id": "secrets.0.id", "secret": "secrets.0.secret"}
@@ -21,8 +21,8 @@ Urls = Mapping[str, CheckedUrl | ServiceError]
 
 
 def check_urls(settings: Settings, accounts: Sequence[Mapping[str, Any]]) -> Urls:
-    """All of a file, before its transaction begins: a name server may be slow to answer. What is wrong with one counts
-    only where it is new."""
+    """Checks all URLs of a file before its transaction begins: a name server may be slow to answer. The error of a URL
+    counts only where the webhook is new."""
     return {url: _checked(settings, url) for one in accounts for url in _urls(one)}
 
 
@@ -37,43 +37,43 @@ def _checked(settings: Settings, url: str) -> CheckedUrl | ServiceError:
         return error
 
 
-def bring_webhooks(target: Target, described: Sequence[Mapping[str, Any]], urls: Urls) -> None:
+def apply_webhooks(context: SeedContext, entries: Sequence[Mapping[str, Any]], urls: Urls) -> None:
     """Webhooks, found by their url. A new one without secrets gets one, which the report shows once."""
-    for index, one in enumerate(described):
-        path = f"{target.path}.webhooks[{index}]"
-        webhook = webhook_at(target.transaction, target.account.id, one["url"])
+    for index, entry in enumerate(entries):
+        path = f"{context.path}.webhooks[{index}]"
+        webhook = webhook_at(context.transaction, context.account.id, entry["url"])
         if webhook is None:
-            _create(target, one, path, urls[one["url"]])
+            _create(context, entry, path, urls[entry["url"]])
         else:
-            updated = _bring_secrets(target, webhook, one.get("secrets", []), path)
-            target.report.webhooks.append({"id": webhook.id, "url": webhook.url})
-            target.report.count("webhook", created=False, updated=updated)
+            updated = _apply_secrets(context, webhook, entry.get("secrets", []), path)
+            context.report.webhooks.append({"id": webhook.id, "url": webhook.url})
+            context.report.count("webhook", created=False, updated=updated)
 
 
-def _create(target: Target, described: Mapping[str, Any], path: str, url: CheckedUrl | ServiceError) -> None:
-    given = described.get("secrets", [])
+def _create(context: SeedContext, entry: Mapping[str, Any], path: str, url: CheckedUrl | ServiceError) -> None:
+    given = entry.get("secrets", [])
     generated = [] if given else [{"id": new_key_id([]), "secret": new_secret()}]
-    settings = target.services.settings
+    settings = context.services.settings
     with located(path, FIRST_SECRET):
         if isinstance(url, ServiceError):
             raise url
         webhook = create_webhook(
-            target.transaction,
+            context.transaction,
             settings,
-            target.account.id,
+            context.account.id,
             url,
             [(one["id"], one["secret"]) for one in generated or given[:1]],
         )
-    _bring_secrets(target, webhook, given, path)
+    _apply_secrets(context, webhook, given, path)
     shown = {"secrets": generated} if generated else {}
-    target.report.webhooks.append({"id": webhook.id, "url": webhook.url, **shown})
-    target.report.count("webhook", created=True)
+    context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **shown})
+    context.report.count("webhook", created=True)
 
 
-def _bring_secrets(target: Target, webhook: Webhook, described: Sequence[Mapping[str, Any]], path: str) -> bool:
-    """Secrets, found by their id; tells whether any changed."""
+def _apply_secrets(context: SeedContext, webhook: Webhook, entries: Sequence[Mapping[str, Any]], path: str) -> bool:
+    """Secrets, found by their id; returns whether any changed."""
     changed = False
-    for index, one in enumerate(described):
+    for index, entry in enumerate(entries):
         with located(f"{path}.secrets[{index}]"):
-            changed |= set_secret(target.transaction, target.services.settings, webhook, one["id"], one["secret"])
+            changed |= set_secret(context.transaction, context.services.settings, webhook, entry["id"], entry["secret"])
     return changed

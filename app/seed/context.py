@@ -1,4 +1,4 @@
-"""What the steps of loading share: where they write, and what they report."""
+"""What the steps of loading one account of a seed file share: transaction, account, path and report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.services import Services
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SeedContext:
     """One account of the file, in the transaction of the whole file."""
 
     services: Services
