@@ -11,7 +11,7 @@ from app.infrastructure import running
 from app.infrastructure.misspelt_settings import misspelt
 from app.settings import Settings
 from app.transports.email import relay_urls
-from app.transports.urls import place
+from app.transports.urls import display_url
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def log_startup(settings: Settings) -> None:
         "using the database %s, sending mail to %s and texts to %s",
         database_url.without_credentials(settings.database_url),
         email_destination(settings),
-        place(settings.sms_transport_url),
+        display_url(settings.sms_transport_url),
     )
     for line in ignored_variables():
         logger.warning(line)
@@ -31,7 +31,7 @@ def log_startup(settings: Settings) -> None:
 
 def email_destination(settings: Settings) -> str:
     """Where mail goes: a folder, a relay, or several in their order."""
-    return ", else to ".join(map(place, relay_urls(settings.email_transport_url)))
+    return ", else to ".join(map(display_url, relay_urls(settings.email_transport_url)))
 
 
 def ignored_variables() -> Iterable[str]:

@@ -13,7 +13,7 @@ from app.infrastructure.startup_report import email_destination
 from app.launcher.demo import Demo, kept_keys
 from app.services import Services
 from app.settings import Settings
-from app.transports.urls import place
+from app.transports.urls import display_url
 
 
 def screen(services: Services, demo: Demo | None) -> str:
@@ -23,7 +23,7 @@ def screen(services: Services, demo: Demo | None) -> str:
         ("API", f"{settings.public_url}/v1/"),
         ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
         ("Mail goes to", email_destination(settings)),
-        ("Texts go to", place(settings.sms_transport_url)),
+        ("Texts go to", display_url(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
     ]
     if demo:

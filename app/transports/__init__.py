@@ -1,9 +1,9 @@
-"""The ways out: one message in, one `DeliveryResult` out, over SMTP, an SMS gateway or into a folder.
+"""Transports: one message in, one `DeliveryResult` out, over SMTP, an SMS gateway or into a folder.
 
-A URL chooses the transport (`email.email_transport`, `sms.sms_transport`). A `Transport` is a cheap description that
-may be shared by threads; each thread takes a `Connection` of its own from it, sends many messages over it and closes
-it. A connection opens at its first message, renews itself when the other side has closed it, and answers every message
-with a value: trouble on the way is a deferral, never an exception, because only the caller knows when to give up.
+A URL selects the transport (`email.email_transport`, `sms.sms_transport`). A `Transport` is a cheap description that
+threads may share; each thread takes a `Connection` of its own from it, sends many messages over it and closes it. A
+connection opens at its first message, reconnects when the other side has closed it, and returns a result for every
+message: a network failure is a deferral, never an exception, because only the caller knows when to stop retrying.
 
 Nothing here knows the database, HTTP or the queue.
 """

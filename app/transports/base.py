@@ -1,4 +1,4 @@
-"""What all transports have in common: the messages they take, the answers they give, and the two protocols."""
+"""The interface of transports: the messages they take, the results they return, and their protocols."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ class TransportUrlError(ValueError):
 
 
 class Outcome(enum.Enum):
-    """What became of one try (docs/transports.md#replies)."""
+    """Outcome of one delivery attempt (docs/transports.md#replies)."""
 
     ACCEPTED = "accepted"
-    """The next system has taken the message over."""
+    """The next system has taken over the message."""
     DEFERRED = "deferred"
-    """Not now, or not known: trying again later is right."""
+    """A temporary failure, or an unknown one: to be retried later."""
     UNCERTAIN = "uncertain"
-    """The whole message was sent, and the answer never came: it may have arrived."""
+    """The whole message was sent but never answered: it may have arrived."""
     REFUSED = "refused"
-    """Never: the other side will not take this message to this address."""
+    """A permanent failure: the other side does not accept this message for this address."""
 
 
 class DeliveryResult(NamedTuple):
-    """The answer to one try. A tuple, like all that is made once per message: a frozen dataclass of as many fields
-    takes four times as long to make.
+    """Result of one delivery attempt, as the transport reports it. A tuple, because there is one per message: a frozen
+    dataclass of as many fields takes four times as long to make.
 
-    `reply` holds the other side's own words where it spoke (`550 5.1.1 no such user here`), else ours. Tenants read
-    it: hosts, ports and paths stand in `note`, which is for the operator alone.
+    `reply` is the text of the other side's reply (`550 5.1.1 no such user here`), or our own where there was none.
+    Tenants read it, so hosts, ports and paths go into `note`, which only the operator sees.
     `status` is an RFC 3463 code whose class agrees with the outcome (2, 4 or 5); None where the carrier has no such
-    codes. Of a text message that was accepted, `gateway_id` is the gateway's own id, by which its receipts name it,
-    and `segments` the number of parts; None where nobody tells.
+    codes. For an accepted text message, `gateway_id` is the gateway's own id, which its receipts refer to, and
+    `segments` the number of parts; None where they are unknown.
     """
 
     outcome: Outcome
@@ -54,22 +54,22 @@ class DeliveryResult(NamedTuple):
         segments: int | None = None,
         note: str | None = None,
     ) -> DeliveryResult:
-        """The next system has taken the message over."""
+        """The next system has taken over the message."""
         return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments, note)
 
     @classmethod
     def deferred(cls, reply: str, status: str | None = None, *, note: str | None = None) -> DeliveryResult:
-        """To be tried again later."""
+        """To be retried later."""
         return cls(Outcome.DEFERRED, reply, status, note=note)
 
     @classmethod
     def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:
-        """May have arrived: to be looked into before it is tried again."""
+        """May have arrived: to be decided before it is retried."""
         return cls(Outcome.UNCERTAIN, reply, status)
 
     @classmethod
     def refused(cls, reply: str, status: str | None = None) -> DeliveryResult:
-        """Not to be tried again."""
+        """Not to be retried."""
         return cls(Outcome.REFUSED, reply, status)
 
 
@@ -89,7 +89,7 @@ class OutboundEmail(NamedTuple):
 class OutboundSms:
     """One text to one mobile number, both numbers without a leading plus.
 
-    `receipt_url` is where a gateway that calls back may tell what became of it; it names this message alone.
+    `receipt_url` is where a gateway with HTTP callbacks reports the receipt of this message.
     """
 
     uuid: str
@@ -100,31 +100,31 @@ class OutboundSms:
 
 
 class Connection(Protocol[Message_contra]):
-    """A way to the carrier, for one thread at a time."""
+    """A connection to the carrier, for one thread at a time."""
 
     def send(self, message: Message_contra, /) -> DeliveryResult:
-        """Hand one message over. Trouble on the way is a deferral; nothing is raised for it."""
+        """Sends one message. A network failure is a deferral; nothing is raised for it."""
         ...
 
     def close(self) -> None:
-        """Give the way back. Sending again opens it anew."""
+        """Closes the connection. Sending again reopens it."""
         ...
 
 
 @runtime_checkable
 class PipeliningConnection(Protocol):
-    """A connection for mail over which the next message can be announced together with the end of one."""
+    """A mail connection that can pipeline: the commands of the next message are sent with the end of one."""
 
-    announces: Literal[True]
+    pipelines: Literal[True]
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """The same; `following` is what will be sent next over this connection, where that is known."""
+        """Sends one message; `following` is the one that is sent next over this connection, where that is known."""
         ...
 
 
 class Transport(Protocol[Message_contra]):
-    """A description of the carrier that threads may share. Making one connects to nothing."""
+    """A description of the carrier that threads may share. Creating one opens no connection."""
 
     def connect(self) -> Connection[Message_contra]:
-        """A connection that opens lazily, at its first message."""
+        """A connection, which opens at its first message."""
         ...

@@ -1,4 +1,4 @@
-"""Finds transport URLs that cannot be used when a process starts, not when its first message leaves."""
+"""Checks transport URLs when a process starts, not when it sends its first message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.transports.sms import sms_transport
 
 
 def check_urls(email_url: str, sms_url: str) -> None:
-    """Raises `TransportUrlError` that names the setting. Opens no connection."""
+    """Raises `TransportUrlError` with the name of the setting. Opens no connection."""
     for variable, make, url in (
         ("EMAIL_TRANSPORT_URL", email_transport, email_url),
         ("SMS_TRANSPORT_URL", sms_transport, sms_url),

@@ -1,6 +1,6 @@
-"""A folder as the other side: each message becomes a file that is there completely or not at all.
+"""A folder as carrier: each message becomes a file, which is written atomically.
 
-The name of a file comes from the message's uuid alone, so a message that is tried again replaces its first try.
+The file name depends on the message's uuid alone, so a retry replaces the file of the first attempt.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder at `path`, which is made when the first file is written."""
+    """The folder at `path`, which is created when the first file is written."""
 
     path: Path
 
     def write(self, name: str, content: bytes) -> None:
-        """Write or replace the file `name` so that it survives a crash; raises `OSError`."""
+        """Writes or replaces the file `name` so that it survives a crash; raises `OSError`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        # A file that is not complete is neither an `*.eml` nor a `*.json`, nor shown to a person.
+        # An incomplete file is a hidden `*.part`, never an `*.eml` or `*.json`.
         descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.path)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -36,7 +36,7 @@ class Folder:
         self._sync()
 
     def _sync(self) -> None:
-        """The new name itself is only safe once the folder is on the disk as well."""
+        """The rename is only durable once the folder has been synced as well."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

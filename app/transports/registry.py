@@ -1,8 +1,8 @@
-"""Finds the transport for a URL by its scheme: the built-in ones first, then those of installed packages.
+"""Selects the transport for a URL by its scheme: first the built-in ones, then those of installed packages.
 
-A package offers a transport as an entry point of the group `tms.transports` whose name is the scheme and whose object
-is called with the URL, as in `carrierpigeon = "pigeons.transport:from_url"`. It raises `TransportUrlError` for a URL
-it cannot use.
+A package provides a transport as an entry point of the group `tms.transports`: its name is the scheme, and its object
+is called with the URL, as in `carrierpigeon = "pigeons.transport:from_url"`. It raises `TransportUrlError` for an
+invalid URL.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Message = TypeVar("Message")
 def transport_for(url: str, built_in: Mapping[str, Callable[[str], Transport[Message]]]) -> Transport[Message]:
     """The transport that `url` describes.
 
-    Raises `TransportUrlError` when no transport has its scheme or the transport cannot use the rest of it.
+    Raises `TransportUrlError` when no transport has its scheme or the transport rejects the rest of it.
     """
     scheme = urls.split(url).scheme
     make = built_in.get(scheme) or cast("Callable[[str], Transport[Message]] | None", _installed(scheme))
     if make is None:
-        # Without slashes it may be a user and a password that stand alone.
-        raise TransportUrlError(_unknown(scheme if "://" in url else "", sorted(built_in)))
+        # Without slashes, the part before the colon may be a user name in front of a password.
+        raise TransportUrlError(_unknown_scheme(scheme if "://" in url else "", sorted(built_in)))
     return make(url)
 
 
@@ -41,11 +41,11 @@ def _installed(scheme: str) -> object | None:
     return None
 
 
-def _unknown(scheme: str, known: list[str]) -> str:
+def _unknown_scheme(scheme: str, known: list[str]) -> str:
     if not scheme:
-        return f"the transport URL has no scheme; it begins with one of {_listed(known)}"
-    return f"unknown transport {scheme}://; available are {_listed(known)} and those of installed packages"
+        return f"the transport URL has no scheme; it begins with one of {_scheme_list(known)}"
+    return f"unknown transport {scheme}://; available are {_scheme_list(known)} and those of installed packages"
 
 
-def _listed(schemes: list[str]) -> str:
+def _scheme_list(schemes: list[str]) -> str:
     return ", ".join(f"{scheme}://" for scheme in schemes)

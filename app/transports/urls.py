@@ -1,6 +1,6 @@
-"""Reading of transport URLs: strict, so that a slip of the pen is an error at start and not a surprise later.
+"""Parsing of transport URLs: strict, so that a typo is an error at start-up.
 
-No error text holds the user or the password of a URL.
+No error text contains the user or the password of a URL.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ Number = TypeVar("Number", int, float)
 
 WITH_HOST = ("smtp", "smtps", "smpp", "smpps", "kannel+http", "kannel+https")
 OPTION = re.compile(r"[a-z_]{1,30}")
-"""What may be meant as the name of an option; anything else may be a piece of a password."""
+"""A plausible option name, which errors may quote; anything else may be a piece of a password."""
 NO_HOST = "the transport URL has no valid host and port; special characters of user and password are written as %xx"
 
 
 def split(url: str) -> SplitResult:
-    """The parts of `url`; raises `TransportUrlError` for one that is no URL."""
+    """The parts of `url`; raises `TransportUrlError` for an invalid one."""
     try:
         parts = urlsplit(url.strip())
         _ = parts.port
     except ValueError:  # its text may quote a piece of the password
         raise TransportUrlError(NO_HOST) from None
     if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
-        raise TransportUrlError(NO_HOST)  # a password with / ? or # in it: say nothing of what was read
+        raise TransportUrlError(NO_HOST)  # a password with / ? or # in it: quote nothing of it
     return parts
 
 
-def shown(parts: SplitResult) -> str:
-    """The URL without user, password and options, fit for logs and errors."""
+def redacted(parts: SplitResult) -> str:
+    """The URL without user, password and options, for logs and errors."""
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def place(url: str) -> str:
-    """Where a transport sends to, for people: the folder, or scheme and host. What stands in the URL of a plug-in only
-    the plug-in knows, so its scheme has to do."""
+def display_url(url: str) -> str:
+    """The carrier for display: the folder, or scheme and host. Of a plug-in's URL only the scheme, because the rest may
+    hold secrets."""
     parts = split(url)
     if parts.scheme == "file":
         return unquote(parts.path)
@@ -49,29 +49,29 @@ def place(url: str) -> str:
 
 def options(parts: SplitResult, known: Collection[str]) -> dict[str, str]:
     """The options after the `?`, each at most once and each one of `known`."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
             accepted = ", ".join(sorted(known)) or "none"
             which = f"option {name!r}" if OPTION.fullmatch(name) else "option"
-            raise TransportUrlError(f"{shown(parts)}: unknown {which}; known options: {accepted}")
-        if name in found:
-            raise TransportUrlError(f"{shown(parts)}: the option {name!r} is given twice")
-        found[name] = value
-    return found
+            raise TransportUrlError(f"{redacted(parts)}: unknown {which}; known options: {accepted}")
+        if name in values:
+            raise TransportUrlError(f"{redacted(parts)}: the option {name!r} is given twice")
+        values[name] = value
+    return values
 
 
 def number(parts: SplitResult, name: str, text: str, within: tuple[Number, Number]) -> Number:
-    """An option's number, of the kind of its limits; raises `TransportUrlError` for anything else."""
+    """An option's number, of the same type as its limits; raises `TransportUrlError` for anything else."""
     least, most = within
     try:
-        found = type(least)(text)
+        value = type(least)(text)
     except ValueError:
-        found = None
-    if found is None or not least <= found <= most:
+        value = None
+    if value is None or not least <= value <= most:
         whole = "whole " if isinstance(least, int) else ""
-        raise TransportUrlError(f"{shown(parts)}: {name} is a {whole}number from {least} to {most}")
-    return found
+        raise TransportUrlError(f"{redacted(parts)}: {name} is a {whole}number from {least} to {most}")
+    return value
 
 
 def folder_path(url: str) -> Path:
@@ -80,7 +80,7 @@ def folder_path(url: str) -> Path:
     options(parts, ())
     path = Path(unquote(parts.path))
     if parts.netloc not in ("", "localhost") or not path.is_absolute():
-        raise TransportUrlError(f"{shown(parts)}: a folder is written with three slashes, as in file:///var/outbox")
+        raise TransportUrlError(f"{redacted(parts)}: a folder is written with three slashes, as in file:///var/outbox")
     if parts.fragment or "\0" in str(path):
-        raise TransportUrlError(f"{shown(parts)}: write # as %23; a folder's name has no NUL")
+        raise TransportUrlError(f"{redacted(parts)}: write # as %23; a folder's name has no NUL")
     return path

@@ -87,7 +87,7 @@ def _due_times(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) ->
     try:
         allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))
     except RedisError as error:
-        logger.warning("the rate of a sender is not kept: Redis does not answer", extra={"error": str(error)})
+        logger.warning("the rate limit of a sender is not enforced: Redis does not answer", extra={"error": str(error)})
         return {}
     first = now() + timedelta(seconds=wait)
     return {recipient_id: first + timedelta(seconds=n / rate) for n, recipient_id in enumerate(ids[allowed:])}

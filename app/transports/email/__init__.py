@@ -1,4 +1,4 @@
-"""Mail: `email_transport` makes the transport that a URL describes, `mime.build` the message it carries."""
+"""Mail transports: `email_transport` creates the transport of a URL, `mime.build` encodes the message it sends."""
 
 import re
 
@@ -15,12 +15,12 @@ _NEXT_RELAY = re.compile(r",(?=\s*smtps?://)", re.IGNORECASE)
 
 
 def relay_urls(url: str) -> list[str]:
-    """The URLs that `EMAIL_TRANSPORT_URL` names: one, or several relays separated by commas."""
+    """The URLs in `EMAIL_TRANSPORT_URL`: one, or several relays separated by commas."""
     return [relay.strip() for relay in _NEXT_RELAY.split(url)] if _RELAY.match(url) else [url]
 
 
 def email_transport(url: str) -> Transport[OutboundEmail]:
-    """The transport for `EMAIL_TRANSPORT_URL` (docs/transports.md), which may name several relays.
+    """The transport for `EMAIL_TRANSPORT_URL` (docs/transports.md), which may list several relays.
 
     Raises `TransportUrlError`.
     """

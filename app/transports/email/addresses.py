@@ -1,4 +1,4 @@
-"""Addresses as they go over the wire."""
+"""Mail addresses in SMTP commands and headers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f<>\u2028\u2029\ud800-\udfff]")
 def ascii_domain(address: str) -> str:
     """`address` with an international domain in its ASCII form (`bücher.example` is `xn--bcher-kva.example`).
 
-    That form is understood by every server, while the other one would be refused by any later one that lacks
-    SMTPUTF8. A domain that has no such form stays as it is.
+    Every server understands that form, while any server on the way without SMTPUTF8 would refuse the other one. A
+    domain without an ASCII form is left unchanged.
     """
     local, at, domain = address.rpartition("@")
     if domain.isascii():
@@ -25,5 +25,5 @@ def ascii_domain(address: str) -> str:
 
 
 def is_safe(address: str) -> bool:
-    """Whether the address can stand in an SMTP command: no line break, space, control character or bracket."""
+    """Whether the address is safe in an SMTP command: no line break, space, control character or bracket."""
     return _UNSAFE.search(address) is None

@@ -1,8 +1,8 @@
-"""DKIM: signatures that let receivers tell our mail from a forged one (RFC 6376, and RFC 8463 for Ed25519). Pure.
+"""DKIM signatures, by which receivers recognise forged mail (RFC 6376, and RFC 8463 for Ed25519). Pure.
 
-A mail carries one signature for each key of its sender's domain: RSA, which everybody can check, and Ed25519. Both
-cover the whole body (there is no `l=`), and name the important header fields once more often than they occur, so that
-nobody can add a second one without breaking the signature.
+A mail carries one signature for each key of its sender's domain: RSA, which every receiver can verify, and Ed25519.
+Both cover the whole body (there is no `l=`) and oversign the important header fields: each is listed once more often
+than it occurs, so that adding another one breaks the signature.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from dkim.canonicalization import Relaxed, compress_whitespace, correct_empty_bo
 ALGORITHMS = ("rsa", "ed25519")
 RSA_BITS = 2048
 
-GUARDED = (
+OVERSIGNED = (
     *("From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To"),
     *("MIME-Version", "Content-Type", "Content-Transfer-Encoding"),
 )
-"""Signed, and named once more: another one may not be added."""
+"""Oversigned: signed, and listed once more, so that no other one can be added."""
 SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
 """Signed where they occur (RFC 8058, 4, asks for it)."""
 
-_KNOWN = [(name, name.lower().encode(), name in GUARDED) for name in (*GUARDED, *SIGNED)]
+_KNOWN = [(name, name.lower().encode(), name in OVERSIGNED) for name in (*OVERSIGNED, *SIGNED)]
 _FIELD = re.compile(rb"\r\n(?![ \t])")
 _UNUSUAL = re.compile(rb"[\t\r\n\v\f]|  ")
 _LINE = 64
@@ -50,7 +50,7 @@ PrivateKey = RSAPrivateKey | Ed25519PrivateKey
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key as it is stored: the private half as PEM, the public half as it stands in the record."""
+    """A key as it is stored: the private key as PEM, the public key as in the DNS record."""
 
     selector: str
     algorithm: str
@@ -60,7 +60,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key in use; receivers find its public half at `<selector>._domainkey.<domain>`."""
+    """A key in use; its public key is published at `<selector>._domainkey.<domain>`."""
 
     domain: str
     selector: str
@@ -68,7 +68,7 @@ class Signer:
 
     @property
     def algorithm(self) -> str:
-        """As it stands in a signature."""
+        """The `a=` tag of its signatures."""
         return "rsa-sha256" if isinstance(self.key, RSAPrivateKey) else "ed25519-sha256"
 
     def signature(self, data: bytes) -> bytes:
@@ -79,7 +79,7 @@ class Signer:
 
 
 def new_key(algorithm: str) -> NewKey:
-    """A key of one of `ALGORITHMS`, under a selector that no other installation uses for the same domain."""
+    """A new key of one of `ALGORITHMS`, with a selector that no other installation uses for the same domain."""
     selector = f"tms-{secrets.token_hex(4)}-{algorithm}"
     if algorithm == "rsa":
         key: PrivateKey = generate_private_key(65537, RSA_BITS)
@@ -92,17 +92,17 @@ def new_key(algorithm: str) -> NewKey:
 
 
 def record_name(domain: str, selector: str) -> str:
-    """The name of the TXT record that holds the public half."""
+    """The name of the TXT record with the public key."""
     return f"{selector}._domainkey.{domain}"
 
 
 def record_value(algorithm: str, public_key: str) -> str:
-    """The text of that record."""
+    """The content of that record."""
     return f"v=DKIM1; k={algorithm}; p={public_key}"
 
 
 def open_signer(domain: str, selector: str, private_key: str) -> Signer:
-    """A stored key ready for use; raises `ValueError` for a text that is no such key."""
+    """Loads a stored key; raises `ValueError` for a text that is no RSA or Ed25519 key."""
     key = load_pem_private_key(private_key.encode(), password=None)
     if not isinstance(key, PrivateKey):
         raise ValueError(f"the key {selector} of {domain} is neither RSA nor Ed25519")
@@ -110,7 +110,7 @@ def open_signer(domain: str, selector: str, private_key: str) -> Signer:
 
 
 def sign(content: bytes, signers: Sequence[Signer], moment: datetime) -> bytes:
-    """The message with one more header field at its top for each of the signers. Its lines end in CRLF."""
+    """The message, whose lines end in CRLF, with a DKIM-Signature field at the top for each of the signers."""
     if not signers:
         return content
     head, _, body = content.partition(b"\r\n\r\n")
@@ -120,21 +120,21 @@ def sign(content: bytes, signers: Sequence[Signer], moment: datetime) -> bytes:
 
 
 def relaxed_body(body: bytes) -> bytes:
-    """The body in its canonical form (RFC 6376, 3.4.4). Most have it already, and to look is a twentieth of the work:
-    no run of blanks, none at the end of a line, and one line end at the end."""
+    """The body in relaxed canonical form (RFC 6376, 3.4.4). Most bodies have it already, and checking that is a
+    twentieth of the work: no run of blanks, none at the end of a line, and one line end at the end."""
     ends_once = body.endswith(b"\r\n") and not body.endswith(b"\r\n\r\n") and body != b"\r\n"
     if ends_once and not (b"  " in body or b"\t" in body or b" \r\n" in body):
         return body
-    # The library takes the blanks before line ends away first, which takes it the square of the longest run of blanks.
+    # Runs of blanks are compressed first: the library strips them before line ends in time quadratic in their length.
     shortened: bytes = compress_whitespace(body).replace(b" \r\n", b"\r\n")
     canonical: bytes = correct_empty_body(strip_trailing_lines(shortened))
     return canonical
 
 
 def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
-    """The names for `h=`, and the fields that they stand for in their canonical form.
+    """The names for `h=`, and the fields they refer to in canonical form.
 
-    Of several fields of one name the last comes first; a name without a field left stands for nothing (RFC 6376,
+    Of several fields with one name the last comes first; a name without a field left refers to an empty one (RFC 6376,
     5.4.2).
     """
     by_name: dict[bytes, list[bytes]] = {}
@@ -150,7 +150,7 @@ def _signed_fields(head: bytes) -> tuple[list[str], bytes]:
 
 
 def relaxed_field(name: bytes, value: bytes) -> bytes:
-    """A field in its canonical form (RFC 6376, 3.4.2). Most values on one line need only lose the blank before them."""
+    """A field in canonical form (RFC 6376, 3.4.2). Most values on one line only lose the blank before them."""
     text = value[1:]
     is_plain = value.startswith(b" ") and not (text.startswith(b" ") or text.endswith(b" ") or _UNUSUAL.search(text))
     return b"%b:%b\r\n" % (name.lower(), text) if is_plain else _canonicalized(name, value)
@@ -158,14 +158,14 @@ def relaxed_field(name: bytes, value: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _canonicalized(name: bytes, value: bytes) -> bytes:
-    """By the library; folded fields are mostly the same for all recipients of a send."""
+    """By the library; cached, because folded fields are mostly the same for all recipients of a send."""
     ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     return b"%b:%b" % (name, canonical)
 
 
 def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, moment: datetime) -> bytes:
-    """The whole field. What is signed ends in an empty `b=`, without a line end (RFC 6376, 3.7); in its canonical form
-    our own value differs only in its line breaks."""
+    """The whole DKIM-Signature field. The signed text ends in an empty `b=`, without a line end (RFC 6376, 3.7); the
+    canonical form of our own value differs only in its line breaks."""
     value = (
         f" v=1; a={signer.algorithm}; c=relaxed/relaxed;\r\n d={signer.domain};\r\n s={signer.selector};"
         f" t={int(moment.timestamp())};\r\n h={_folded(tuple(names))};\r\n bh={body_hash};\r\n b="
@@ -178,7 +178,7 @@ def _field(signer: Signer, names: Sequence[str], signed: bytes, body_hash: str, 
 
 @lru_cache(maxsize=64)
 def _folded(names: tuple[str, ...]) -> str:
-    """The names joined by colons, in lines that are not long."""
+    """The names joined by colons, in folded lines."""
     lines = [""]
     for name in names:
         if len(lines[-1]) + len(name) > _LINE:

@@ -1,4 +1,4 @@
-"""Mail into a folder: one `<uuid>.eml` per message; a blind copy is a message called `<uuid>-bcc`."""
+"""Mail into a folder: one `<uuid>.eml` per message; a blind copy has the uuid `<uuid>-bcc`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from app.transports.urls import folder_path
 
 @dataclass(frozen=True, slots=True)
 class MailFolder:
-    """A folder is transport and connection in one: there is nothing to open."""
+    """The transport and its connection in one: there is nothing to open."""
 
     folder: Folder
 
     def connect(self) -> MailFolder:
-        """The folder itself."""
         return self
 
     def send(self, message: OutboundEmail) -> DeliveryResult:
-        """Write the message; a folder that cannot be written to is a deferral."""
+        """Writes the message; a folder that cannot be written to is a deferral."""
         try:
             self.folder.write(f"{message.uuid}.eml", message.content)
         except OSError as error:
@@ -29,9 +28,9 @@ class MailFolder:
         return DeliveryResult.accepted("stored", "2.0.0", note=f"written to {self.folder.path}")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def file_transport(url: str) -> MailFolder:
-    """The folder that a `file:///folder` URL names; raises `TransportUrlError`."""
+    """The transport of a `file:///folder` URL; raises `TransportUrlError`."""
     return MailFolder(Folder(folder_path(url)))

@@ -1,7 +1,7 @@
-"""Header fields as bytes: any text in, lines out that are ASCII, short and never more than the one field.
+"""Header fields as bytes, from any text: short ASCII lines that never contain a second field.
 
-Built by hand rather than by the library, whose folding in Python 3.11 can be talked into a line break (CVE-2024-6923)
-or a lost comma (CVE-2025-1795), and takes the square of a text's length to find where it can be folded.
+Built by hand rather than by the standard library, whose folding in Python 3.11 allows an injected line break
+(CVE-2024-6923) or loses a comma (CVE-2025-1795), and takes time quadratic in the text's length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 from app.transports.email.addresses import ascii_domain
 
 LINE = 76
-LONGEST_LINE = 998
+MAX_LINE_LENGTH = 998
 FILE_NAME_PIECE = 60
 
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -26,7 +26,7 @@ _WORDS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks and control characters, each run of them a space, and without space at its ends."""
+    """`text` with each run of line breaks and control characters replaced by a space, and stripped."""
     return _NO_TEXT.sub(" ", text).encode("utf-8", "replace").decode().strip()
 
 
@@ -39,7 +39,7 @@ def address_header(name: str, address: str, display_name: str = "") -> bytes:
     """A field with one mailbox.
 
     An international domain is written in ASCII. A local part that is not ASCII has no such form and stays UTF-8
-    (RFC 6532): only a server with SMTPUTF8 can take that message.
+    (RFC 6532): only a server with SMTPUTF8 accepts that message.
     """
     address = ascii_domain(one_line(address))
     phrase = _phrase(name, one_line(display_name))
@@ -56,15 +56,15 @@ def identifier_header(name: str, identifier: str) -> bytes:
 
 
 def unsubscribe_headers(link: str, address: str | None) -> bytes:
-    """List-Unsubscribe, and List-Unsubscribe-Post, which says that posting to the link is enough (RFC 8058)."""
-    ways = [f"<{one_line(link)}>"] + ([f"<mailto:{one_line(address)}>"] if address else [])
-    return _field("List-Unsubscribe", ",\r\n ".join(ways)) + _field(
+    """List-Unsubscribe, and List-Unsubscribe-Post for one-click unsubscribing by POST (RFC 8058)."""
+    targets = [f"<{one_line(link)}>"] + ([f"<mailto:{one_line(address)}>"] if address else [])
+    return _field("List-Unsubscribe", ",\r\n ".join(targets)) + _field(
         "List-Unsubscribe-Post", "List-Unsubscribe=One-Click"
     )
 
 
 def disposition_header(disposition: str, file_name: str) -> bytes:
-    """Content-Disposition with the name of a file, by RFC 2231 where it is not short ASCII."""
+    """Content-Disposition with a file name, encoded by RFC 2231 unless it is short ASCII."""
     parameters = "".join(f";\r\n {parameter}" for parameter in _file_name(one_line(file_name)))
     return _field("Content-Disposition", f"{disposition}{parameters}")
 
@@ -77,14 +77,14 @@ def _unstructured(name: str, text: str) -> str:
     if _is_plain(text):
         if len(name) + len(text) + 2 <= LINE:
             return text
-        # A run of spaces could become a line of nothing but space, which some servers take for the end of the header.
-        if "  " not in text and max(map(len, text.split(" "))) + len(name) + 2 <= LONGEST_LINE:
+        # A run of spaces could become a line of spaces only, which some servers take for the end of the header.
+        if "  " not in text and max(map(len, text.split(" "))) + len(name) + 2 <= MAX_LINE_LENGTH:
             return _folded(name, text)
     return _encoded_words(name, text)
 
 
 def _folded(name: str, text: str) -> str:
-    """The words in lines that are as long as they may be."""
+    """The words in folded lines of the maximum length."""
     lines, line, room = list[str](), "", LINE - len(name) - 2
     for word in text.split(" "):
         if line and len(line) + len(word) >= room:
@@ -106,31 +106,31 @@ def _phrase(name: str, text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a reader sees these characters as they are; `=?` would begin an encoded word (RFC 2047)."""
+    """Whether the text needs no encoding; `=?` would begin an encoded word (RFC 2047)."""
     return _PLAIN.fullmatch(text) is not None and "=?" not in text
 
 
 def _encoded_words(name: str, text: str) -> str:
     """The text as encoded words (RFC 2047), one on each line, in the shorter of the two encodings."""
-    quoted = [_quoted(character) for character in text]
+    quoted = [_q_encoded(character) for character in text]
     if sum(map(len, quoted)) <= -(-len(text.encode()) // 3) * 4:
-        encoding, pieces = "q", _filled(quoted, LINE - len(name) - len(": =?utf-8?q??="))
+        encoding, pieces = "q", _chunked(quoted, LINE - len(name) - len(": =?utf-8?q??="))
     else:
-        encoding, pieces = "b", _filled(text, (LINE - len(name) - len(": =?utf-8?b??=")) // 4 * 3)
+        encoding, pieces = "b", _chunked(text, (LINE - len(name) - len(": =?utf-8?b??=")) // 4 * 3)
         pieces = [base64.b64encode(piece.encode()).decode("ascii") for piece in pieces]
     return "\r\n ".join(f"=?utf-8?{encoding}?{piece}?=" for piece in pieces)
 
 
 @lru_cache(maxsize=4096)
-def _quoted(character: str) -> str:
-    """A character in the encoding Q, of which headers and phrases allow the same few as they are."""
+def _q_encoded(character: str) -> str:
+    """A character in the Q encoding, safe in unstructured fields as well as in phrases."""
     if character.isascii() and character.isalnum():
         return character
     return "_" if character == " " else "".join(f"={byte:02X}" for byte in character.encode())
 
 
-def _filled(units: Iterable[str], room: int) -> list[str]:
-    """The units joined to pieces of at most so many bytes; none is cut in two."""
+def _chunked(units: Iterable[str], room: int) -> list[str]:
+    """The units joined to pieces of at most `room` bytes; no unit is split."""
     pieces, piece, left = list[str](), list[str](), room
     for unit in units:
         size = len(unit) if unit.isascii() else len(unit.encode())

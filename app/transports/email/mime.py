@@ -1,4 +1,4 @@
-"""Builds the mail itself (RFC 5322 and MIME) from what was rendered for one recipient."""
+"""Encodes a mail (RFC 5322 and MIME) from the content rendered for one recipient."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def build(
     date: datetime,
     unsubscribe: tuple[str, str | None] | None = None,
 ) -> bytes:
-    """The message with CRLF line ends, 7-bit but for addresses whose local part is not ASCII.
+    """The message with CRLF line ends, 7-bit except for addresses whose local part is not ASCII.
 
-    `message_id` (with or without angle brackets) is the caller's, so that a message that is tried again keeps it.
-    `date` is aware. `unsubscribe` holds the link of List-Unsubscribe, and its mail address where there is one. A text
-    and an HTML body are alternatives; an attachment that the HTML refers to by `cid:` belongs to the HTML, the others
-    to the mail. A line break in a name, an address or the subject becomes a space.
+    The caller chooses `message_id` (with or without angle brackets), so that a retry keeps it. `date` is aware.
+    `unsubscribe` is the link of List-Unsubscribe and its mail address, if any. Text and HTML bodies are alternatives;
+    an attachment that the HTML refers to by `cid:` is related to the HTML, the others are mixed into the mail. A line
+    break in a name, an address or the subject becomes a space.
     """
     headers = [
         identifier_header("Message-ID", message_id),
@@ -52,14 +52,14 @@ def build(
         unsubscribe_headers(*unsubscribe) if unsubscribe else b"",
         FIXED_HEADERS,
     ]
-    # The boundaries are those of the message, tried again too, and nobody knows them before its content is fixed.
+    # Boundaries depend on the message id: the same in a retry, and unpredictable to the author of the content.
     boundary = hashlib.sha256(message_id.encode()).hexdigest()[:32]
     return b"".join([*headers, *_content(html, text, attachments, boundary)])
 
 
 @lru_cache(maxsize=256)
 def _shared_headers(date: datetime, from_address: str, from_name: str | None, reply_to: str | None) -> bytes:
-    """Those that are the same for all recipients of a send."""
+    """The headers that are the same for all recipients of a send."""
     return b"".join(
         [
             f"Date: {format_datetime(date)}\r\n".encode(),

@@ -1,7 +1,7 @@
 """The parts of a mail: bodies, attachments, and the multiparts around them.
 
-An entity is the list of byte strings that make it up, header fields first, so that a large attachment is never copied
-on its way into the message. Everything is 7-bit, with lines of at most 998 characters.
+An entity is a list of byte strings, header fields first, so that a large attachment is not copied before the whole
+message is joined. Everything is 7-bit, with lines of at most 998 characters.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.media_types import plain_type
-from app.transports.email.headers import LONGEST_LINE, disposition_header, identifier_header
+from app.transports.email.headers import MAX_LINE_LENGTH, disposition_header, identifier_header
 
 Entity = list[bytes]
 
-_NOT_CLEAN = re.compile(rb"[^\t\n\x20-\x7e]|^From ", re.MULTILINE)
+_NEEDS_ENCODING = re.compile(rb"[^\t\n\x20-\x7e]|^From ", re.MULTILINE)
 _FROM = re.compile(rb"^From ", re.MULTILINE)
-_UNFIT = ("message/partial", "message/external-body")
-"""They tell the reader's program to look for the rest elsewhere."""
+_REFERRING_TYPES = ("message/partial", "message/external-body")
+"""Types that refer mail programs to content elsewhere."""
 ANY_BYTES = "application/octet-stream"
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file to go along. It is shown in place where the HTML refers to `cid:<content_id>`."""
+    """An attached file. It is inline where the HTML refers to `cid:<content_id>`."""
 
     name: str
     mime_type: str
@@ -37,7 +37,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAttachment:
-    """An attachment made ready once, for any number of messages."""
+    """An attachment, encoded once for any number of messages."""
 
     name: str
     content_id: str | None
@@ -59,10 +59,13 @@ class EncodedAttachment:
 
 
 def encode_attachment(attachment: Attachment) -> EncodedAttachment:
-    """The costly half of attaching a file, independent of the recipient."""
+    """Encodes an attachment: the expensive part, which does not depend on the recipient."""
     content_type = plain_type(attachment.mime_type) or ANY_BYTES
     if content_type.lower().startswith("message/"):
-        if not content_type.lower().startswith(_UNFIT) and (lines := _seven_bit(attachment.content)) is not None:
+        if (
+            not content_type.lower().startswith(_REFERRING_TYPES)
+            and (lines := _seven_bit(attachment.content)) is not None
+        ):
             return EncodedAttachment(attachment.name, attachment.content_id, content_type, lines, encoding="7bit")
         content_type = ANY_BYTES
     body = base64.encodebytes(attachment.content).replace(b"\n", b"\r\n")
@@ -70,18 +73,17 @@ def encode_attachment(attachment: Attachment) -> EncodedAttachment:
 
 
 def _seven_bit(content: bytes) -> bytes | None:
-    """A message as it may stand in another one: it must not be encoded (RFC 2046, 5.2.1), so it has to be short lines
-    of ASCII by itself, and begin with a header field. None for one that is not so: it goes as plain bytes under its
-    name."""
+    """A message as an attachment of type `message/*`, which must not be encoded (RFC 2046, 5.2.1): it has to consist of
+    short ASCII lines and begin with a header field. None for any other one, which is attached as plain bytes."""
     lines = content.replace(b"\r\n", b"\n")
     is_plain = lines.isascii() and b"\r" not in lines and b"\0" not in lines
-    if not is_plain or not _FIELD.match(lines) or max(map(len, lines.split(b"\n"))) > LONGEST_LINE:
+    if not is_plain or not _FIELD.match(lines) or max(map(len, lines.split(b"\n"))) > MAX_LINE_LENGTH:
         return None
     return lines.replace(b"\n", b"\r\n")
 
 
 def text_entity(subtype: str, text: str) -> Entity:
-    """A text body. Its line ends become CRLF and its last line gets one; nothing else of it changes."""
+    """A text body. Its line ends become CRLF, its last line gets one, and nothing else changes."""
     data = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -91,13 +93,13 @@ def text_entity(subtype: str, text: str) -> Entity:
 
 
 def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity:
-    """Several parts as one; a single part needs nothing around it.
+    """Several parts as one; a single part is returned as it is.
 
-    `boundary` holds 128 bits, in hexadecimal digits, that whoever wrote the parts could not know.
+    `boundary` is 128 bits in hexadecimal digits, which the author of the parts could not predict.
     """
     if len(entities) == 1:
         return entities[0]
-    boundary = f"=_{boundary}_{subtype}"  # no encoded body can hold "=_", and no plain one the unknown bits
+    boundary = f"=_{boundary}_{subtype}"  # no encoded body contains "=_", and no plain one the unpredictable bits
     root = ' type="text/html";' if subtype == "related" else ""  # RFC 2387, 3.1
     result = [f'Content-Type: multipart/{subtype};{root}\r\n boundary="{boundary}"\r\n\r\n'.encode()]
     for entity in entities:
@@ -106,12 +108,12 @@ def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity
 
 
 def _encoded(data: bytes) -> tuple[str, bytes]:
-    """The shortest of the three encodings that keeps `data` whole. A line that begins with From is not safe as it is:
-    mail stores change it, which breaks signatures."""
-    if not _NOT_CLEAN.search(data) and max(map(len, data.split(b"\n"))) <= LONGEST_LINE:
+    """The shortest of the three encodings that preserves `data`. A line that begins with From has to be encoded: mail
+    stores change it, which breaks signatures."""
+    if not _NEEDS_ENCODING.search(data) and max(map(len, data.split(b"\n"))) <= MAX_LINE_LENGTH:
         return "7bit", data
     beyond_ascii = len(data) - len(data.decode().encode("ascii", "ignore"))
     if beyond_ascii * 6 > len(data):
-        # The line ends of the text are part of what base64 encodes; those between its own lines are not.
+        # The line ends of the text are encoded as CRLF; those between the lines of base64 are converted by the caller.
         return "base64", base64.encodebytes(data.replace(b"\n", b"\r\n"))
     return "quoted-printable", _FROM.sub(b"=46rom ", binascii.b2a_qp(data))

@@ -1,10 +1,9 @@
-"""Several relays: a message goes to the first that is well; one that cannot be reached is set aside for a while.
+"""Several relays: a message goes to the first healthy one; a relay that cannot be reached is backed off.
 
-Health belongs to the transport, so all connections of a process learn from the trouble of one. When its time is over
-one message finds out whether the relay is back, while the others still pass it by: a relay that swallows packets holds
-up one connection and not all. If it fails again it is set aside for twice as long, up to five minutes; one that
-answers is well again. While all are set aside, the one whose time ends first is asked, so that no message waits for
-nothing.
+Health belongs to the transport, so that all connections of a process share it. When a back-off ends, one message
+probes the relay while the others still skip it: a relay that drops packets delays one connection and not all. If the
+probe fails, the back-off doubles, up to five minutes; a relay that answers is healthy again. While all are backed off,
+the one whose back-off ends first is tried, so that no message waits in vain.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from app.transports.email.smtp import SmtpConnection, SmtpTransport
 
 logger = logging.getLogger(__name__)
 
-FIRST_REST = 5.0
-LONGEST_REST = 300.0
+FIRST_BACKOFF = 5.0
+MAX_BACKOFF = 300.0
 
 
 class Relay:
@@ -29,92 +28,92 @@ class Relay:
 
     def __init__(self, transport: SmtpTransport, clock: Callable[[], float]) -> None:
         self.transport = transport
-        self.rests_until = 0.0
-        self._rest = FIRST_REST
-        self._asked = False
+        self.backoff_until = 0.0
+        self._backoff = FIRST_BACKOFF
+        self._probing = False
         self._clock = clock
         self._lock = threading.Lock()
 
-    def takes(self) -> bool:
-        """Whether a message may go there: the relay is well, or this message is the one that finds out."""
+    def is_available(self) -> bool:
+        """Whether a message may go there: the relay is healthy, or this message is the probe."""
         with self._lock:
-            if self._rest == FIRST_REST:
+            if self._backoff == FIRST_BACKOFF:
                 return True
-            if self._asked or self._clock() < self.rests_until:
+            if self._probing or self._clock() < self.backoff_until:
                 return False
-            self._asked = True
+            self._probing = True
             return True
 
-    def note(self, *, reached: bool) -> None:
-        """Whether a message found a session there. Several connections that fail together count once."""
+    def report(self, *, reached: bool) -> None:
+        """Records whether a message could open a session. Several connections that fail together count once."""
         with self._lock:
-            self._asked = False
+            self._probing = False
             if reached:
-                self._rest, self.rests_until = FIRST_REST, 0.0
-            elif self._clock() >= self.rests_until:
-                self.rests_until = self._clock() + self._rest
+                self._backoff, self.backoff_until = FIRST_BACKOFF, 0.0
+            elif self._clock() >= self.backoff_until:
+                self.backoff_until = self._clock() + self._backoff
                 settings = self.transport.settings
-                logger.warning("relay %s:%s is set aside for %s s", settings.host, settings.port, self._rest)
-                self._rest = min(self._rest * 2, LONGEST_REST)
+                logger.warning("relay %s:%s is backed off for %s s", settings.host, settings.port, self._backoff)
+                self._backoff = min(self._backoff * 2, MAX_BACKOFF)
 
 
 class RelayTransport:
-    """Relays in the order of preference."""
+    """Relays in order of preference."""
 
     def __init__(self, transports: Sequence[SmtpTransport], clock: Callable[[], float] = time.monotonic) -> None:
         self._relays = [Relay(transport, clock) for transport in transports]
         self._clock = clock
 
     def connect(self) -> RelayConnection:
-        """A connection of the caller's own."""
+        """A connection for one thread."""
         return RelayConnection([(relay, relay.transport.connect()) for relay in self._relays], self._clock)
 
 
 class RelayConnection:
     """At most one session with each relay at a time."""
 
-    announces: Literal[True] = True
+    pipelines: Literal[True] = True
 
-    def __init__(self, ways: Sequence[tuple[Relay, SmtpConnection]], clock: Callable[[], float]) -> None:
-        self._ways = ways
+    def __init__(self, relays: Sequence[tuple[Relay, SmtpConnection]], clock: Callable[[], float]) -> None:
+        self._relays = relays
         self._clock = clock
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """Hand the message to the first relay that can be reached.
+        """Sends the message over the first relay that can be reached.
 
-        Only a relay with which no session comes about, or which takes no message now, is passed over. One that puts off
-        this sender alone is passed over, too, and not set aside: others' messages are no worse off there. Once one has
-        listened to whom the message is for, its answer counts: a second opinion could deliver what the first has taken.
+        A relay is skipped only where no session can be opened or it accepts no message now. One that defers this sender
+        alone is skipped without a back-off, because it still accepts messages of others. Once a relay has answered to
+        the recipient, its reply is final: a second relay could deliver a message that the first has accepted.
         """
         result = DeliveryResult.deferred("no relay")
-        for relay, connection in self._in_turn():
+        for relay, connection in self._candidates():
             connection.reached = connection.refuses_sender = False
             try:
                 result = connection.send(message, following)
             finally:
-                relay.note(reached=connection.reached or connection.refuses_sender)
+                relay.report(reached=connection.reached or connection.refuses_sender)
             if connection.reached:
-                self._leave_others(connection)
+                self._abort_on_others(connection)
                 break
         return result
 
-    def _leave_others(self, chosen: SmtpConnection) -> None:
-        """Another relay may wait for the message that has gone this way."""
-        for _, connection in self._ways:
+    def _abort_on_others(self, chosen: SmtpConnection) -> None:
+        """Another relay may wait for the content of a pipelined message, which this one has sent."""
+        for _, connection in self._relays:
             if connection is not chosen:
-                connection.leave()
+                connection.abort_pipelined()
 
     def close(self) -> None:
-        """End all sessions politely."""
-        for _, connection in self._ways:
+        """Ends all sessions with QUIT."""
+        for _, connection in self._relays:
             connection.close()
 
-    def _in_turn(self) -> Iterator[tuple[Relay, SmtpConnection]]:
-        """The relays that are well, by preference; of resting ones only the next to return, when none is well."""
-        asked = False
-        for way in self._ways:
-            if way[0].takes():
-                asked = True
-                yield way
-        if not asked:
-            yield min(self._ways, key=lambda way: way[0].rests_until)
+    def _candidates(self) -> Iterator[tuple[Relay, SmtpConnection]]:
+        """The available relays by preference; when there is none, the one whose back-off ends first."""
+        found_any = False
+        for relay, connection in self._relays:
+            if relay.is_available():
+                found_any = True
+                yield relay, connection
+        if not found_any:
+            yield min(self._relays, key=lambda pair: pair[0].backoff_until)

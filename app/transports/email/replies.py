@@ -1,4 +1,4 @@
-"""What a server's reply means: reply code and text to outcome and RFC 3463 status. Pure."""
+"""Maps SMTP replies to outcomes and RFC 3463 status codes. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from app.transports.base import DeliveryResult
 
-LONGEST_TEXT = 1000
+MAX_TEXT_LENGTH = 1000
 
-# "Authenticate first", "mechanism too weak", "credentials wrong", "encryption required": the relay is not satisfied
-# with our configuration, so nothing is known about the recipient and their address must not be blocked for it.
+# "Authenticate first", "mechanism too weak", "credentials wrong", "encryption required": the relay rejects our
+# configuration, which says nothing about the recipient, so the address must not be blocked for it.
 OUR_OWN_FAULT = frozenset({530, 534, 535, 538})
 
 _STATUS = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})(?=\s|$)")
@@ -19,21 +19,21 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 class Reply(NamedTuple):
-    """One reply: its code and its text, on one line."""
+    """One reply: its code, and its text on one line."""
 
     code: int
     text: str
 
     @classmethod
     def from_wire(cls, code: int, raw: bytes) -> Reply:
-        """From the code and the lines of text, joined by line feeds, as smtplib gives them."""
+        """From the code and the lines of text, joined by line feeds, as smtplib returns them."""
         return cls(code, _text(raw))
 
     def __str__(self) -> str:
         return f"{self.code} {self.text}".strip()
 
     def result(self) -> DeliveryResult:
-        """2xx is accepted and 5xx refused, except where our own configuration is at fault; the rest is deferred."""
+        """2xx is accepted and 5xx refused, unless our own configuration is at fault; the rest is deferred."""
         if 200 <= self.code <= 299:
             return DeliveryResult.accepted(str(self), self._status(2))
         if 500 <= self.code <= 599 and self.code not in OUR_OWN_FAULT:
@@ -41,31 +41,31 @@ class Reply(NamedTuple):
         return self.deferral()
 
     def deferral(self) -> DeliveryResult:
-        """A deferral with these words, whatever the code: for what happens before there is a recipient."""
+        """A deferral with this text, whatever the code: for replies before the recipient was named."""
         return DeliveryResult.deferred(str(self), self._status(4))
 
     @property
     def concerns_sender(self) -> bool:
-        """Whether a refusal of MAIL is about who sends rather than about the server, its disk or our credentials: the
+        """Whether a refusal of MAIL is about the sender rather than about the server, its disk or our credentials: the
         subjects 1 and 7 of RFC 3463 are addresses and policy."""
         status = _STATUS.match(self.text)
         return self.code not in OUR_OWN_FAULT and (status[2] in ("1", "7") if status else self.code in (450, 451))
 
     def _status(self, severity: int) -> str:
-        """The code in the text, else `X.0.0`; the class is that of the outcome, as RFC 2034 asks of the server."""
+        """The status in the text, else `X.0.0`; its class is that of the outcome, as RFC 2034 requires of servers."""
         found = _STATUS.match(self.text)
         return f"{severity}.{found[2]}.{found[3]}" if found else f"{severity}.0.0"
 
 
 @lru_cache(maxsize=256)
 def _text(raw: bytes) -> str:
-    """On one line. A server says the same to every MAIL and RCPT, so most replies are read but once."""
+    """The text on one line. Cached, because a server sends the same reply to most MAIL and RCPT commands."""
     lines = [_CONTROL.sub(" ", line).strip() for line in raw.decode("utf-8", "replace").split("\n")]
-    return _joined(lines)[:LONGEST_TEXT]
+    return _joined(lines)[:MAX_TEXT_LENGTH]
 
 
 def _joined(lines: list[str]) -> str:
-    """One text; a status that a server repeats on each line is kept once."""
+    """The lines as one text; a status repeated on each line is kept once."""
     found = _STATUS.match(lines[0])
     if not found:
         return " ".join(lines)

@@ -1,8 +1,8 @@
-"""Mail over SMTP: sessions that stay open from message to message and renew themselves.
+"""Mail over SMTP: sessions that stay open from message to message and reconnect by themselves.
 
-A relay closes sessions that were idle or have carried enough, so a kept session may turn out to be dead when the next
-message comes. That message then goes over a fresh session at once, provided the relay cannot have taken it: its end
-had not been sent. After that point only the relay's answer counts; without one the message is uncertain.
+A relay closes sessions that were idle or have carried enough messages, so a kept session may turn out to be dead at the
+next message. That message is then sent over a new session at once, provided that the relay cannot have accepted it: its
+end had not been sent. After that point only the relay's reply counts; without one the message is uncertain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 from app.transports.base import DeliveryResult, OutboundEmail
 from app.transports.email.smtp_dialogue import Dialogue
-from app.transports.email.smtp_session import ChannelClosed, close_session, open_session, tls_context
+from app.transports.email.smtp_session import SessionClosed, close_session, open_session, tls_context
 from app.transports.email.smtp_transaction import Transactions
 from app.transports.email.smtp_url import SmtpSettings, parse_smtp_url
 
@@ -27,47 +27,47 @@ class SmtpTransport:
     context: ssl.SSLContext | None = field(repr=False)
 
     def connect(self) -> SmtpConnection:
-        """A connection of the caller's own."""
+        """A connection for one thread."""
         return SmtpConnection(self)
 
 
 class SmtpConnection:
     """At most one session with the relay at a time."""
 
-    announces: Literal[True] = True
+    pipelines: Literal[True] = True
 
     def __init__(self, transport: SmtpTransport) -> None:
         self._transport = transport
         self._session: _Session | None = None
         self.reached = False
-        """Whether the last message found a session with a relay that takes it or refuses it for good."""
+        """Whether the last message found a relay that accepted it or refused it permanently."""
         self.refuses_sender = False
-        """Whether the relay puts off the last message's sender alone."""
+        """Whether the relay deferred the sender of the last message alone."""
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """Hand one message to the relay (docs/transports.md#replies)."""
-        if self._session and self._session.carried >= self._transport.settings.messages:
+        """Sends one message to the relay (docs/transports.md#replies)."""
+        if self._session and self._session.message_count >= self._transport.settings.messages:
             self.close()
-        kept = self._session is not None
+        is_reused = self._session is not None
         try:
             return self._transact(message, following)
-        except ChannelClosed as closed:
+        except SessionClosed as closed:
             self._drop()
-            if kept and closed.repeatable:
+            if is_reused and closed.may_resend:
                 return self.send(message, following)
-            self.reached = self.reached and closed.willing
+            self.reached = self.reached and closed.accepts_mail
             self.refuses_sender = closed.refuses_sender
             return closed.result
 
     def close(self) -> None:
-        """End the session, politely unless the server waits for a message that was announced."""
-        if self._session and self._session.transactions.is_between:
+        """Ends the session, with QUIT unless the server waits for the content of a pipelined message."""
+        if self._session and self._session.transactions.is_idle:
             close_session(self._session.client)
         self._drop()
 
-    def leave(self) -> None:
-        """End the session if the server waits for a message that was announced: it goes another way."""
-        if self._session and not self._session.transactions.is_between:
+    def abort_pipelined(self) -> None:
+        """Ends the session if the server waits for the content of a pipelined message: it is sent elsewhere."""
+        if self._session and not self._session.transactions.is_idle:
             self._drop()
 
     def _transact(self, message: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
@@ -75,8 +75,8 @@ class SmtpConnection:
         if self._session is None:
             self._session = _Session(open_session(self._transport.settings, self._transport.context))
             self.reached = True
-        self._session.carried += 1
-        is_last = self._session.carried >= self._transport.settings.messages
+        self._session.message_count += 1
+        is_last = self._session.message_count >= self._transport.settings.messages
         return self._session.transactions.send(message, None if is_last else following)
 
     def _drop(self) -> None:
@@ -86,15 +86,15 @@ class SmtpConnection:
 
 
 class _Session:
-    """An open session, and how many messages it has carried."""
+    """An open session, and the number of messages it has carried."""
 
     def __init__(self, client: smtplib.SMTP) -> None:
         self.client = client
         self.transactions = Transactions(Dialogue(client))
-        self.carried = 0
+        self.message_count = 0
 
 
 def smtp_transport(url: str) -> SmtpTransport:
-    """The relay that an `smtp://` or `smtps://` URL describes; raises `TransportUrlError`."""
+    """The transport of an `smtp://` or `smtps://` URL; raises `TransportUrlError`."""
     settings = parse_smtp_url(url)
     return SmtpTransport(settings, tls_context(settings))

@@ -1,7 +1,7 @@
-"""The wire of an open SMTP session: bytes out, replies in.
+"""The byte level of an open SMTP session: commands out, replies in.
 
-`smtplib` opens a session and says goodbye; what lies between is spoken here. Its reading of a line at a time through a
-file object, and its setting of the time-out before each reply, cost more than all the rest of handing over a mail.
+`smtplib` only opens and quits sessions: its reading line by line through a file object, and setting the time-out before
+each reply, cost more than everything else in sending a mail.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import smtplib
 
 from app.transports.email.replies import Reply
 
-RECEIVED_AT_ONCE = 64 * 1024
-LONGEST_LINE, MOST_LINES = 8192, 1000
-"""Of one reply; whoever says more speaks no SMTP."""
+BUFFER_SIZE = 64 * 1024
+MAX_LINE_LENGTH, MAX_LINES = 8192, 1000
+"""Limits of one reply; more is no SMTP."""
 
 
 class Unsent(Exception):
-    """The connection broke while bytes went out: the first `count` may have arrived, the rest has not."""
+    """The connection broke while sending: the first `count` bytes may have arrived, the rest has not."""
 
     def __init__(self, count: int, error: OSError) -> None:
         super().__init__(str(error))
@@ -24,7 +24,7 @@ class Unsent(Exception):
 
 
 class Dialogue:
-    """One side of an open session, for one thread at a time."""
+    """An open session, for one thread at a time."""
 
     def __init__(self, client: smtplib.SMTP) -> None:
         if client.sock is None:
@@ -34,11 +34,11 @@ class Dialogue:
         self._received = b""
 
     def offers(self, extension: str) -> bool:
-        """Whether the server named the extension, given in lower case."""
+        """Whether the server announced the extension, given in lower case."""
         return extension in self._features
 
-    def say(self, data: bytes) -> None:
-        """All of it; raises `Unsent`."""
+    def write(self, data: bytes) -> None:
+        """Sends all of the data; raises `Unsent`."""
         count = 0
         try:
             count = self._socket.send(data)
@@ -47,36 +47,36 @@ class Dialogue:
         except OSError as error:
             raise Unsent(count, error) from error
 
-    def hear(self, patience: int = 1) -> Reply:
-        """The next reply, for which so many time-outs are waited. Raises `OSError` when the connection is lost and
-        `ValueError` when this is no SMTP."""
+    def read_reply(self, timeouts: int = 1) -> Reply:
+        """The next reply; waits for `timeouts` times the socket's time-out. Raises `OSError` when the connection is
+        lost and `ValueError` when the reply is no SMTP."""
         lines: list[bytes] = []
         while True:
-            line = self._line(patience)
+            line = self._line(timeouts)
             lines.append(line[4:])
             if line[3:4] != b"-":
                 break
-            if len(lines) == MOST_LINES:
+            if len(lines) == MAX_LINES:
                 raise ValueError("a reply without an end")
         code = int(line[:3])
         if not 200 <= code <= 599:
             raise ValueError(f"unintelligible reply: {line[:100]!r}")
         return Reply.from_wire(code, b"\n".join(lines))
 
-    def _line(self, patience: int) -> bytes:
+    def _line(self, timeouts: int) -> bytes:
         line, found, rest = self._received.partition(b"\n")
         while not found:
-            if len(line) > LONGEST_LINE:
+            if len(line) > MAX_LINE_LENGTH:
                 raise ValueError("a line without an end")
-            self._received += self._receive(patience)
+            self._received += self._receive(timeouts)
             line, found, rest = self._received.partition(b"\n")
         self._received = rest
         return line
 
-    def _receive(self, patience: int) -> bytes:
-        for left in reversed(range(patience)):
+    def _receive(self, timeouts: int) -> bytes:
+        for left in reversed(range(timeouts)):
             try:
-                part = self._socket.recv(RECEIVED_AT_ONCE)
+                part = self._socket.recv(BUFFER_SIZE)
             except TimeoutError:
                 if not left:
                     raise

@@ -1,4 +1,4 @@
-"""The envelope of a message as one server can take it (RFC 5321, 3.3): addresses, and the options of MAIL."""
+"""The envelope of a message for one server (RFC 5321, 3.3): addresses, and the parameters of MAIL."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from app.transports.email.smtp_dialogue import Dialogue
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Sender and recipient."""
+    """Sender and recipient, and the parameters of MAIL."""
 
     sender: str
     to: str
     options: str
 
     def commands(self) -> list[str]:
-        """Those that name sender and recipient."""
+        """The commands MAIL and RCPT."""
         return [f"MAIL FROM:<{self.sender}>{self.options}", f"RCPT TO:<{self.to}>"]
 
 
 def envelope_of(dialogue: Dialogue, email: OutboundEmail) -> Envelope | DeliveryResult:
-    """The addresses as this server can take them, or why it cannot."""
+    """The envelope in a form that this server accepts, or the result where there is none."""
     sender, to = ascii_domain(email.envelope_from), ascii_domain(email.to)
     if not is_safe(to) or not to:
         return DeliveryResult.refused("the address has characters that no address has", "5.1.3")
@@ -36,14 +36,14 @@ def envelope_of(dialogue: Dialogue, email: OutboundEmail) -> Envelope | Delivery
 
 
 def _utf8_options(content: bytes, *addresses: str) -> str:
-    """SMTPUTF8 only for a message that needs it: any later server without it would have to refuse the message."""
+    """SMTPUTF8 only for a message that needs it: any server on the way without it would have to refuse the message."""
     if not content.isascii():
         return " SMTPUTF8 BODY=8BITMIME"
     return "" if all(address.isascii() for address in addresses) else " SMTPUTF8"
 
 
 def _ascii_envelope(content: bytes, envelope: Envelope) -> Envelope | DeliveryResult:
-    """For a server without SMTPUTF8. Only the recipient's own address may count against the recipient."""
+    """For a server without SMTPUTF8. Only a problem of the recipient's own address is a refusal."""
     if not envelope.to.isascii():
         return DeliveryResult.refused("the relay has no SMTPUTF8, which this address needs", "5.6.7")
     if not (envelope.sender.isascii() and content.isascii()):

@@ -1,7 +1,7 @@
-"""Opening a session with a relay: connect, greet, encrypt, log in.
+"""Opening an SMTP session with a relay: connect, EHLO, STARTTLS, AUTH.
 
-Nothing that goes wrong here says anything about a recipient, so all of it is a deferral: a wrong password or an
-expired certificate must not block the addresses that happened to be next.
+A failure here says nothing about a recipient, so it is always a deferral: a wrong password or an expired certificate
+must not block the addresses of the messages that happened to be next.
 """
 
 from __future__ import annotations
@@ -16,29 +16,34 @@ from app.transports.base import DeliveryResult
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_url import SmtpSettings, Tls
 
-LONGEST_GOODBYE = 5.0
+MAX_QUIT_TIMEOUT = 5.0
 
 
-class ChannelClosed(Exception):
-    """The connection is of no more use.
+class SessionClosed(Exception):
+    """The session cannot be used any more.
 
-    `result` is the answer for the message at hand. `repeatable` is true when the server cannot have taken that
-    message, so that a fresh connection may carry it at once. `willing` is false when the server does not want it now,
-    so that another server may carry it; `refuses_sender` when it said so of this sender and may want others' messages.
+    `result` is the result of the current message. `may_resend` is true when the server cannot have accepted that
+    message, so that it may be sent over a new connection at once. `accepts_mail` is false when the server does not
+    accept it now, so that another server may be tried; `refuses_sender` when that holds for this sender alone.
     """
 
     def __init__(
-        self, result: DeliveryResult, *, repeatable: bool = False, willing: bool = True, refuses_sender: bool = False
+        self,
+        result: DeliveryResult,
+        *,
+        may_resend: bool = False,
+        accepts_mail: bool = True,
+        refuses_sender: bool = False,
     ) -> None:
         super().__init__(result.reply)
         self.result = result
-        self.repeatable = repeatable
-        self.willing = willing
+        self.may_resend = may_resend
+        self.accepts_mail = accepts_mail
         self.refuses_sender = refuses_sender
 
 
 def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:
-    """The context for all connections of a transport (it reads the trusted authorities once); None without TLS."""
+    """The context for all connections of a transport, because it reads the trusted authorities; None without TLS."""
     if settings.tls is Tls.NONE:
         return None
     context = ssl.create_default_context()
@@ -49,37 +54,38 @@ def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:
 
 
 def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
-    """A session that is ready for its first message; raises `ChannelClosed`."""
+    """A session that is ready for its first message; raises `SessionClosed`."""
     try:
         client = _connect(settings, context)
     except (OSError, ValueError) as error:
-        raise ChannelClosed(_trouble(settings, error)) from error
+        raise SessionClosed(_failure(settings, error)) from error
     try:
-        _prepare(client, settings, context)
-    except (OSError, ValueError) as error:  # a challenge that is no base64 is a ValueError
+        _handshake(client, settings, context)
+    except (OSError, ValueError) as error:  # an AUTH challenge that is no base64 is a ValueError
         client.close()
-        raise ChannelClosed(_trouble(settings, error)) from error
+        raise SessionClosed(_failure(settings, error)) from error
     return client
 
 
 def close_session(client: smtplib.SMTP) -> None:
-    """Say goodbye where the server still listens."""
+    """Ends the session with QUIT, if the server still answers."""
     with contextlib.suppress(OSError):
         if client.sock:
-            client.sock.settimeout(min(LONGEST_GOODBYE, client.timeout))
+            client.sock.settimeout(min(MAX_QUIT_TIMEOUT, client.timeout))
             client.quit()
     client.close()
 
 
 def _connect(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
     if settings.tls is Tls.IMPLICIT:
-        return smtplib.SMTP_SSL(settings.host, settings.port, _own_name(), timeout=settings.timeout, context=context)
-    return smtplib.SMTP(settings.host, settings.port, _own_name(), timeout=settings.timeout)
+        return smtplib.SMTP_SSL(settings.host, settings.port, _helo_name(), timeout=settings.timeout, context=context)
+    return smtplib.SMTP(settings.host, settings.port, _helo_name(), timeout=settings.timeout)
 
 
-def _prepare(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> None:
+def _handshake(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> None:
     if client.sock:
-        # A message ends in a packet that is not full; without this it would wait for the one before to be confirmed.
+        # The last packet of a message is not full; with Nagle's algorithm it would wait for the one before to be
+        # confirmed.
         client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.ehlo_or_helo_if_needed()
     encrypted = settings.tls is Tls.IMPLICIT or _start_tls(client, settings, context)
@@ -92,7 +98,7 @@ def _prepare(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLConte
 
 
 def _start_tls(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> bool:
-    """Encrypt as the settings ask; tells whether the connection is encrypted now."""
+    """Encrypts as the settings require; returns whether the connection is encrypted."""
     if settings.tls is Tls.NONE:
         return False
     if not client.has_extn("starttls"):
@@ -104,8 +110,8 @@ def _start_tls(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLCon
     return True
 
 
-def _trouble(settings: SmtpSettings, error: OSError | ValueError) -> DeliveryResult:
-    """The deferral for a session that did not come about, with a status of RFC 3463 for its kind."""
+def _failure(settings: SmtpSettings, error: OSError | ValueError) -> DeliveryResult:
+    """The deferral for a session that could not be opened, with the RFC 3463 status of the failure."""
     server = f"{settings.host}:{settings.port}"
     match error:
         case ssl.SSLError():
@@ -129,7 +135,7 @@ def _as_bytes(text: bytes | str) -> bytes:
 
 
 @functools.cache
-def _own_name() -> str:
-    """The name for EHLO, looked up once: where DNS is slow, once per connection would hold the mail up."""
+def _helo_name() -> str:
+    """The name for EHLO, looked up once: where DNS is slow, a look-up per connection would delay mail."""
     name = socket.getfqdn()
     return name if "." in name else "[127.0.0.1]"

@@ -1,7 +1,7 @@
-"""Mail transactions (RFC 5321, 3.3) over an open session: MAIL, RCPT, DATA, and what each answer means.
+"""Mail transactions (RFC 5321, 3.3) over an open session: MAIL, RCPT, DATA, and the results of their replies.
 
-With PIPELINING (RFC 2920) a message costs one round trip: the commands of the next one go out behind the end of the one
-before, and all the answers are read together.
+With PIPELINING (RFC 2920) a message costs one round trip: the commands of the next one are sent with the end of the one
+before, and all replies are read together.
 """
 
 from __future__ import annotations
@@ -14,141 +14,143 @@ from app.transports.base import DeliveryResult, OutboundEmail, Outcome
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_dialogue import Dialogue, Unsent
 from app.transports.email.smtp_envelope import Envelope, envelope_of
-from app.transports.email.smtp_session import ChannelClosed
+from app.transports.email.smtp_session import SessionClosed
 
-# Giving up on the answer to a whole message may double it, so that answer is awaited longer than the others
+# Giving up on the final reply may duplicate the message, so the time-out for it is longer than for the others
 # (RFC 5321, 4.5.3.2.6).
-PATIENCE = 4
+DATA_TIMEOUTS = 4
 
-UNANSWERED = "the connection was lost after the message was sent and before the server answered; it may have arrived"
+NO_FINAL_REPLY = (
+    "the connection was lost after the message was sent and before the server answered; it may have arrived"
+)
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class _Announced:
-    """A message whose commands went out ahead, and what the server said to them: nothing when it waits for the
-    message, the result when it refused it, or why the session is of no more use."""
+class _PipelinedMessage:
+    """A message whose commands were sent ahead, and their result: None when the server waits for the content, the
+    result when it refused the message, or the exception when the session was closed."""
 
     email: OutboundEmail
-    answer: DeliveryResult | ChannelClosed | None
+    result: DeliveryResult | SessionClosed | None
 
 
 class Transactions:
-    """Those of one session, one after the other."""
+    """The consecutive transactions of one session."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
-        self._announced: _Announced | None = None
+        self._pipelined: _PipelinedMessage | None = None
 
     @property
-    def is_between(self) -> bool:
-        """Whether the server waits for no message, so that any command may be said."""
-        return self._announced is None
+    def is_idle(self) -> bool:
+        """Whether the server waits for a command, not for the content of a pipelined message."""
+        return self._pipelined is None
 
     def send(self, email: OutboundEmail, following: OutboundEmail | None = None) -> DeliveryResult:
-        """Send one message, and announce the one that comes next where that is possible.
+        """Sends one message, and pipelines the commands of the following one where that is possible.
 
-        Raises `ChannelClosed` when the session is of no more use, with the answer for this message inside.
+        Raises `SessionClosed`, with the result of this message, when the session cannot be used any more.
         """
         return self._open(email) or self._transmit(email, following)
 
     def _open(self, email: OutboundEmail) -> DeliveryResult | None:
-        """Everything before the message itself, unless it went ahead; None when the server waits for the message."""
-        announced, self._announced = self._announced, None
-        if announced is None:
+        """The commands before the content, unless they were pipelined; None when the server waits for the content."""
+        pipelined, self._pipelined = self._pipelined, None
+        if pipelined is None:
             envelope = envelope_of(self._dialogue, email)
             return envelope if isinstance(envelope, DeliveryResult) else _open(self._dialogue, envelope)
-        if announced.email is not email:
-            raise ChannelClosed(DeliveryResult.deferred("another message was announced"), repeatable=True)
-        if isinstance(announced.answer, ChannelClosed):
-            raise announced.answer
-        return announced.answer
+        if pipelined.email is not email:
+            raise SessionClosed(DeliveryResult.deferred("another message was announced"), may_resend=True)
+        if isinstance(pipelined.result, SessionClosed):
+            raise pipelined.result
+        return pipelined.result
 
     def _transmit(self, email: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
-        """The message itself and the answer to it, which alone tells whether the server has taken it over."""
-        content, ahead = _stuffed(email.content), self._commands_ahead(following)
+        """The content and the final reply, which alone determines whether the server has accepted the message."""
+        content, ahead = _dot_stuffed(email.content), self._pipelined_commands(following)
         try:
-            self._dialogue.say(content + ahead)
+            self._dialogue.write(content + ahead)
         except Unsent as error:
             if error.count >= len(content):
-                raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
-            raise ChannelClosed(_lost(error), repeatable=True) from error
+                raise SessionClosed(DeliveryResult.uncertain(NO_FINAL_REPLY, "4.4.2")) from error
+            raise SessionClosed(_connection_lost(error), may_resend=True) from error
         try:
-            reply = self._dialogue.hear(PATIENCE)
+            reply = self._dialogue.read_reply(DATA_TIMEOUTS)
         except (OSError, ValueError) as error:
-            raise ChannelClosed(DeliveryResult.uncertain(UNANSWERED, "4.4.2")) from error
+            raise SessionClosed(DeliveryResult.uncertain(NO_FINAL_REPLY, "4.4.2")) from error
         if reply.code == 421:
-            raise ChannelClosed(reply.result())
+            raise SessionClosed(reply.result())
         if following and ahead:
-            self._announced = _Announced(following, self._answer_to_announced())
+            self._pipelined = _PipelinedMessage(following, self._pipelined_answer())
         return reply.result()
 
-    def _commands_ahead(self, following: OutboundEmail | None) -> bytes:
-        """Those of the next message; none where the server would have to be asked step by step."""
+    def _pipelined_commands(self, following: OutboundEmail | None) -> bytes:
+        """The commands of the following message; none where the server does not support pipelining."""
         if following is None or not self._dialogue.offers("pipelining"):
             return b""
         envelope = envelope_of(self._dialogue, following)
         return b"" if isinstance(envelope, DeliveryResult) else _wire([*envelope.commands(), "DATA"])
 
-    def _answer_to_announced(self) -> DeliveryResult | ChannelClosed | None:
+    def _pipelined_answer(self) -> DeliveryResult | SessionClosed | None:
         try:
-            return _invitation(self._dialogue, _replies(self._dialogue, 3))
-        except ChannelClosed as closed:
+            return _envelope_result(self._dialogue, _replies(self._dialogue, 3))
+        except SessionClosed as closed:
             return closed
 
 
 def _open(dialogue: Dialogue, envelope: Envelope) -> DeliveryResult | None:
-    """Everything before the message itself; None when the server waits for the message."""
+    """The commands before the content; None when the server waits for the content."""
     if dialogue.offers("pipelining"):
-        return _invitation(dialogue, _ask_all(dialogue, [*envelope.commands(), "DATA"]))
+        return _envelope_result(dialogue, _commands(dialogue, [*envelope.commands(), "DATA"]))
     return _open_stepwise(dialogue, envelope)
 
 
 def _open_stepwise(dialogue: Dialogue, envelope: Envelope) -> DeliveryResult | None:
     sender, recipient = envelope.commands()
-    reply = _ask(dialogue, sender)
-    if not _is_yes(reply):
-        _check_willing(reply)
-        return _abandon(dialogue, reply)
-    reply = _ask(dialogue, recipient)
-    if not _is_yes(reply):
-        return _abandon(dialogue, reply)
-    reply = _ask(dialogue, "DATA")
-    return None if reply.code == 354 else _abandon(dialogue, reply)
+    reply = _command(dialogue, sender)
+    if not _is_positive(reply):
+        _check_accepts_mail(reply)
+        return _reset(dialogue, reply)
+    reply = _command(dialogue, recipient)
+    if not _is_positive(reply):
+        return _reset(dialogue, reply)
+    reply = _command(dialogue, "DATA")
+    return None if reply.code == 354 else _reset(dialogue, reply)
 
 
-def _invitation(dialogue: Dialogue, replies: Sequence[Reply]) -> DeliveryResult | None:
-    """What MAIL, RCPT and DATA, said at once, were answered: None when the server waits for the message."""
+def _envelope_result(dialogue: Dialogue, replies: Sequence[Reply]) -> DeliveryResult | None:
+    """The result of MAIL, RCPT and DATA, sent together: None when the server waits for the content."""
     sender, recipient, data = replies
     refused = _refused(sender, recipient)
     if refused and data.code == 354:
-        raise ChannelClosed(_refusal(refused))  # only hanging up keeps the server from taking an empty message
+        raise SessionClosed(_refusal(refused))  # only closing keeps the server from accepting an empty message
     if refused or data.code != 354:
-        return _abandon(dialogue, refused or data)
+        return _reset(dialogue, refused or data)
     return None
 
 
 def _refused(sender: Reply, recipient: Reply) -> Reply | None:
-    """The first of the two that is no yes."""
-    if not _is_yes(sender):
-        _check_willing(sender)
+    """The first of the two replies that is not positive."""
+    if not _is_positive(sender):
+        _check_accepts_mail(sender)
         return sender
-    return None if _is_yes(recipient) else recipient
+    return None if _is_positive(recipient) else recipient
 
 
-def _ask(dialogue: Dialogue, command: str) -> Reply:
-    """Send one command before the message itself and read its reply."""
-    (reply,) = _ask_all(dialogue, [command])
+def _command(dialogue: Dialogue, command: str) -> Reply:
+    """Sends one command and reads its reply."""
+    (reply,) = _commands(dialogue, [command])
     return reply
 
 
-def _ask_all(dialogue: Dialogue, commands: Sequence[str]) -> list[Reply]:
-    """Send several commands at once and read a reply to each."""
+def _commands(dialogue: Dialogue, commands: Sequence[str]) -> list[Reply]:
+    """Sends several commands at once and reads a reply to each."""
     try:
-        dialogue.say(_wire(commands))
+        dialogue.write(_wire(commands))
     except Unsent as error:
-        raise ChannelClosed(_lost(error), repeatable=True) from error
+        raise SessionClosed(_connection_lost(error), may_resend=True) from error
     return _replies(dialogue, len(commands))
 
 
@@ -158,49 +160,49 @@ def _wire(commands: Sequence[str]) -> bytes:
 
 def _replies(dialogue: Dialogue, count: int) -> list[Reply]:
     try:
-        replies = [dialogue.hear() for _ in range(count)]
+        replies = [dialogue.read_reply() for _ in range(count)]
     except (OSError, ValueError) as error:
-        raise ChannelClosed(_lost(error), repeatable=True) from error
+        raise SessionClosed(_connection_lost(error), may_resend=True) from error
     for reply in replies:
         if reply.code == 421:
-            raise ChannelClosed(reply.result(), repeatable=True, willing=False)
+            raise SessionClosed(reply.result(), may_resend=True, accepts_mail=False)
     return replies
 
 
-def _check_willing(reply: Reply) -> None:
-    """A server that puts the sender off, before it knows for whom the message is, takes no message of theirs now."""
+def _check_accepts_mail(reply: Reply) -> None:
+    """A server that defers MAIL, before it knows the recipient, accepts no message of that sender now."""
     result = reply.result()
     if result.outcome is Outcome.DEFERRED:
-        raise ChannelClosed(result, willing=False, refuses_sender=reply.concerns_sender)
+        raise SessionClosed(result, accepts_mail=False, refuses_sender=reply.concerns_sender)
 
 
-def _abandon(dialogue: Dialogue, reply: Reply) -> DeliveryResult:
-    """The answer that `reply` means, with the session cleared for the next message."""
+def _reset(dialogue: Dialogue, reply: Reply) -> DeliveryResult:
+    """The result of a negative reply, with the session reset for the next message."""
     result = _refusal(reply)
     try:
-        cleared = _is_yes(_ask(dialogue, "RSET"))
-    except ChannelClosed:
+        cleared = _is_positive(_command(dialogue, "RSET"))
+    except SessionClosed:
         cleared = False
     if not cleared:
-        raise ChannelClosed(result)
+        raise SessionClosed(result)
     return result
 
 
 def _refusal(reply: Reply) -> DeliveryResult:
-    """A yes to DATA that does not invite the message is no promise of anything."""
+    """A positive reply to DATA other than 354 is a deferral: it promises nothing."""
     return reply.result() if reply.code >= 400 else reply.deferral()
 
 
-def _is_yes(reply: Reply) -> bool:
+def _is_positive(reply: Reply) -> bool:
     return 200 <= reply.code <= 299
 
 
-def _lost(error: Exception) -> DeliveryResult:
+def _connection_lost(error: Exception) -> DeliveryResult:
     return DeliveryResult.deferred("the connection to the relay was lost", "4.4.2", note=str(error))
 
 
-def _stuffed(content: bytes) -> bytes:
-    """The message as DATA carries it (RFC 5321, 4.5.2), with an end that nothing in the message can imitate."""
+def _dot_stuffed(content: bytes) -> bytes:
+    """The content with dot-stuffing (RFC 5321, 4.5.2) and the end of DATA, which nothing in the content can imitate."""
     if not content.count(b"\r\n") == content.count(b"\n") == content.count(b"\r"):
         content = _LINE_END.sub(b"\r\n", content)
     stuffed = content.replace(b"\r\n.", b"\r\n..")

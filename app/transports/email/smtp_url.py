@@ -5,16 +5,13 @@ from __future__ import annotations
 import enum
 import ipaddress
 from dataclasses import dataclass, field
-from typing import TypeVar
 from urllib.parse import SplitResult, unquote
 
 from app.transports import urls
 from app.transports.base import TransportUrlError
 
-LONGEST_TIMEOUT = 600.0
-MOST_MESSAGES = 1_000_000
-
-Number = TypeVar("Number", int, float)
+MAX_TIMEOUT = 600.0
+MAX_MESSAGES = 1_000_000
 
 
 class Tls(enum.Enum):
@@ -23,16 +20,16 @@ class Tls(enum.Enum):
     OFFERED = "offered"
     """STARTTLS where the server offers it."""
     REQUIRE = "require"
-    """STARTTLS or nothing, and the certificate must be right."""
+    """STARTTLS is required, and the certificate is verified."""
     NONE = "none"
     """Plain text, even where STARTTLS is offered."""
     IMPLICIT = "implicit"
-    """TLS from the first byte (`smtps://`), and the certificate must be right."""
+    """TLS from the first byte (`smtps://`), and the certificate is verified."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmtpSettings:
-    """One relay and how to speak with it. `timeout` is in seconds, for each step."""
+    """One relay and its options. `timeout` is in seconds, for each step."""
 
     host: str
     port: int
@@ -44,21 +41,21 @@ class SmtpSettings:
 
     @property
     def verifies(self) -> bool:
-        """Whether the certificate must be right.
+        """Whether the certificate is verified.
 
-        Without credentials and without `tls=require` it need not be, as between mail servers: encryption towards an
-        unproven server is better than none. A password goes to a proven server only.
+        Without credentials and without `tls=require` it is not, as between mail servers: encryption to an unverified
+        server is better than none. A password is sent to a verified server only.
         """
         return self.user is not None or self.tls in (Tls.REQUIRE, Tls.IMPLICIT)
 
     @property
     def may_log_in_unencrypted(self) -> bool:
-        """Only where the operator said so, or nothing leaves the machine."""
+        """Only where the operator allows it, or nothing leaves the machine."""
         return self.tls is Tls.NONE or _is_loopback(self.host)
 
 
 def parse_smtp_url(url: str) -> SmtpSettings:
-    """Read `smtp://user:password@host:port?tls=…&timeout=…&messages=…`; raises `TransportUrlError`."""
+    """Parses `smtp://user:password@host:port?tls=…&timeout=…&messages=…`; raises `TransportUrlError`."""
     parts = urls.split(url)
     _check_shape(parts)
     options = urls.options(parts, ("tls", "timeout", "messages"))
@@ -69,33 +66,33 @@ def parse_smtp_url(url: str) -> SmtpSettings:
         user=user,
         password=password,
         tls=_tls(parts, options.get("tls")),
-        timeout=_number(parts, "timeout", options.get("timeout", "30"), (0.1, LONGEST_TIMEOUT)),
-        messages=_number(parts, "messages", options.get("messages", "100"), (1, MOST_MESSAGES)),
+        timeout=urls.number(parts, "timeout", options.get("timeout", "30"), (0.1, MAX_TIMEOUT)),
+        messages=urls.number(parts, "messages", options.get("messages", "100"), (1, MAX_MESSAGES)),
     )
 
 
 def _check_shape(parts: SplitResult) -> None:
     if parts.path not in ("", "/") or parts.fragment:
-        raise TransportUrlError(f"{urls.shown(parts)}: nothing but options follows the host and port")
+        raise TransportUrlError(f"{urls.redacted(parts)}: nothing but options follows the host and port")
 
 
 def _host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     if "," in host:
-        raise TransportUrlError(f"{urls.shown(parts)}: several relays are several URLs, as in smtp://one,smtp://two")
+        raise TransportUrlError(f"{urls.redacted(parts)}: several relays are several URLs, as in smtp://one,smtp://two")
     try:
         host.encode("idna")
     except UnicodeError:
         host = ""
     if not host:
-        raise TransportUrlError(f"{urls.shown(parts)}: a host is needed, as in smtp://mail.example.com:25")
+        raise TransportUrlError(f"{urls.redacted(parts)}: a host is needed, as in smtp://mail.example.com:25")
     return host
 
 
 def _port(parts: SplitResult, user: str | None) -> int:
-    """Relays take mail from other servers on port 25 and from clients that log in on port 587 (RFC 6409)."""
+    """Relays accept mail from other servers on port 25 and from authenticated clients on port 587 (RFC 6409)."""
     if parts.port == 0:
-        raise TransportUrlError(f"{urls.shown(parts)}: the port is a number from 1 to 65535")
+        raise TransportUrlError(f"{urls.redacted(parts)}: the port is a number from 1 to 65535")
     if parts.port:
         return parts.port
     if parts.scheme == "smtps":
@@ -108,33 +105,24 @@ def _credentials(parts: SplitResult) -> tuple[str | None, str | None]:
         return None, None
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user or not password:
-        raise TransportUrlError(f"{urls.shown(parts)}: user and password go together, as in smtp://user:password@host")
+        raise TransportUrlError(
+            f"{urls.redacted(parts)}: user and password go together, as in smtp://user:password@host"
+        )
     if not (user + password).isascii():
-        raise TransportUrlError(f"{urls.shown(parts)}: user and password must be ASCII")
+        raise TransportUrlError(f"{urls.redacted(parts)}: user and password must be ASCII")
     return user, password
 
 
-def _tls(parts: SplitResult, wish: str | None) -> Tls:
-    if wish not in (None, "require", "none"):
-        raise TransportUrlError(f"{urls.shown(parts)}: tls is require or none")
+def _tls(parts: SplitResult, value: str | None) -> Tls:
+    if value not in (None, "require", "none"):
+        raise TransportUrlError(f"{urls.redacted(parts)}: tls is require or none")
     if parts.scheme == "smtps":
-        if wish == "none":
-            raise TransportUrlError(f"{urls.shown(parts)}: smtps:// is always encrypted; write smtp:// with tls=none")
+        if value == "none":
+            raise TransportUrlError(
+                f"{urls.redacted(parts)}: smtps:// is always encrypted; write smtp:// with tls=none"
+            )
         return Tls.IMPLICIT
-    return Tls(wish) if wish else Tls.OFFERED
-
-
-def _number(parts: SplitResult, name: str, text: str, within: tuple[Number, Number]) -> Number:
-    """A number of the kind of its limits."""
-    least, most = within
-    try:
-        number = type(least)(text)
-    except ValueError:
-        number = None
-    if number is None or not least <= number <= most:
-        whole = "whole " if isinstance(least, int) else ""
-        raise TransportUrlError(f"{urls.shown(parts)}: {name} is a {whole}number from {least} to {most}")
-    return number
+    return Tls(value) if value else Tls.OFFERED
 
 
 def _is_loopback(host: str) -> bool:

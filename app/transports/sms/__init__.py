@@ -1,4 +1,4 @@
-"""Text messages: `sms_transport` makes the transport that a URL describes."""
+"""SMS transports: `sms_transport` creates the transport of a URL."""
 
 from collections.abc import Callable
 

@@ -13,16 +13,15 @@ from app.transports.urls import folder_path
 
 @dataclass(frozen=True, slots=True)
 class SmsFolder:
-    """A folder is transport and connection in one: there is nothing to open."""
+    """The transport and its connection in one: there is nothing to open."""
 
     folder: Folder
 
     def connect(self) -> SmsFolder:
-        """The folder itself."""
         return self
 
     def send(self, message: OutboundSms) -> DeliveryResult:
-        """Write the message; a folder that cannot be written to is a deferral."""
+        """Writes the message; a folder that cannot be written to is a deferral."""
         segments = count_segments(message.text)
         try:
             self.folder.write(f"{message.uuid}.json", _content(message, segments))
@@ -32,11 +31,11 @@ class SmsFolder:
         return DeliveryResult.accepted("stored", segments=segments, note=f"written to {self.folder.path}")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def file_transport(url: str) -> SmsFolder:
-    """The folder that a `file:///folder` URL names; raises `TransportUrlError`."""
+    """The transport of a `file:///folder` URL; raises `TransportUrlError`."""
     return SmsFolder(Folder(folder_path(url)))
 
 
@@ -48,5 +47,5 @@ def _content(message: OutboundSms, segments: int) -> bytes:
         "text": message.text,
         "segments": segments,
     }
-    # Half of a surrogate pair has no form in UTF-8; a question mark in its place beats a message that cannot leave.
+    # A lone surrogate has no form in UTF-8; a question mark in its place is better than a message that cannot be sent.
     return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")

@@ -6,7 +6,7 @@ from app.transports.sms.segments import BASIC, is_gsm
 
 ESCAPE = 0x1B
 GSM, ASCII, LATIN_1, UCS_2 = 0x00, 0x01, 0x03, 0x08
-"""The data codings of SMPP that are read here."""
+"""The data codings of SMPP that are supported."""
 
 _BASIC_CODES = {character: code + (code >= ESCAPE) for code, character in enumerate(BASIC)}
 _EXTENDED_CODES = {
@@ -26,12 +26,12 @@ _EXTENDED_CHARACTERS = {code: character for character, code in _EXTENDED_CODES.i
 
 
 def coding_of(text: str) -> int:
-    """The data coding that a text needs: GSM where that has all of its characters, else UCS-2."""
+    """The data coding of a text: GSM if it has all of its characters, else UCS-2."""
     return GSM if is_gsm(text) else UCS_2
 
 
 def encode(text: str, coding: int) -> bytes:
-    """The bytes of a text or of one of its parts. Half a surrogate pair becomes a question mark."""
+    """The bytes of a text or of one of its parts. A lone surrogate becomes a question mark."""
     if coding == UCS_2:
         return text.encode("utf-16-be", "replace")
     codes: list[int] = []
@@ -41,7 +41,7 @@ def encode(text: str, coding: int) -> bytes:
 
 
 def decode(data: bytes, coding: int) -> str:
-    """The text of a message that came in; what is no character of its coding becomes a replacement sign."""
+    """The text of a received message; invalid codes become a replacement character."""
     if coding == UCS_2:
         return data.decode("utf-16-be", "replace")
     if coding in (ASCII, LATIN_1):

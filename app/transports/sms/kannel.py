@@ -2,8 +2,8 @@
 
     kannel+http://user:password@host:13013/cgi-bin/sendsms
 
-Kannel splits long texts and numbers the parts itself. It is asked to call `receipt_url` back with the end of each
-message: `%d` and `%A` in it are Kannel's own escapes for the kind of receipt and for the network's words.
+Kannel splits long texts and numbers the parts itself. It is asked to call `receipt_url` with the final receipt of each
+message: `%d` and `%A` in it are Kannel's escapes for the kind of receipt and the network's text.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from app.transports.sms.segments import count_segments, is_gsm
 
 OPTIONS = ("timeout", "smsc")
 DLR_MASK = 1 + 2 + 16
-"""Receipts of the end: delivered, not delivered, refused by the network. Those on the way there say nothing new."""
+"""Final receipts: delivered, not delivered, refused by the network. Intermediate ones say nothing new."""
 REFUSALS = (400, 406, 413, 414, 422)
-"""Kannel will not take this message. All other errors are trouble with the set-up or the gateway, which may pass."""
-LONGEST_TIMEOUT = 600.0
+"""Kannel refuses this message. All other errors are of the configuration or the gateway, and may be temporary."""
+MAX_TIMEOUT = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class KannelSettings:
-    """One gateway and how to speak with it; `timeout` is in seconds, for connecting and for the answer."""
+    """One gateway and its options; `timeout` is in seconds, for connecting and for the response."""
 
     url: str
     user: str
@@ -38,7 +38,7 @@ class KannelSettings:
 
 
 class KannelTransport:
-    """Connections of all threads come from one pool, which renews what the gateway has closed."""
+    """All threads share one connection pool, which reopens connections that the gateway has closed."""
 
     def __init__(self, settings: KannelSettings) -> None:
         self._settings = settings
@@ -47,14 +47,13 @@ class KannelTransport:
         )
 
     def connect(self) -> KannelTransport:
-        """The pool is shared."""
         return self
 
     def send(self, message: OutboundSms) -> DeliveryResult:
-        """Hand one text over. Nothing is sent twice by itself: a lost answer is a deferral."""
-        target = f"{self._settings.url}?{urlencode(self._parameters(message))}"
+        """Sends one text, without retries: a lost response is a deferral."""
+        url = f"{self._settings.url}?{urlencode(self._parameters(message))}"
         try:
-            response = self._pool.request("GET", target, redirect=False)
+            response = self._pool.request("GET", url, redirect=False)
         except HTTPError as error:
             return DeliveryResult.deferred(
                 "no answer from the gateway", note=f"{self._settings.url}: {type(error).__name__}"
@@ -80,7 +79,7 @@ class KannelTransport:
         return parameters
 
     def close(self) -> None:
-        """Connections that are idle cost nothing and stay for the next message."""
+        """Idle connections cost nothing and stay open for the next message."""
 
 
 def _result(status: int, body: str, text: str) -> DeliveryResult:
@@ -93,19 +92,21 @@ def _result(status: int, body: str, text: str) -> DeliveryResult:
 
 
 def kannel_transport(url: str) -> KannelTransport:
-    """The gateway that a `kannel+http://` or `kannel+https://` URL names; raises `TransportUrlError`."""
+    """The transport of a `kannel+http://` or `kannel+https://` URL; raises `TransportUrlError`."""
     parts = urls.split(url)
-    given = urls.options(parts, OPTIONS)
+    options = urls.options(parts, OPTIONS)
     if not parts.hostname or not parts.username or parts.password is None:
-        raise TransportUrlError(f"{urls.shown(parts)}: written kannel+http://user:password@host:13013/cgi-bin/sendsms")
+        raise TransportUrlError(
+            f"{urls.redacted(parts)}: written kannel+http://user:password@host:13013/cgi-bin/sendsms"
+        )
     scheme = parts.scheme.removeprefix("kannel+")
-    place = parts.netloc.rpartition("@")[2]
+    host = parts.netloc.rpartition("@")[2]
     return KannelTransport(
         KannelSettings(
-            url=f"{scheme}://{place}{parts.path or '/cgi-bin/sendsms'}",
+            url=f"{scheme}://{host}{parts.path or '/cgi-bin/sendsms'}",
             user=unquote(parts.username),
             password=unquote(parts.password),
-            timeout=urls.number(parts, "timeout", given.get("timeout", "30"), (0.1, LONGEST_TIMEOUT)),
-            smsc=given.get("smsc"),
+            timeout=urls.number(parts, "timeout", options.get("timeout", "30"), (0.1, MAX_TIMEOUT)),
+            smsc=options.get("smsc"),
         )
     )

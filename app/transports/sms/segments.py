@@ -1,8 +1,8 @@
-"""How many parts a text message is billed and sent as (3GPP TS 23.038 and 23.040).
+"""Number of parts in which a text message is sent and billed (3GPP TS 23.038 and 23.040).
 
 A text whose characters are all in the GSM 7-bit default alphabet or its extension table holds 160 septets, or 153 in
 each part when it needs several. Any other text is UCS-2: 70 code units, or 67 in each part. A character that takes two
-units, an extension character or one outside the Basic Multilingual Plane, is never cut in two by the end of a part.
+units, an extension character or one outside the Basic Multilingual Plane, is never split between two parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _GSM = frozenset(BASIC) | _EXTENDED
 
 
 def is_gsm(text: str) -> bool:
-    """Whether the GSM alphabet has every character; otherwise the text goes as UCS-2."""
+    """Whether the GSM alphabet has every character; otherwise the text is sent as UCS-2."""
     return _GSM.issuperset(text)
 
 
@@ -26,7 +26,7 @@ def count_segments(text: str) -> int:
 
 
 def split(text: str) -> list[str]:
-    """The parts, which together are the text; an empty text is one empty part."""
+    """The parts of a text; an empty text is one empty part."""
     if is_gsm(text):
         return _split(text, [2 if character in _EXTENDED else 1 for character in text], alone=160, joined=153)
     return _split(text, [2 if character > "\uffff" else 1 for character in text], alone=70, joined=67)

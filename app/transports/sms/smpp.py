@@ -1,8 +1,8 @@
-"""Text messages over SMPP 3.4 (documented in docs/sms.md): what is sent, and what an answer means.
+"""Text messages over SMPP 3.4 (docs/sms.md): `submit_sm`, and the results of its responses.
 
-A text of several parts goes as several `submit_sm`, numbered in a user data header. The reference that joins them
-comes from the message's uuid, so that a text that is tried again after a part of it was taken joins with that part. A
-receipt is asked for with the last part: it stands for the whole.
+A text of several parts is sent as several `submit_sm`, numbered in a user data header. Their common reference is
+derived from the message's uuid, so that a retry after some parts were accepted concatenates with those parts. A receipt
+is requested for the last part only: it stands for the whole text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.transports.sms.segments import split
 from app.transports.sms.smpp_bind import Bind, NoAnswer, NoBind
 from app.transports.sms.smpp_url import SmppSettings, parse_smpp_url
 
-MOST_PARTS = 255
+MAX_PARTS = 255
 THROTTLED = (consts.SMPP_ESME_RTHROTTLED, consts.SMPP_ESME_RMSGQFUL)
 TRY_LATER = (
     *THROTTLED,
@@ -31,9 +31,9 @@ TRY_LATER = (
     consts.SMPP_ESME_RSUBMITFAIL,
     consts.SMPP_ESME_RX_T_APPN,
 )
-"""Trouble that passes. Every other error is the gateway's no to this message."""
+"""Temporary errors. Every other error is a refusal of this message."""
 SLOW_DOWN = 1.0
-"""Seconds for which nothing more is sent after the gateway said that it is too much."""
+"""Seconds without sending after the gateway has throttled."""
 
 
 class SmppTransport:
@@ -45,30 +45,29 @@ class SmppTransport:
         self._resume = 0.0
 
     def connect(self) -> SmppTransport:
-        """The bind is shared."""
         return self
 
-    def listen(self, take: IncomingHandler) -> None:
-        """Binds now, and gives receipts and replies to `take`, in a thread of its own."""
-        self._bind.listen(take)
+    def listen(self, handler: IncomingHandler) -> None:
+        """Binds now, and calls `handler` for receipts and replies, in a thread of its own."""
+        self._bind.listen(handler)
 
     def send(self, message: OutboundSms) -> DeliveryResult:
-        """Hand one text over, part by part; the first part that is not taken decides."""
+        """Sends one text, part by part; the first part that is not accepted determines the result."""
         parts = split(message.text)
-        if len(parts) > MOST_PARTS:
-            return DeliveryResult.refused(f"the text has {len(parts)} parts; {MOST_PARTS} is the most")
-        answer: Any = None
+        if len(parts) > MAX_PARTS:
+            return DeliveryResult.refused(f"the text has {len(parts)} parts; {MAX_PARTS} is the most")
+        response: Any = None
         for fields in _submissions(message, parts):
             self._wait()
             try:
-                answer = self._bind.submit(**fields)
+                response = self._bind.submit(**fields)
             except NoBind as error:
                 return DeliveryResult.deferred("no connection to the gateway", note=str(error))
             except NoAnswer as error:
                 return DeliveryResult.deferred("no answer; the message may have been taken", note=str(error))
-            if answer.status != consts.SMPP_ESME_ROK:
-                return self._refusal(answer.status)
-        gateway_id = _text(answer.message_id)
+            if response.status != consts.SMPP_ESME_ROK:
+                return self._refusal(response.status)
+        gateway_id = _text(response.message_id)
         return DeliveryResult.accepted(f"accepted as {gateway_id}", gateway_id=gateway_id, segments=len(parts))
 
     def _wait(self) -> None:
@@ -82,7 +81,7 @@ class SmppTransport:
         return DeliveryResult.deferred(reply) if status in TRY_LATER else DeliveryResult.refused(reply)
 
     def close(self) -> None:
-        """One thread's connection is nothing of its own."""
+        """Nothing to close: the bind is shared."""
 
     def end(self) -> None:
         """Unbinds."""
@@ -90,17 +89,17 @@ class SmppTransport:
 
 
 def smpp_transport(url: str) -> SmppTransport:
-    """The gateway that an `smpp://` or `smpps://` URL names; raises `TransportUrlError`."""
+    """The transport of an `smpp://` or `smpps://` URL; raises `TransportUrlError`."""
     return SmppTransport(parse_smpp_url(url))
 
 
 def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]:
     """The fields of each `submit_sm`."""
     coding = gsm.coding_of(message.text)
-    named = not message.sender.isdigit()
+    is_alphanumeric = not message.sender.isdigit()
     common = {
-        "source_addr_ton": consts.SMPP_TON_ALNUM if named else consts.SMPP_TON_INTL,
-        "source_addr_npi": consts.SMPP_NPI_UNK if named else consts.SMPP_NPI_ISDN,
+        "source_addr_ton": consts.SMPP_TON_ALNUM if is_alphanumeric else consts.SMPP_TON_INTL,
+        "source_addr_npi": consts.SMPP_NPI_UNK if is_alphanumeric else consts.SMPP_NPI_ISDN,
         "source_addr": message.sender,
         "dest_addr_ton": consts.SMPP_TON_INTL,
         "dest_addr_npi": consts.SMPP_NPI_ISDN,
@@ -108,7 +107,7 @@ def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]
         "data_coding": coding,
     }
     total, reference = len(parts), zlib.crc32(message.uuid.encode()) & 0xFF
-    made = []
+    submissions = []
     for number, part in enumerate(parts, 1):
         header = bytes((5, 0, 3, reference, total, number)) if total > 1 else b""
         own = {
@@ -116,8 +115,8 @@ def _submissions(message: OutboundSms, parts: list[str]) -> list[dict[str, Any]]
             "registered_delivery": int(number == total),
             "short_message": header + gsm.encode(part, coding),
         }
-        made.append({**common, **own})
-    return made
+        submissions.append({**common, **own})
+    return submissions
 
 
 def _text(value: bytes | str | None) -> str:

@@ -15,7 +15,7 @@ from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
 from app.tracking.return_path import return_path
-from app.transports.email.smtp_transaction import UNANSWERED
+from app.transports.email.smtp_transaction import NO_FINAL_REPLY
 from tests.jobs.delivery.conftest import Changed, events, parsed
 from tests.jobs.delivery.test_outcomes import counters
 from tests.support.mail_reports import delivery_failure
@@ -45,7 +45,7 @@ def test_it_is_neither_delivered_nor_tried_again(
     recipient = rows.recipient(ann)
     assert (recipient.state, recipient.attempts, recipient.email) == ("uncertain", 1, "ann@example.com")
     assert recipient.due_time >= recipient.creation_time + timedelta(minutes=15)
-    assert rows.steps(ann) == [("uncertain", UNANSWERED)]
+    assert rows.steps(ann) == [("uncertain", NO_FINAL_REPLY)]
     assert (counters(rows, ann), events(rows), mail_server.mails) == ((0, 0, 0), [], [])
 
 

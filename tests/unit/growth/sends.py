@@ -23,7 +23,7 @@ from app.transports.email.dkim import relaxed_body, relaxed_field
 from app.transports.email.headers import address_header, disposition_header, identifier_header, text_header
 from app.transports.email.parts import Attachment, encode_attachment, text_entity
 from app.transports.email.replies import Reply
-from app.transports.email.smtp_transaction import _stuffed
+from app.transports.email.smtp_transaction import _dot_stuffed
 from app.transports.sms import gsm, segments
 from tests.unit.growth.reader import KIB, MIB, Reader
 
@@ -187,7 +187,7 @@ IN_SENDS = (
     Reader(
         "a signed field", lambda text: relaxed_field(b"Subject", text.encode()), ("a", " ", "\t", "\r\n "), 64 * KIB
     ),
-    Reader("the end of a mail", lambda text: _stuffed(text.encode()), ("\r\n.", "\n", "\r", ".", "a"), BODY),
+    Reader("the end of a mail", lambda text: _dot_stuffed(text.encode()), ("\r\n.", "\n", "\r", ".", "a"), BODY),
     Reader("parts of a text message", segments.split, ("a", "€", "é", "😀", "\n"), 64 * KIB),
     Reader(
         "a text message as bytes", lambda text: gsm.encode(text, gsm.coding_of(text)), ("a", "€", "é", "😀"), 64 * KIB

@@ -11,7 +11,7 @@ from app.db.url import without_credentials
 from app.infrastructure import running
 from app.infrastructure.startup_report import log_startup
 from app.settings import from_environment
-from app.transports.urls import place
+from app.transports.urls import display_url
 
 
 def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
@@ -60,7 +60,7 @@ def test_a_database_is_shown_without_user_password_and_options(url: str, expecte
     ],
 )
 def test_a_transport_is_shown_without_what_may_be_secret(url: str, expected: str) -> None:
-    assert place(url) == expected
+    assert display_url(url) == expected
 
 
 def test_a_folder_that_cannot_be_written_to_keeps_no_process_from_starting(

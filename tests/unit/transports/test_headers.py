@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.email.headers import (
-    LONGEST_LINE,
+    MAX_LINE_LENGTH,
     address_header,
     disposition_header,
     identifier_header,
@@ -37,7 +37,7 @@ def check_lines(field: bytes) -> None:
     lines = field[:-2].split(b"\r\n")
     assert all(re.fullmatch(rb"[\x20-\x7e]*", line) for line in lines)
     assert all(line.startswith(b" ") and line.strip() for line in lines[1:])
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, TransportUrlError
 from app.transports.email import email_transport
-from app.transports.email.relays import FIRST_REST, LONGEST_REST, RelayTransport
+from app.transports.email.relays import FIRST_BACKOFF, MAX_BACKOFF, RelayTransport
 from app.transports.email.smtp import smtp_transport
 from tests.unit.transports.mailserver import DROP, LineServer, MailServer, free_port
 
@@ -109,15 +109,15 @@ def test_one_message_finds_out_whether_a_relay_is_back(server: MailServer, mail:
     clock = Clock()
     transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], clock)
     first = transport._relays[0]
-    first.note(reached=False)
-    clock.moment = first.rests_until
-    assert first.takes()
+    first.report(reached=False)
+    clock.moment = first.backoff_until
+    assert first.is_available()
     connection = transport.connect()
     assert connection.send(mail()).outcome is Outcome.ACCEPTED
     connection.close()
-    assert first.rests_until == clock.moment, "it was asked a second time"
-    first.note(reached=False)
-    assert first.rests_until > clock.moment
+    assert first.backoff_until == clock.moment, "it was asked a second time"
+    first.report(reached=False)
+    assert first.backoff_until > clock.moment
 
 
 def test_with_no_relay_the_message_is_deferred(mail: MakeMail) -> None:
@@ -135,11 +135,11 @@ def test_a_relay_that_is_away_rests_for_longer_and_longer(server: MailServer, ma
         rests = []
         for _ in range(4):
             connection.send(mail())
-            rests.append(first.rests_until - clock.moment)
+            rests.append(first.backoff_until - clock.moment)
             connection.send(mail())  # while it rests it is not asked
-            clock.moment = first.rests_until
+            clock.moment = first.backoff_until
         connection.close()
-    assert rests == [FIRST_REST * 2**number for number in range(4)]
+    assert rests == [FIRST_BACKOFF * 2**number for number in range(4)]
     assert len(server.mails) == 8
 
 
@@ -148,23 +148,23 @@ def test_a_relay_is_well_again_when_it_answers(server: MailServer, second: MailS
     transport = RelayTransport([smtp_transport(server.url()), smtp_transport(second.url())], clock)
     first = transport._relays[0]
     for _ in range(20):
-        first.note(reached=False)
-        clock.moment = first.rests_until
-    first.note(reached=False)
-    assert first.rests_until - clock.moment == LONGEST_REST
-    clock.moment = first.rests_until
+        first.report(reached=False)
+        clock.moment = first.backoff_until
+    first.report(reached=False)
+    assert first.backoff_until - clock.moment == MAX_BACKOFF
+    clock.moment = first.backoff_until
     connection = transport.connect()
     connection.send(mail())
     connection.close()
-    assert (len(server.mails), first.rests_until) == (1, 0)
+    assert (len(server.mails), first.backoff_until) == (1, 0)
 
 
 def test_when_all_rest_the_next_to_return_is_asked(server: MailServer, mail: MakeMail) -> None:
     transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], Clock())
     gone, well = transport._relays
-    well.note(reached=False)
-    gone.note(reached=False)
-    well.rests_until -= 1
+    well.report(reached=False)
+    gone.report(reached=False)
+    well.backoff_until -= 1
     connection = transport.connect()
     assert connection.send(mail()).outcome is Outcome.ACCEPTED
     connection.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.transports.base import Outcome
-from app.transports.email.replies import LONGEST_TEXT, OUR_OWN_FAULT, Reply
+from app.transports.email.replies import MAX_TEXT_LENGTH, OUR_OWN_FAULT, Reply
 
 CLASSES = {Outcome.ACCEPTED: "2", Outcome.DEFERRED: "4", Outcome.REFUSED: "5"}
 
@@ -47,4 +47,4 @@ def test_any_reply_has_an_outcome_and_a_status_of_its_class(code: int, raw: byte
     assert (result.outcome is Outcome.ACCEPTED) == (200 <= code <= 299)
     assert (result.outcome is Outcome.REFUSED) == (500 <= code <= 599 and code not in OUR_OWN_FAULT)
     assert "\n" not in result.reply
-    assert len(result.reply) <= LONGEST_TEXT + 5
+    assert len(result.reply) <= MAX_TEXT_LENGTH + 5

@@ -13,7 +13,7 @@ import pytest
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
 from app.transports.email import email_transport, smtp_transaction
 from app.transports.email.smtp_dialogue import Dialogue
-from app.transports.email.smtp_transaction import UNANSWERED
+from app.transports.email.smtp_transaction import NO_FINAL_REPLY
 from tests.unit.transports.mailserver import DROP, WAIT, LineServer, MailServer
 
 MakeMail = Callable[..., OutboundEmail]
@@ -171,7 +171,7 @@ def test_a_mail_without_an_answer_is_never_sent_again_at_once(server: MailServer
     connection.send(mail())
     server.reply(".", DROP)
     result = connection.send(mail())
-    assert result == DeliveryResult(Outcome.UNCERTAIN, UNANSWERED, "4.4.2")
+    assert result == DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")
     assert server.sessions == 1
     assert connection.send(mail()).outcome is Outcome.ACCEPTED
     connection.close()
@@ -226,10 +226,10 @@ def test_an_answer_is_awaited_for_so_many_time_outs_and_not_for_ever(patience: i
     with contextlib.ExitStack() as stack:
         ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
         waiting = _LateAnswer(ours, theirs, comes_at=patience)
-        assert Dialogue(cast("smtplib.SMTP", waiting)).hear(patience).code == 250
+        assert Dialogue(cast("smtplib.SMTP", waiting)).read_reply(patience).code == 250
         waiting = _LateAnswer(ours, theirs, comes_at=patience + 1)
         with pytest.raises(TimeoutError):
-            Dialogue(cast("smtplib.SMTP", waiting)).hear(patience)
+            Dialogue(cast("smtplib.SMTP", waiting)).read_reply(patience)
         assert waiting.tries == patience
 
 
@@ -253,9 +253,9 @@ class _LateAnswer:
 def test_a_message_without_an_answer_may_have_arrived(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smtp_transaction, "PATIENCE", 1)
+    monkeypatch.setattr(smtp_transaction, "DATA_TIMEOUTS", 1)
     server.hold = 1.5
-    assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, UNANSWERED, "4.4.2")]
+    assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")]
 
 
 # ---------------------------------------------------------------------------------------------- odd servers
@@ -292,7 +292,7 @@ def test_a_refusal_before_there_is_a_recipient_is_a_deferral(
 def test_a_server_that_speaks_no_smtp_is_a_deferral(mail: MakeMail, conversation: list[str]) -> None:
     with LineServer(conversation) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
-    assert result.outcome is (Outcome.UNCERTAIN if result.reply == UNANSWERED else Outcome.DEFERRED)
+    assert result.outcome is (Outcome.UNCERTAIN if result.reply == NO_FINAL_REPLY else Outcome.DEFERRED)
     assert result.status is not None
     assert result.status.startswith("4.")
 

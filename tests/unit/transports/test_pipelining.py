@@ -119,7 +119,7 @@ def test_a_relay_that_is_set_aside_is_not_left_waiting_for_what_was_announced_to
         connection = RelayConnection(ways, time.monotonic)
         bob = mail("bob@example.com")
         assert connection.send(mail(), bob) == TAKEN
-        ways[0][0].note(reached=False)
+        ways[0][0].report(reached=False)
         assert connection.send(bob) == TAKEN
         assert commands(first) == "EMRDMRD"
         connection.close()
