@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from app.content.conditions import Condition
-from app.content.wildcards import Fence, Inline, Kind, Token, Wildcard
-from app.content.wildcards import tokens as cut
+from app.content.wildcards import AttachmentReference, Marker, MarkerType, Token, Wildcard, tokenize
 
 
 @dataclass(slots=True)
@@ -32,90 +31,94 @@ class Branch:
     otherwise: int = 0
 
 
-Step: TypeAlias = str | Wildcard | Inline | Branch | Exit
+Step: TypeAlias = str | Wildcard | AttachmentReference | Branch | Exit
 
-_OPENING = (Kind.IF, Kind.UNKNOWN)
+_OPENING = (MarkerType.IF, MarkerType.UNKNOWN)
 
 
-def steps(tokens: Iterable[Token]) -> list[Step]:
+def compile_steps(tokens: Iterable[Token]) -> list[Step]:
     """The steps to walk for each recipient; runs of text are one step each."""
-    return _linked(_joined(_placed(_paired(list(tokens)))))
+    return _link_branches(_merge_text(_drop_misplaced(_pair_markers(list(tokens)))))
 
 
 def unconditional_text(source: str) -> str:
     """The text of a source that every reader gets: outside of conditionals, fallbacks included. What a marker stands
     for is not known here, so each of them is a gap between words."""
     depth, text = 0, list[str]()
-    for token in _placed(_paired(list(cut(source)))):
-        if isinstance(token, Fence):
-            depth += (token.kind is Kind.IF) - (token.kind is Kind.END)
+    for token in _drop_misplaced(_pair_markers(list(tokenize(source)))):
+        if isinstance(token, Marker):
+            depth += (token.type is MarkerType.IF) - (token.type is MarkerType.END)
             text.append(" ")
         elif depth == 0:
-            text.append(_certain(token))
+            text.append(_unconditional(token))
     return "".join(text)
 
 
-def _certain(token: str | Wildcard | Inline) -> str:
+def _unconditional(token: str | Wildcard | AttachmentReference) -> str:
     match token:
         case str():
             return token
         case Wildcard():
             return f" {token.fallback} "
-        case Inline():
+        case AttachmentReference():
             return " "
 
 
-def _paired(tokens: list[Token]) -> list[Token]:
+def _pair_markers(tokens: list[Token]) -> list[Token]:
     """Turns openings and ENDs that have no partner into text. An END closes the last opening of its own key."""
-    waiting: list[tuple[int, str]] = []  # position and key of the openings not closed so far
+    open_markers: list[tuple[int, str]] = []  # position and key of the openings not closed so far
     keys: Counter[str] = Counter()  # how many of them each key has, so that a stray END costs nothing
-    whole: set[int] = set()
+    paired: set[int] = set()
     for position, token in enumerate(tokens):
-        if not isinstance(token, Fence):
+        if not isinstance(token, Marker):
             continue
-        if token.kind in _OPENING:
-            waiting.append((position, token.key))
+        if token.type in _OPENING:
+            open_markers.append((position, token.key))
             keys[token.key] += 1
-        elif token.kind is Kind.END and keys[token.key]:
-            whole |= {position, _close(token.key, waiting, keys)}
+        elif token.type is MarkerType.END and keys[token.key]:
+            paired |= {position, _close_last(token.key, open_markers, keys)}
     return [
         token.source
-        if isinstance(token, Fence) and token.kind in (*_OPENING, Kind.END) and position not in whole
+        if isinstance(token, Marker) and token.type in (*_OPENING, MarkerType.END) and position not in paired
         else token
         for position, token in enumerate(tokens)
     ]
 
 
-def _close(key: str, waiting: list[tuple[int, str]], keys: Counter[str]) -> int:
+def _close_last(key: str, open_markers: list[tuple[int, str]], keys: Counter[str]) -> int:
     """The position of the opening that an END closes; openings inside it can no longer be closed and are dropped."""
     while True:
-        position, opened = waiting.pop()
+        position, opened = open_markers.pop()
         keys[opened] -= 1
         if opened == key:
             return position
 
 
-def _placed(tokens: list[Token]) -> list[Token]:
+def _drop_misplaced(tokens: list[Token]) -> list[Token]:
     """Turns into text every ELSE and ELSEIF out of its place, and all markers of conditionals not understood."""
-    around: list[Fence] = []  # the last marker of each conditional around the token
+    open_markers: list[Marker] = []  # the last marker of each conditional around the token
     placed: list[Token] = []
     for token in tokens:
-        if not isinstance(token, Fence):
+        if not isinstance(token, Marker):
             placed.append(token)
-        elif token.kind in _OPENING:
-            around.append(token)
-            placed.append(token if token.kind is Kind.IF else token.source)
-        elif token.kind is Kind.END:
-            placed.append(token.source if around.pop().kind is Kind.UNKNOWN else token)
-        elif around and around[-1].key == token.key and around[-1].kind in (Kind.IF, Kind.ELSEIF):
-            around[-1] = token
+        elif token.type in _OPENING:
+            open_markers.append(token)
+            placed.append(token if token.type is MarkerType.IF else token.source)
+        elif token.type is MarkerType.END:
+            placed.append(token.source if open_markers.pop().type is MarkerType.UNKNOWN else token)
+        elif (
+            open_markers
+            and open_markers[-1].key == token.key
+            and open_markers[-1].type in (MarkerType.IF, MarkerType.ELSEIF)
+        ):
+            open_markers[-1] = token
             placed.append(token)
         else:
             placed.append(token.source)
     return placed
 
 
-def _joined(tokens: list[Token]) -> list[Token]:
+def _merge_text(tokens: list[Token]) -> list[Token]:
     joined: list[Token] = []
     for is_text, run in groupby(tokens, key=lambda token: isinstance(token, str)):
         if is_text:
@@ -125,24 +128,26 @@ def _joined(tokens: list[Token]) -> list[Token]:
     return [token for token in joined if token != ""]
 
 
-def _linked(tokens: list[Token]) -> list[Step]:
+def _link_branches(tokens: list[Token]) -> list[Step]:
     """Replaces the markers, which are all in their places by now, with steps that know where to go on."""
     linked: list[Step] = []
     current: list[Branch] = []  # the branch being laid out in each conditional around the token
     for token in tokens:
-        if not isinstance(token, Fence):
+        if not isinstance(token, Marker):
             linked.append(token)
-        elif token.kind is Kind.END:
+        elif token.type is MarkerType.END:
             last = current.pop()
             last.otherwise = last.exit.position = len(linked)
         else:
-            branch = Branch(token.conditions, Exit() if token.kind is Kind.IF else _leave(current.pop(), linked))
+            branch = Branch(
+                token.conditions, Exit() if token.type is MarkerType.IF else _end_branch(current.pop(), linked)
+            )
             current.append(branch)
             linked.append(branch)
     return linked
 
 
-def _leave(branch: Branch, linked: list[Step]) -> Exit:
+def _end_branch(branch: Branch, linked: list[Step]) -> Exit:
     """Ends a branch where the next one of its conditional begins; their common exit."""
     linked.append(branch.exit)
     branch.otherwise = len(linked)

@@ -41,7 +41,7 @@ _COMMENT_END = re.compile(r"--!?>")
 _ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in SILENT}
 
 
-def pieces(html: str) -> Iterator[Piece]:
+def parse_html(html: str) -> Iterator[Piece]:
     """The tags and the texts between them, in order. Text is as written: references in it are not decoded."""
     position = 0
     while position < len(html):

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from app.content.encoding import decode
 from app.content.lines import Lines
-from app.content.markup import SILENT, Tag, pieces
+from app.content.markup import SILENT, Tag, parse_html
 
-MOST_TAGS = 10_000
+MAX_TAGS = 10_000
 """Of a body with more, which is no letter, the text is what is left when its tags are taken out."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Elements within elements that are told apart; a deeper one counts as part of the one that it is in."""
-DEEPEST_LIST = 8
+MAX_LIST_DEPTH = 8
 """Lists within lists that are indented; a deeper one stands below the one that it is in."""
 
-NOTHING = frozenset[str]()
+NO_TAGS = frozenset[str]()
 PARAGRAPHS = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
 """They have an empty line before and after them."""
 LISTS = frozenset({"ul", "ol"})
@@ -39,16 +39,16 @@ EMPTY = frozenset(
     (*("wbr", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),)
 )
 """They have no content and no end tag."""
-WALLS = frozenset({"table", "caption", *CELLS})
+TABLE_BOUNDARIES = frozenset({"table", "caption", *CELLS})
 """An end tag inside of one closes nothing outside of it, but for the tags of tables."""
-OF_TABLES = WALLS | {"tr", "tbody", "thead", "tfoot"}
-CLOSED_BY = {
-    **dict.fromkeys(BLOCKS, (frozenset({"p"}), WALLS)),
-    **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), WALLS | {"dl"})),
+TABLE_TAGS = TABLE_BOUNDARIES | {"tr", "tbody", "thead", "tfoot"}
+IMPLIED_END_TAGS = {
+    **dict.fromkeys(BLOCKS, (frozenset({"p"}), TABLE_BOUNDARIES)),
+    **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), TABLE_BOUNDARIES | {"dl"})),
     **dict.fromkeys(CELLS, (CELLS, frozenset({"table"}))),
     "tr": (frozenset({"tr"}), frozenset({"table"})),
-    "li": (frozenset({"li"}), WALLS | LISTS),
-    "a": (frozenset({"a"}), WALLS),
+    "li": (frozenset({"li"}), TABLE_BOUNDARIES | LISTS),
+    "a": (frozenset({"a"}), TABLE_BOUNDARIES),
 }
 """Start tag -> the elements that it ends where their own end tags are left out, and those in which it ends none."""
 
@@ -65,18 +65,18 @@ _MARKUP = re.compile(
 
 def plain_text(html: str) -> str:
     """What a reader sees of `html`. Empty when there is nothing to read."""
-    return _words(html) if html.count("<") > MOST_TAGS else _text(html)
+    return _text_without_tags(html) if html.count("<") > MAX_TAGS else _text(html)
 
 
-def _words(html: str) -> str:
+def _text_without_tags(html: str) -> str:
     return " ".join(decode(_MARKUP.sub(" ", html)).split())
 
 
 def _text(html: str) -> str:
-    reading = _Reading()
-    for piece in pieces(html):
-        reading.take(piece)
-    return reading.text()
+    writer = _TextWriter()
+    for piece in parse_html(html):
+        writer.take(piece)
+    return writer.text()
 
 
 @dataclass(slots=True)
@@ -93,12 +93,12 @@ class _Element:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TextWriter:
     """One walk over the pieces of a body."""
 
     lines: Lines = field(default_factory=Lines)
     open: list[_Element] = field(default_factory=lambda: [_Element("body")])
-    beyond: Counter[str] = field(default_factory=Counter)
+    untracked: Counter[str] = field(default_factory=Counter)
     """Names of elements that began too deep to be told apart, so that their end tags close no other."""
     lists: int = 0
 
@@ -120,21 +120,21 @@ class _Reading:
         return self.lines.text()
 
     def _start(self, tag: Tag) -> None:
-        self._end_those_left_open(tag.name)
+        self._close_implied(tag.name)
         element = _Element(tag.name, self._is_hidden(tag), self.open[-1].preformatted or tag.name in PREFORMATTED)
         if not element.hidden:
             self._show_start(tag)
         if tag.name in EMPTY or tag.name in SILENT:
             return
-        if len(self.open) > DEEPEST:
-            self.beyond[tag.name] += 1
+        if len(self.open) > MAX_DEPTH:
+            self.untracked[tag.name] += 1
             return
         if tag.name == "a" and not element.hidden:
             element.address = _address(tag)
             self.lines.begin_link(element.address)
         self.open.append(element)
         self.lists += tag.name in LISTS
-        self.lines.indent(min(self.lists, DEEPEST_LIST))
+        self.lines.indent(min(self.lists, MAX_LIST_DEPTH))
 
     def _show_start(self, tag: Tag) -> None:
         name = tag.name
@@ -169,28 +169,28 @@ class _Reading:
         attributes = tag.attributes()
         return "hidden" in attributes or bool(_HIDDEN.search(attributes.get("style", "")))
 
-    def _end_those_left_open(self, name: str) -> None:
-        ended, within = CLOSED_BY.get(name, (NOTHING, NOTHING))
+    def _close_implied(self, name: str) -> None:
+        ended, within = IMPLIED_END_TAGS.get(name, (NO_TAGS, NO_TAGS))
         if not ended:
             return
         for depth in range(len(self.open) - 1, 0, -1):
-            there = self.open[depth].name
-            if there in ended:
+            name_at_depth = self.open[depth].name
+            if name_at_depth in ended:
                 self._close_down_to(depth)
                 return
-            if there in within:
+            if name_at_depth in within:
                 return
 
     def _end(self, name: str) -> None:
-        if self.beyond[name]:
-            self.beyond[name] -= 1
+        if self.untracked[name]:
+            self.untracked[name] -= 1
             return
         for depth in range(len(self.open) - 1, 0, -1):
-            there = self.open[depth].name
-            if there == name:
+            name_at_depth = self.open[depth].name
+            if name_at_depth == name:
                 self._close_down_to(depth)
                 return
-            if there in WALLS and name not in OF_TABLES:
+            if name_at_depth in TABLE_BOUNDARIES and name not in TABLE_TAGS:
                 return
 
     def _close_down_to(self, depth: int) -> None:
@@ -199,11 +199,11 @@ class _Reading:
 
     def _close(self) -> None:
         element = self.open.pop()
-        self.beyond.clear()
+        self.untracked.clear()
         self.lists -= element.name in LISTS
         if not element.hidden:
             self._show_end(element)
-        self.lines.indent(min(self.lists, DEEPEST_LIST))
+        self.lines.indent(min(self.lists, MAX_LIST_DEPTH))
 
     def _show_end(self, element: _Element) -> None:
         name = element.name

@@ -8,15 +8,15 @@ from zoneinfo import ZoneInfo
 
 from app.content.render import Template
 
-LONGEST_REMEMBERED = 100_000
+MAX_CACHED_LENGTH = 100_000
 """Characters of a source that stays compiled."""
 
 
-def template(source: str, zone: ZoneInfo | None) -> Template:
+def cached_template(source: str, zone: ZoneInfo | None) -> Template:
     """The template of a source, whose times are those of a zone; UTC by default."""
-    return _remembered(source, zone) if len(source) <= LONGEST_REMEMBERED else Template(source, zone or UTC)
+    return _cached(source, zone) if len(source) <= MAX_CACHED_LENGTH else Template(source, zone or UTC)
 
 
 @lru_cache(maxsize=64)
-def _remembered(source: str, zone: ZoneInfo | None) -> Template:
+def _cached(source: str, zone: ZoneInfo | None) -> Template:
     return Template(source, zone or UTC)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 
-class Value(NamedTuple):
+class WildcardValue(NamedTuple):
     """One value; `encoded` says that `text` is HTML-encoded already."""
 
     text: str
@@ -15,10 +15,10 @@ class Value(NamedTuple):
 
 
 # Keys are in lower case and without '#'.
-Values: TypeAlias = Mapping[str, Value]
+WildcardValues: TypeAlias = Mapping[str, WildcardValue]
 
 
-def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encoded: bool) -> dict[str, Value]:
+def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encoded: bool) -> dict[str, WildcardValue]:
     """A recipient's own values as accepted: texts, in older rows numbers too, which are taken as their JSON text; null
     is absent (docs/personalisation.md#values).
 
@@ -26,7 +26,7 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     that this one value is HTML nevertheless.
     """
     return {
-        name.removeprefix("#").lower(): Value(
+        name.removeprefix("#").lower(): WildcardValue(
             value if isinstance(value, str) else json.dumps(value), html_encoded or name.startswith("#")
         )
         for name, value in raw.items()
@@ -34,31 +34,31 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     }
 
 
-class AllValues(Mapping[str, Value]):
+class AllValues(Mapping[str, WildcardValue]):
     """The recipient's own values, and what is known besides, which is plain text (docs/personalisation.md#values). The
     first source that has something counts; an empty own value is something, None is nothing.
 
     A value is made when it is asked for: a body asks for a few of the many that there are.
     """
 
-    __slots__ = ("_known", "_own")
+    __slots__ = ("_own", "_sources")
 
-    def __init__(self, own: Values, *known: Mapping[str, object]) -> None:
+    def __init__(self, own: WildcardValues, *sources: Mapping[str, object]) -> None:
         self._own = own
-        self._known = known
+        self._sources = sources
 
-    def __getitem__(self, key: str) -> Value:
+    def __getitem__(self, key: str) -> WildcardValue:
         own = self._own.get(key)
         if own is not None:
             return own
-        for source in self._known:
+        for source in self._sources:
             value = source.get(key)
             if value is not None:
-                return Value(_text(value), encoded=False)
+                return WildcardValue(_text(value), encoded=False)
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
-        names = dict.fromkeys(name for source in (self._own, *self._known) for name in source)
+        names = dict.fromkeys(name for source in (self._own, *self._sources) for name in source)
         return (name for name in names if name in self)
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from app.content.conditions import KEY, Condition, parse_conditions
 from app.content.operators import OPERATORS
 
-SIGN = "%%"
+DELIMITER = "%%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Wildcard:
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class AttachmentReference:
     """A place for the reference to the attachment of this name."""
 
     name: str
 
 
-class Kind(Enum):
+class MarkerType(Enum):
     """What a marker of a conditional does."""
 
     IF = "if"
@@ -43,34 +43,34 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Marker:
     """A marker of a conditional; `source` is what was written, for when it has to stay."""
 
-    kind: Kind
+    type: MarkerType
     key: str
     source: str
     conditions: tuple[Condition, ...] = ()
 
 
-Token: TypeAlias = str | Wildcard | Inline | Fence
+Token: TypeAlias = str | Wildcard | AttachmentReference | Marker
 
-_MARKER = re.compile(rf"({KEY.pattern}+)(?:\*\*(?P<fallback>.*)|:(?P<rest>.*))?", re.DOTALL)
+_MARKER_FORM = re.compile(rf"({KEY.pattern}+)(?:\*\*(?P<fallback>.*)|:(?P<rest>.*))?", re.DOTALL)
 _OPERATOR_SHAPE = re.compile(r"[A-Za-z]+(?::.*)?", re.DOTALL)
 _ATTACHMENT_SHAPE = re.compile(r"[^:\r\n]{1,255}")
 _KEYWORDS = frozenset({"ELSEIF", "ELSE", "END"})
 
 
-def tokens(source: str) -> Iterator[Token]:
+def tokenize(source: str) -> Iterator[Token]:
     """The tokens of a source, in order; text tokens may be empty."""
-    pieces = source.split(SIGN)
+    pieces = source.split(DELIMITER)
     yield pieces[0]
     position = 1
     while position < len(pieces) - 1:
         piece = pieces[position]
         marker = piece.removeprefix("%")  # of three signs the last two open: "100%%%of_what%%"
-        token = _marker(marker)
+        token = _parse_marker(marker)
         if token is None:
-            yield SIGN + piece
+            yield DELIMITER + piece
             position += 1
         else:
             yield piece[: len(piece) - len(marker)]
@@ -78,37 +78,37 @@ def tokens(source: str) -> Iterator[Token]:
             yield pieces[position + 1]
             position += 2
     if position < len(pieces):
-        yield SIGN + pieces[position]
+        yield DELIMITER + pieces[position]
 
 
-def _marker(written: str) -> Token | None:
+def _parse_marker(written: str) -> Token | None:
     """The marker between two pairs of signs; text where it has the shape of one but makes no sense; else None."""
-    match = _MARKER.fullmatch(written)
+    match = _MARKER_FORM.fullmatch(written)
     if match is None:
         return None
     key, rest = match[1].lower(), match["rest"]
     if rest is None:
         return Wildcard(key, match["fallback"] or "")
-    return _keyed(key, rest, SIGN + written + SIGN)
+    return _parse_keyed(key, rest, DELIMITER + written + DELIMITER)
 
 
-def _keyed(key: str, rest: str, source: str) -> Token | None:
+def _parse_keyed(key: str, rest: str, source: str) -> Token | None:
     word, _, tail = rest.partition(":")
     if word in _KEYWORDS:
-        return _continuation(key, word, rest, tail, source)
+        return _parse_continuation(key, word, rest, tail, source)
     if word in OPERATORS:
         conditions = parse_conditions(rest, key)
-        return Fence(Kind.IF if conditions else Kind.UNKNOWN, key, source, conditions)
+        return Marker(MarkerType.IF if conditions else MarkerType.UNKNOWN, key, source, conditions)
     if key == "attachment" and _ATTACHMENT_SHAPE.fullmatch(rest):
-        return Inline(rest)
-    return Fence(Kind.UNKNOWN, key, source) if _OPERATOR_SHAPE.fullmatch(rest) else None
+        return AttachmentReference(rest)
+    return Marker(MarkerType.UNKNOWN, key, source) if _OPERATOR_SHAPE.fullmatch(rest) else None
 
 
-def _continuation(key: str, word: str, rest: str, tail: str, source: str) -> Token:
+def _parse_continuation(key: str, word: str, rest: str, tail: str, source: str) -> Token:
     """ELSEIF, ELSE or END; one that is miswritten is text, and the conditional around it goes on."""
     if rest == "END":
-        return Fence(Kind.END, key, source)
+        return Marker(MarkerType.END, key, source)
     if rest == "ELSE":
-        return Fence(Kind.ELSE, key, source)
+        return Marker(MarkerType.ELSE, key, source)
     conditions = parse_conditions(tail, key) if word == "ELSEIF" else ()
-    return Fence(Kind.ELSEIF, key, source, conditions) if conditions else source
+    return Marker(MarkerType.ELSEIF, key, source, conditions) if conditions else source

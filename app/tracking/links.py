@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from app.content.encoding import decode, encode
-from app.content.wildcards import SIGN
+from app.content.wildcards import DELIMITER
 
 LinkType = Literal["html_email", "text_email"]
 Replace = Callable[[str], str | None]
@@ -68,7 +68,7 @@ def links_in_source(link_type: LinkType, source: str) -> list[str]:
     found: dict[str, None] = {}
 
     def note(url: str) -> None:
-        if SIGN not in url:
+        if DELIMITER not in url:
             found[url] = None
 
     replace = replace_in_html if link_type == "html_email" else replace_in_text

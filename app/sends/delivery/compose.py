@@ -14,9 +14,9 @@ from typing import NamedTuple
 from app.addresses import domain_of
 from app.clock import zone_of_account
 from app.content.plain_text import plain_text
-from app.content.render import Rendered, Template, TooLong, size_of
-from app.content.templates import template
-from app.content.values import AllValues, Values, recipient_values
+from app.content.render import Rendered, RenderingTooLong, Template, size_of
+from app.content.templates import cached_template
+from app.content.values import AllValues, WildcardValues, recipient_values
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.contact_values import ContactValues
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
@@ -31,7 +31,7 @@ from app.tracking.secret_links import exempt_none, has_secret
 from app.transports.base import OutboundEmail, OutboundSms
 from app.transports.email import mime
 
-Render = Callable[[Values, Mapping[str, str], int], Rendered]
+Render = Callable[[WildcardValues, Mapping[str, str], int], Rendered]
 
 
 class RenderedContent(NamedTuple):
@@ -104,15 +104,15 @@ class CompiledMessage:
 
     @cached_property
     def _subject(self) -> Template:
-        return template(self.send.subject or "", self._zone)
+        return cached_template(self.send.subject or "", self._zone)
 
     @cached_property
     def _html(self) -> Template | None:
-        return template(self.send.body_html, self._zone) if self.send.body_html is not None else None
+        return cached_template(self.send.body_html, self._zone) if self.send.body_html is not None else None
 
     @cached_property
     def _text(self) -> Template | None:
-        return template(self.send.body_text, self._zone) if self.send.body_text is not None else None
+        return cached_template(self.send.body_text, self._zone) if self.send.body_text is not None else None
 
     def render(self, recipient: PreparedRecipient, channels: FeedbackChannels, limit: int) -> RenderedContent:
         """Subject and bodies for one recipient, each body of at most `limit` bytes.
@@ -227,7 +227,7 @@ class CompiledMessage:
             text = f"{text}\nOpt out: {channels.unsubscribe_link}"
         return OutboundSms(recipient.claimed.uuid, self.send.from_address, recipient.address, text, receipt_url)
 
-    def _values(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> Values:
+    def _values(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> WildcardValues:
         """The recipient's own values take precedence over the contact's (docs/personalisation.md#values), and both
         over the unsubscribe link."""
         own = recipient_values(recipient.claimed.values, html_encoded=self.send.recipient_data_html_encoded)
@@ -239,10 +239,10 @@ class CompiledMessage:
         return ContactValues(recipient.contact, self._zone, self.send.hidden_attributes)
 
 
-def _render_part(name: str, limit: int, render: Render, values: Values, names: Mapping[str, str]) -> str:
+def _render_part(name: str, limit: int, render: Render, values: WildcardValues, names: Mapping[str, str]) -> str:
     try:
         return render(values, names, limit).text
-    except TooLong:
+    except RenderingTooLong:
         raise MessageTooLarge(f"{name} has more than {limit} bytes once it is filled in") from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.content.wildcards import SIGN
+from app.content.wildcards import DELIMITER
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES
 
 LARGE = 128 * 1024
@@ -26,7 +26,7 @@ class TemplateSize(NamedTuple):
     @classmethod
     def of(cls, text: str | None) -> TemplateSize:
         """The size of a template; zero for an absent one."""
-        return cls(len(text), text.count(SIGN) // 2) if text else cls(0, 0)
+        return cls(len(text), text.count(DELIMITER) // 2) if text else cls(0, 0)
 
     def max_bytes(self, limit: int) -> int:
         """Bytes that the rendered text never exceeds, where rendering stops at `limit`."""

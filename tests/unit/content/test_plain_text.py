@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.plain_text import DEEPEST, MOST_TAGS, plain_text
+from app.content.plain_text import MAX_DEPTH, MAX_TAGS, plain_text
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_html_is_read_as_browsers_read_it(html: str, text: str) -> None:
 
 
 def test_elements_that_are_nested_beyond_measure_still_close() -> None:
-    deep = 10 * DEEPEST
+    deep = 10 * MAX_DEPTH
     assert plain_text("<div hidden>" * deep + "x" + "</div>" * deep + "seen") == "seen"
     assert plain_text("<div>" * deep + "<a href=x>y</a>" + "</div>" * deep + "z") == "y\nz"
 
 
 def test_of_a_body_with_very_many_tags_the_words_stay() -> None:
     style = "<style>p > a {x: y}</style><!-- <p> no -->"
-    html = f"<p>caf&eacute;</p>{style}" + "<br><a href=x>word</a>\n" * MOST_TAGS
-    assert plain_text(html) == "café" + " word" * MOST_TAGS
+    html = f"<p>caf&eacute;</p>{style}" + "<br><a href=x>word</a>\n" * MAX_TAGS
+    assert plain_text(html) == "café" + " word" * MAX_TAGS
 
 
 def test_a_long_body_takes_no_time() -> None:

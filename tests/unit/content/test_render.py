@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.render import MOST_BYTES, Template, TooLong
-from app.content.values import AllValues, Value, recipient_values
+from app.content.render import MAX_BYTES, RenderingTooLong, Template
+from app.content.values import AllValues, WildcardValue, recipient_values
 
 MARKUP = "<b>x</b> & \"y\" 'z'"
 ESCAPED = "&lt;b&gt;x&lt;/b&gt; &amp; &quot;y&quot; &#x27;z&#x27;"
 
 
-def _html(source: str, **values: Value) -> str:
+def _html(source: str, **values: WildcardValue) -> str:
     return Template(source).html(values, {}).text
 
 
-def _text(source: str, **values: Value) -> str:
+def _text(source: str, **values: WildcardValue) -> str:
     return Template(source).text(values, {}).text
 
 
-def _header(source: str, **values: Value) -> str:
+def _header(source: str, **values: WildcardValue) -> str:
     return Template(source).header(values, {}).text
 
 
@@ -53,7 +53,9 @@ def test_contact_fields_are_escaped_in_html() -> None:
 
 
 def test_the_markup_around_a_value_is_left_alone() -> None:
-    assert _html("<a href='/?a=1&b=%%v%%'>é</a>", v=Value("&", encoded=False)) == "<a href='/?a=1&b=&amp;'>é</a>"
+    assert (
+        _html("<a href='/?a=1&b=%%v%%'>é</a>", v=WildcardValue("&", encoded=False)) == "<a href='/?a=1&b=&amp;'>é</a>"
+    )
 
 
 def test_a_fallback_is_plain_text() -> None:
@@ -67,17 +69,17 @@ def test_a_fallback_that_an_editor_encoded_is_not_encoded_twice() -> None:
 
 @pytest.mark.parametrize("place", [_text, _header])
 def test_encoded_values_are_decoded_outside_html(place: Callable[..., str]) -> None:
-    assert place("%%v%%", v=Value("Tom &amp; <b>Jerry</b>", encoded=True)) == "Tom & <b>Jerry</b>"
+    assert place("%%v%%", v=WildcardValue("Tom &amp; <b>Jerry</b>", encoded=True)) == "Tom & <b>Jerry</b>"
 
 
 @pytest.mark.parametrize("place", [_text, _header])
 def test_plain_values_stay_outside_html(place: Callable[..., str]) -> None:
-    assert place("%%v%%", v=Value("Tom &amp; Jerry", encoded=False)) == "Tom &amp; Jerry"
+    assert place("%%v%%", v=WildcardValue("Tom &amp; Jerry", encoded=False)) == "Tom &amp; Jerry"
 
 
 @pytest.mark.parametrize("encoded", [True, False])
 def test_conditions_compare_plain_text(encoded: bool) -> None:
-    value = Value("Tom &amp; Jerry" if encoded else "Tom & Jerry", encoded=encoded)
+    value = WildcardValue("Tom &amp; Jerry" if encoded else "Tom & Jerry", encoded=encoded)
     assert _html("%%v:EXACTLY:tom &amp; jerry%%yes%%v:END%%", v=value) == "yes"
     assert _html("%%v:EXACTLY:tom & jerry%%yes%%v:END%%", v=value) == "yes"
     assert _text("%%v:EXACTLY:tom & jerry%%yes%%v:END%%", v=value) == "yes"
@@ -91,12 +93,12 @@ def test_conditions_compare_plain_text(encoded: bool) -> None:
     ],
 )
 def test_line_breaks_and_control_characters_never_enter_a_header(value: str, expected: str) -> None:
-    assert _header("Hi %%v%%", v=Value(value, encoded=False)) == expected
+    assert _header("Hi %%v%%", v=WildcardValue(value, encoded=False)) == expected
 
 
 def test_line_breaks_hidden_in_references_never_enter_a_header() -> None:
     assert (
-        _header("Hi %%v%%", v=Value("x&#13;&#10;&NewLine;Bcc: v@example.com", encoded=True))
+        _header("Hi %%v%%", v=WildcardValue("x&#13;&#10;&NewLine;Bcc: v@example.com", encoded=True))
         == "Hi x Bcc: v@example.com"
     )
 
@@ -107,7 +109,7 @@ def test_line_breaks_of_the_source_never_enter_a_header() -> None:
 
 def test_a_template_serves_one_recipient_after_another() -> None:
     template = Template("%%v:HAS%%%%v%%%%v:ELSE%%nobody%%v:END%%")
-    assert [template.text({"v": Value(name, encoded=False)}, {}).text for name in ("Ann", "", "Bob")] == [
+    assert [template.text({"v": WildcardValue(name, encoded=False)}, {}).text for name in ("Ann", "", "Bob")] == [
         "Ann",
         "nobody",
         "Bob",
@@ -118,14 +120,14 @@ def test_a_template_serves_one_recipient_after_another() -> None:
 def test_a_rendering_is_given_up_where_it_grows_beyond_its_bound(character: str) -> None:
     """Counted in bytes, as they go out."""
     source = "a%%v%%%%w**b%%" * 10
-    values = {"v": Value(character, encoded=False)}
+    values = {"v": WildcardValue(character, encoded=False)}
     for render, size in (
         (Template(source).html, len(html.escape(character).encode()) + 2),
         (Template(source).text, len(character.encode()) + 2),
         (Template(source).header, len(character.encode()) + 2),
     ):
         assert render(values, {}, size * 10).size == size * 10
-        with pytest.raises(TooLong):
+        with pytest.raises(RenderingTooLong):
             render(values, {}, size * 10 - 1)
 
 
@@ -134,9 +136,9 @@ def test_a_rendering_stops_where_it_is_too_long() -> None:
     template = Template("%%v%%" * 10_000)
     tracemalloc.start()
     try:
-        with pytest.raises(TooLong):
-            template.html({"v": Value("&" * 10_000, encoded=False)}, {})
-        assert tracemalloc.get_traced_memory()[1] < 2 * MOST_BYTES
+        with pytest.raises(RenderingTooLong):
+            template.html({"v": WildcardValue("&" * 10_000, encoded=False)}, {})
+        assert tracemalloc.get_traced_memory()[1] < 2 * MAX_BYTES
     finally:
         tracemalloc.stop()
 
@@ -151,11 +153,11 @@ FENCES = st.sampled_from(
 )
 PIECES = SIGNS | WORDS | FENCES
 SOURCES = st.one_of(st.text(), st.lists(PIECES, max_size=60).map("".join))
-VALUES = st.dictionaries(st.sampled_from(["a", "b"]), st.builds(Value, st.text() | SOURCES, st.booleans()))
+VALUES = st.dictionaries(st.sampled_from(["a", "b"]), st.builds(WildcardValue, st.text() | SOURCES, st.booleans()))
 
 
 @given(SOURCES, VALUES)
-def test_no_text_raises(source: str, values: dict[str, Value]) -> None:
+def test_no_text_raises(source: str, values: dict[str, WildcardValue]) -> None:
     template = Template(source)
     attachments = {"x.png": "content_1"}
     assert template.html(values, attachments).inline <= {"x.png"}
@@ -164,7 +166,7 @@ def test_no_text_raises(source: str, values: dict[str, Value]) -> None:
 
 
 @given(st.text().filter(lambda text: "%%" not in text), VALUES)
-def test_text_without_markers_is_returned_unchanged(source: str, values: dict[str, Value]) -> None:
+def test_text_without_markers_is_returned_unchanged(source: str, values: dict[str, WildcardValue]) -> None:
     template = Template(source)
     assert template.html(values, {}).text == source
     assert template.text(values, {}).text == source
@@ -177,8 +179,8 @@ def test_a_marker_that_is_not_closed_is_returned_unchanged(source: str) -> None:
 
 @given(st.text(), st.booleans())
 def test_a_value_comes_out_whole(text: str, encoded: bool) -> None:
-    assert _html("<%%v**%%>", v=Value(text, encoded=True)) == f"<{text}>"
-    assert _text("<%%v**%%>", v=Value(text, encoded=False)) == f"<{text}>"
+    assert _html("<%%v**%%>", v=WildcardValue(text, encoded=True)) == f"<{text}>"
+    assert _text("<%%v**%%>", v=WildcardValue(text, encoded=False)) == f"<{text}>"
 
 
 def _work(source: str) -> int:
@@ -195,7 +197,7 @@ def _work(source: str) -> int:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        Template(source).html({"a": Value("x", encoded=False)}, {})
+        Template(source).html({"a": WildcardValue("x", encoded=False)}, {})
     finally:
         sys.settrace(before)
     return lines
@@ -235,4 +237,4 @@ def test_long_sources_do_not_reach_the_recursion_limit(kind: str) -> None:
 def test_ten_thousand_levels_deep() -> None:
     """The 75 outer conditions are evaluated; what is inside needs further ones and is left out."""
     source = "(%%a:HAS%%" * 10_000 + "%%a:END%%)" * 10_000
-    assert _text(source, a=Value("x", encoded=False)) == "(" * 76 + ")" * 76
+    assert _text(source, a=WildcardValue("x", encoded=False)) == "(" * 76 + ")" * 76

@@ -6,15 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.values import AllValues, Value, recipient_values
+from app.content.values import AllValues, WildcardValue, recipient_values
 
 
 def test_names_lose_their_case() -> None:
-    assert recipient_values({"NickName": "Ann"}, html_encoded=False) == {"nickname": Value("Ann", encoded=False)}
+    assert recipient_values({"NickName": "Ann"}, html_encoded=False) == {
+        "nickname": WildcardValue("Ann", encoded=False)
+    }
 
 
 def test_null_is_absent_and_empty_is_not() -> None:
-    assert recipient_values({"a": None, "b": ""}, html_encoded=False) == {"b": Value("", encoded=False)}
+    assert recipient_values({"a": None, "b": ""}, html_encoded=False) == {"b": WildcardValue("", encoded=False)}
 
 
 @pytest.mark.parametrize(("number", "text"), [(12, "12"), (-3, "-3"), (12.5, "12.5"), (12.0, "12.0"), (1e22, "1e+22")])
@@ -23,19 +25,19 @@ def test_a_number_is_its_json_text(number: float, text: str) -> None:
 
 
 def test_encoded_is_the_default_of_a_send_that_says_so() -> None:
-    assert recipient_values({"v": "x"}, html_encoded=True) == {"v": Value("x", encoded=True)}
+    assert recipient_values({"v": "x"}, html_encoded=True) == {"v": WildcardValue("x", encoded=True)}
 
 
 def test_a_hash_marks_a_single_value_as_html() -> None:
     assert recipient_values({"#Html": "<b>", "plain": "<b>"}, html_encoded=False) == {
-        "html": Value("<b>", encoded=True),
-        "plain": Value("<b>", encoded=False),
+        "html": WildcardValue("<b>", encoded=True),
+        "plain": WildcardValue("<b>", encoded=False),
     }
 
 
 def test_contact_fields_are_plain_text() -> None:
     assert AllValues({}, {"first_name": "<i>Ann</i>", "last_name": None}) == {
-        "first_name": Value("<i>Ann</i>", encoded=False)
+        "first_name": WildcardValue("<i>Ann</i>", encoded=False)
     }
 
 

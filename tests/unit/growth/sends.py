@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from app.content.conditionals import unconditional_text
 from app.content.conditions import parse_conditions
 from app.content.encoding import decode, encode
-from app.content.markup import Tag, pieces
+from app.content.markup import Tag, parse_html
 from app.content.operators import OPERATORS
-from app.content.plain_text import _text, _words
+from app.content.plain_text import _text, _text_without_tags
 from app.content.render import Template
-from app.content.values import Value, recipient_values
+from app.content.values import WildcardValue, recipient_values
 from app.recipients.redaction import Redaction
 from app.sends.outcomes.attempt_result import sanitize_result
 from app.tracking.instrument import Instrumenter
@@ -71,7 +71,7 @@ MARKUP = (
     "\n",
     "&amp;",
 )
-VALUES = {"a": Value("<x> & y", encoded=False), "b": Value("&lt;" * 100, encoded=True)}
+VALUES = {"a": WildcardValue("<x> & y", encoded=False), "b": WildcardValue("&lt;" * 100, encoded=True)}
 MARKER = Instrumenter("https://t.example", "k" * 32)
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS_OF_A_BODY = ("a", " ", "\t", "\r\n", "\n", "\r", ".", "\n.", "From ", "\nFrom ", "=", "é", "\0", "😀")
@@ -123,12 +123,12 @@ IN_SENDS = (
     Reader("HTML as text", decode, ("&lt;", "&", "&#", ";", "a", "&#65;", "&#x41;", "&nosuch;"), MIB),
     Reader(
         "the tags of HTML",
-        lambda text: [one.attributes() for one in pieces(text) if isinstance(one, Tag)],
+        lambda text: [one.attributes() for one in parse_html(text) if isinstance(one, Tag)],
         HTML,
         BODY,
     ),
     Reader("the text of HTML", _text, HTML, BODY),
-    Reader("the words of HTML", _words, HTML, BODY),
+    Reader("the words of HTML", _text_without_tags, HTML, BODY),
     Reader(
         "attributes of one tag",
         _text,
