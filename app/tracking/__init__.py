@@ -1,1 +1,2 @@
-"""What comes back from a recipient by a link: tokens that name the recipient, and what following them does."""
+"""Open and click tracking, and unsubscribe links: signed tokens that name a recipient, and what a request for one
+does."""

@@ -1,4 +1,4 @@
-"""The country of an address, from a table on this machine: nobody is asked over the network."""
+"""The country of an IP address, from a table on this machine: no request goes over the network."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from maxminddb import InvalidDatabaseError
 
 logger = logging.getLogger(__name__)
 
-Address = IPv4Address | IPv6Address
+IPAddress = IPv4Address | IPv6Address
 _loading = threading.Lock()
 
 
 class Table(Protocol):
-    """Where countries are looked up."""
+    """A source of countries."""
 
-    def country(self, address: Address) -> str | None:
+    def country(self, address: IPAddress) -> str | None:
         """The ISO 3166 alpha-2 code; None for an address that has no country or is not in the table."""
         ...
 
@@ -33,8 +33,8 @@ class PackagedTable:
     def __init__(self) -> None:
         self._table = GeoIP2Fast(geoip2fast_data_file=str(files("geoip2fast") / "geoip2fast-ipv6.dat.gz"))
 
-    def country(self, address: Address) -> str | None:
-        """The table answers with a mark for addresses that it does not have."""
+    def country(self, address: IPAddress) -> str | None:
+        """The table answers with a placeholder for addresses that it does not have."""
         return _code(self._table.lookup(str(address)).country_code)
 
 
@@ -44,8 +44,8 @@ class MaxMindTable:
     def __init__(self, path: str) -> None:
         self._reader = maxminddb.open_database(path)
 
-    def country(self, address: Address) -> str | None:
-        """The country where the address is, else where it is registered."""
+    def country(self, address: IPAddress) -> str | None:
+        """The country where the address is used, else where it is registered."""
         found: Any = self._reader.get(address)
         if not isinstance(found, dict):
             return None
@@ -57,7 +57,7 @@ def _code(text: str | None) -> str | None:
     return text if text and len(text) == 2 and text.isalpha() else None
 
 
-def country_of(database: str, address: Address | None) -> str | None:
+def country_of(database: str, address: IPAddress | None) -> str | None:
     """The country of a client; `database` is the setting GEOIP_DATABASE. None for an address that is not public."""
     if address is None or not address.is_global:
         return None

@@ -1,4 +1,4 @@
-"""What a client says of itself: the device, by ua-parser, and whether it is a machine and not a person. Pure."""
+"""The client behind a request: its device, by ua-parser, and whether it is a machine and not a person. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import ua_parser
 from ua_parser import Result
 
-LONGEST_AGENT = 500
-"""Characters that are looked at and kept."""
+MAX_AGENT_LENGTH = 500
+"""Characters that are parsed and stored."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -20,7 +20,7 @@ TABLET = re.compile(r"iPad|Tablet|Kindle|PlayBook|SM-[TXP]\d|Silk/", re.IGNORECA
 HANDSET = re.compile(r"Mobile|iPhone|iPod", re.IGNORECASE)
 
 IMAGE_PROXIES = {"GmailImageProxy", "YahooMailProxy"}
-"""They fetch an image when a person looks at the mail, but tell neither device nor place."""
+"""They fetch an image when a person opens the mail, but show neither device nor country."""
 
 SCANNERS = re.compile(
     r"barracuda|proofpoint|mimecast|messagelabs|symantec|trendmicro|trend micro|sophos|fireeye|forcepoint|zscaler|"
@@ -31,7 +31,8 @@ SCANNERS = re.compile(
 """Security software and automated browsers that ua-parser's data does not call spiders."""
 
 PRIVACY_PROXY = "Mozilla/5.0"
-"""All that Apple's mail privacy protection says; it fetches every image, whether or not anybody reads the mail."""
+"""The whole user agent of Apple's mail privacy protection, which fetches every image, whether or not the mail is
+read."""
 
 PREFETCH = re.compile(r"prefetch|prerender|preview", re.IGNORECASE)
 PREFETCH_HEADERS = ("Purpose", "Sec-Purpose", "X-Purpose", "X-Moz")
@@ -39,7 +40,7 @@ PREFETCH_HEADERS = ("Purpose", "Sec-Purpose", "X-Purpose", "X-Moz")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What is known of a client. `agent` is its own words; `proxied` means that a mail provider asks in its place."""
+    """A client. `agent` is its user agent; `proxied` means that a mail provider requests in its place."""
 
     agent: str
     machine: bool
@@ -50,8 +51,8 @@ class Client:
 
 
 def client_of(method: str, headers: Mapping[str, str]) -> Client:
-    """The client behind a request. One that says nothing of itself counts as a person of unknown device."""
-    agent = " ".join(_CONTROL.sub(" ", headers.get("User-Agent", "")[:LONGEST_AGENT]).split())
+    """The client behind a request. One without a user agent counts as a person with an unknown device."""
+    agent = " ".join(_CONTROL.sub(" ", headers.get("User-Agent", "")[:MAX_AGENT_LENGTH]).split())
     found = ua_parser.parse(agent)
     family = found.user_agent.family if found.user_agent else ""
     if method == "HEAD" or any(PREFETCH.search(headers.get(name, "")) for name in PREFETCH_HEADERS):

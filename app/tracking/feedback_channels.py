@@ -1,4 +1,4 @@
-"""How a recipient, or a mail server in its place, reaches this service again; all of it signed for that recipient."""
+"""How a recipient, or a mail server in its place, reaches this service again; each way is signed for that recipient."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from app.tracking.tokens import SMS_RECEIPT, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 
 COPY = "copy"
-"""Where a token would stand: nobody's, because it is not signed."""
+"""Stands in place of a token; names no recipient, because it is not signed."""
 
 
 class FeedbackChannels(NamedTuple):
-    """What one recipient's message carries."""
+    """Links and addresses of one recipient's message, and its instrumentation."""
 
     unsubscribe_link: str
     unsubscribe_address: str | None
     """None unless mail comes back to this service under BOUNCE_DOMAIN."""
     return_path: str
     """Its envelope sender, to which reports about it go."""
-    marker: Instrumenter
-    """By which it tells that it is opened and which links are followed."""
+    instrumenter: Instrumenter
 
     def of_copy(self) -> FeedbackChannels:
-        """What a blind copy carries: its link leads to the page of links that do not work, and unsubscribes nobody."""
-        return self._replace(unsubscribe_link=f"{self.marker.public_url}/u/{COPY}", unsubscribe_address=None)
+        """Those of a blind copy: its link leads to the page of invalid links, and unsubscribes nobody."""
+        return self._replace(unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY}", unsubscribe_address=None)
 
 
 def feedback_channels(settings: Settings, recipient_id: int, from_address: str) -> FeedbackChannels:
-    """Those of one recipient; `from_address` is the sender of the message."""
+    """`from_address` is the sender of the message."""
     return FeedbackChannels(
         unsubscribe_link(settings, recipient_id),
         unsubscribe_address(settings, recipient_id),

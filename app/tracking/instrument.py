@@ -1,6 +1,6 @@
-"""Marking a message, so that it tells when it is opened and which links are followed. Pure; runs once per message.
+"""Open and click instrumentation of a message: the pixel and the tracked links. Pure; runs once per message.
 
-`%%` markers mean nothing here: what is marked has been filled in already.
+`%%` markers mean nothing here: bodies have been rendered already.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ LinkIds = Mapping[tuple[str, str], int]
 NO_LINKS: LinkIds = {}
 
 OWN_PAGES = ("u", "o", "c")
-"""First segments of this service's own links, which are left as they are: opting out is nobody's click."""
-
+"""First segments of this service's own links, which are left as they are: opting out is no click."""
 
 _BODY_END = re.compile("</body", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Instrumenter:
-    """Makes the marks of this service."""
+    """Adds the pixel and the tracked links of this service."""
 
     public_url: str
     secret_key: str
 
     @classmethod
     def of(cls, settings: Settings) -> Instrumenter:
-        """The one that the settings describe."""
+        """As the settings describe it."""
         return cls(settings.public_url, settings.secret_key)
 
     def with_pixel(self, html: str, recipient_id: int) -> str:
@@ -55,12 +54,12 @@ class Instrumenter:
         link_type: LinkType,
         recipient_id: int,
         links: LinkIds,
-        spared: Callable[[str], bool] = exempt_none,
+        is_exempt: Callable[[str], bool] = exempt_none,
     ) -> str:
-        """The body with links that lead to their targets by way of this service; those that are spared stay."""
+        """The body with links that lead to their targets through this service; exempt ones stay."""
 
         def replace(url: str) -> str | None:
-            if self._is_own(url) or spared(url):
+            if self._is_own(url) or is_exempt(url):
                 return None
             link_id = links.get((link_type, url))
             stored = None if link_id is None else StoredLink(recipient_id, link_id)

@@ -1,8 +1,8 @@
-"""Tokens of tracked links: who follows which link. Pure.
+"""Tokens of tracked links: recipient and link. Pure.
 
-A link that is the same for everybody is stored with its send, and the token names it by its id: about 24 characters.
-One that differs from one recipient to the next stands in the token itself. Either way nobody can make a token that
-leads elsewhere.
+A link that is the same for all recipients is stored with its send, and the token names it by its id: about 24
+characters. One that differs from one recipient to the next is part of the token. Either way the token is signed, so
+that it cannot be changed to lead elsewhere.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.tracking.links import LinkType
-from app.tracking.tokens import CLICK, LONGEST_TOKEN, encode_int, sign_token, verify_token
+from app.tracking.tokens import CLICK, MAX_TOKEN_LENGTH, encode_int, sign_token, verify_token
 
 STORED = 0
-WRITTEN: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
-"""First byte of a token that holds its URL."""
-CODES = {link_type: code for code, link_type in WRITTEN.items()}
+INLINE: dict[int, LinkType] = {1: "html_email", 2: "text_email"}
+"""First byte of a token that contains its URL."""
+CODES = {link_type: code for code, link_type in INLINE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class StoredLink:
 
 @dataclass(frozen=True, slots=True)
 class InlineLink:
-    """A link that the token holds itself."""
+    """A link whose URL is part of the token."""
 
     recipient_id: int
     link_type: LinkType
@@ -43,11 +43,11 @@ def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
     else:
         content = bytes([CODES[link.link_type], len(recipient)]) + recipient + link.url.encode()
     token = sign_token(secret_key, CLICK, content)
-    return token if len(token) <= LONGEST_TOKEN else None
+    return token if len(token) <= MAX_TOKEN_LENGTH else None
 
 
 def parse_link_token(secret_key: str, token: str) -> StoredLink | InlineLink | None:
-    """What a token names; None for one that was not made here."""
+    """The link of a token; None for one that was not made here."""
     content = verify_token(secret_key, CLICK, token)
     if content is None:
         return None
@@ -55,4 +55,4 @@ def parse_link_token(secret_key: str, token: str) -> StoredLink | InlineLink | N
     recipient_id = int.from_bytes(rest[:length], "big")
     if code == STORED:
         return StoredLink(recipient_id, int.from_bytes(rest[length:], "big"))
-    return InlineLink(recipient_id, WRITTEN[code], rest[length:].decode())
+    return InlineLink(recipient_id, INLINE[code], rest[length:].decode())

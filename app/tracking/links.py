@@ -1,7 +1,7 @@
-"""Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it holds.
+"""Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it contains.
 
-Of a body that has thousands of links the first are found: a send is searched when it is accepted, and each of its mails
-when it is made, while others wait.
+Only the first links of a body with thousands are found: a send is searched when it is accepted, and each of its mails
+when it is built, while others wait.
 
 In html a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Links to
 other places (mailto:, tel:, #, cid:, paths without a host) are none.
@@ -18,7 +18,7 @@ from app.content.wildcards import DELIMITER
 
 LinkType = Literal["html_email", "text_email"]
 Replace = Callable[[str], str | None]
-"""Gives the URL to put in place of one that was found; None leaves it as it is."""
+"""Returns the URL that replaces one that was found; None leaves it as it is."""
 
 _TAG = re.compile(r"<(?:a|area)(?=[\s/])", re.IGNORECASE)
 _ATTRIBUTE = re.compile(
@@ -28,11 +28,11 @@ _END = re.compile(r"[\s/]*>")
 _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 _TEXT_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
-_AFTER_A_URL = ".,;:!?'"
-"""Marks at the end of a URL in a text that belong to the sentence around it."""
+_PUNCTUATION = ".,;:!?'"
+"""Characters at the end of a URL in a text that belong to the sentence around it."""
 _OPENING = {")": "(", "]": "["}
 
-MOST_LOOKED_AT = 5_000
+MAX_SCANNED = 5_000
 """Tags in html, URLs in a text. Further ones are left as they are."""
 
 
@@ -53,11 +53,11 @@ def replace_in_text(body: str, replace: Replace) -> str:
     """The text with links replaced."""
 
     def replaced(found: re.Match[str]) -> str:
-        url = _without_the_sentence(found[0])
+        url = _without_punctuation(found[0])
         new = replace(url) if _WEB.match(url) else None
         return found[0] if new is None else new + found[0][len(url) :]
 
-    return _TEXT_URL.sub(replaced, body, count=MOST_LOOKED_AT)
+    return _TEXT_URL.sub(replaced, body, count=MAX_SCANNED)
 
 
 def links_in_source(link_type: LinkType, source: str) -> list[str]:
@@ -80,7 +80,7 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
     """Start and end of each value with its quotes, and the URL that it stands for."""
     found: list[tuple[int, int, str]] = []
     position = 0
-    for _ in range(MOST_LOOKED_AT):
+    for _ in range(MAX_SCANNED):
         tag = _TAG.search(body, position)
         if tag is None:
             break
@@ -109,11 +109,11 @@ def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
     return attribute.end(), attribute.end(), ""
 
 
-def _without_the_sentence(url: str) -> str:
-    """The URL without the marks that follow it; a closing bracket belongs to it where the URL opens one."""
-    end = len(url.rstrip(_AFTER_A_URL + ")]"))
-    open_ones = {close: url.count(opening, 0, end) - url.count(close, 0, end) for close, opening in _OPENING.items()}
-    while end < len(url) and open_ones.get(url[end], 0) > 0:
-        open_ones[url[end]] -= 1
+def _without_punctuation(url: str) -> str:
+    """The URL without the punctuation that follows it; a closing bracket belongs to it if the URL opens one."""
+    end = len(url.rstrip(_PUNCTUATION + ")]"))
+    unclosed = {close: url.count(opening, 0, end) - url.count(close, 0, end) for close, opening in _OPENING.items()}
+    while end < len(url) and unclosed.get(url[end], 0) > 0:
+        unclosed[url[end]] -= 1
         end += 1
     return url[:end]

@@ -1,8 +1,8 @@
-"""Writing visits after the answer: who opens a page waits for no database.
+"""Recording visits after the response: a client that requests a pixel or a link waits for no database.
 
-Visits wait in the process, and a thread writes them, many in one transaction: the first at once, and what came
-meanwhile with the next. While the database does not take them they are kept, up to a bound. A process that ends in
-order writes what waits; one that is killed loses it (docs/tracking.md).
+Visits wait in the process, and a thread writes them, many in one transaction: the first at once, and those that came
+meanwhile with the next. While the database is unavailable they are kept, up to a limit. A process that shuts down
+writes the waiting ones; one that is killed loses them (docs/tracking.md).
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ logger = logging.getLogger(__name__)
 VISITS = "tms.visits"
 """The key of the process's recorder among the extensions of the application."""
 
-MOST_WAITING = 10_000
-"""Visits that wait at once, some ten megabytes; those that come on top of them are lost."""
-MOST_OF_ONE = 200
-"""The same for one recipient, so that a link which is followed without end costs no other its place."""
-CHUNK = 200
+MAX_WAITING = 10_000
+"""Visits that wait at once, about ten megabytes; further ones are lost."""
+MAX_OF_ONE_RECIPIENT = 200
+"""The same for one recipient, so that a link which is requested in a loop does not displace those of others."""
+BATCH_SIZE = 200
 """Recipients whose visits are written in one transaction."""
-TROUBLE_PAUSE = 1.0
+RETRY_DELAY = 1.0
 """Seconds before a database that failed is tried again."""
-LAST_PAUSE = 0.1
+SHUTDOWN_RETRY_DELAY = 0.1
 """The same while the process ends."""
-LAST_SECONDS = 3.0
+SHUTDOWN_TIMEOUT = 3.0
 """For writing what waits when the process ends; it is stopped by force soon after."""
 
 
 class Recorder:
-    """That of one process. It starts its thread with the first visit, so a fork may come before that."""
+    """The recorder of one process. It starts its thread with the first visit, so the process may fork before that."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._changed = threading.Condition()
         self._waiting: dict[int, list[Visit]] = {}
-        """By recipient; those who came first stand first."""
+        """By recipient, in the order of their first visits."""
         self._count = self._lost = 0
-        """Visits that are not written yet, and those that found no place."""
+        """Visits that are not written yet, and visits that were dropped."""
         self._thread: threading.Thread | None = None
         self._end: float | None = None
-        """When writing has to be over, once the process is about to end."""
+        """Deadline of the last writes, once the process shuts down."""
 
     def put(self, visit: Visit) -> None:
-        """Has the visit written soon. Waits for nothing."""
+        """Queues the visit; never waits."""
         with self._changed:
             waiting = self._waiting.get(visit.recipient_id, ())
-            if self._count >= MOST_WAITING or len(waiting) >= MOST_OF_ONE:
+            if self._count >= MAX_WAITING or len(waiting) >= MAX_OF_ONE_RECIPIENT:
                 self._lost += 1
                 return
             self._waiting.setdefault(visit.recipient_id, []).append(visit)
@@ -70,12 +70,12 @@ class Recorder:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Waits until all is written; False when that took too long."""
+        """Waits until all visits are written; False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._count, seconds)
 
-    def close(self, seconds: float = LAST_SECONDS) -> None:
-        """Writes what waits, and ends the thread."""
+    def close(self, seconds: float = SHUTDOWN_TIMEOUT) -> None:
+        """Writes the waiting visits, and ends the thread."""
         with self._changed:
             thread, self._thread = self._thread, None
             self._end = time.monotonic() + seconds
@@ -97,17 +97,18 @@ class Recorder:
                 self._changed.notify_all()
 
     def _next(self) -> list[Visit]:
-        """Those of the recipients that have waited longest, once there are any; none when the process ends."""
+        """The visits of the recipients that have waited longest, once there are any; none when the process shuts
+        down."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._end is not None)
             if self._lost:
                 logger.warning("%s visits were lost: too many came at once", self._lost)
                 self._lost = 0
-            chosen = [self._waiting.pop(recipient_id) for recipient_id in list(self._waiting)[:CHUNK]]
+            chosen = [self._waiting.pop(recipient_id) for recipient_id in list(self._waiting)[:BATCH_SIZE]]
         return sorted(itertools.chain.from_iterable(chosen), key=lambda visit: visit.moment)
 
     def _write(self, visits: Sequence[Visit]) -> None:
-        """All of them together; each alone where one cannot be written, so that the others are."""
+        """Writes all of them together, or each alone if one of them cannot be written."""
         while True:
             try:
                 self._database.transact(lambda transaction: record_visits(transaction, visits))
@@ -130,10 +131,10 @@ class Recorder:
         logger.error("cannot record that a recipient %s", visit.step, exc_info=error, extra=extra)
 
     def _has_time(self) -> bool:
-        """Lets a moment pass; tells whether another try may follow."""
+        """Waits for the retry delay; returns whether there is time for another attempt."""
         with self._changed:
             if self._end is None:
-                self._changed.wait_for(lambda: self._end is not None, TROUBLE_PAUSE)
+                self._changed.wait_for(lambda: self._end is not None, RETRY_DELAY)
             else:
-                time.sleep(LAST_PAUSE)
+                time.sleep(SHUTDOWN_RETRY_DELAY)
             return self._end is None or time.monotonic() < self._end

@@ -1,10 +1,10 @@
-"""Addresses that name a recipient: the return path of its mail, and the one by which a mail program unsubscribes it.
+"""Signed addresses that name a recipient (VERP): the return path of its mail, and the address that unsubscribes it.
 
     bounces+<token>@BOUNCE_DOMAIN
     unsubscribe+<token>@BOUNCE_DOMAIN
 
-Whatever comes back to such an address is about that recipient, and nobody can make one up without SECRET_KEY. Mail
-servers may change the case of a local part, so tokens in addresses are written in base32, at most 30 characters. Pure.
+A mail to such an address is about that recipient, and none can be made without SECRET_KEY. Mail servers may change the
+case of a local part, so tokens in addresses are base32, at most 30 characters. Pure.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ BOUNCE = "bounce"
 UNSUBSCRIBE_BY_MAIL = "unsubscribe by mail"
 
 LOCAL_PARTS = {"bounces": BOUNCE, "unsubscribe": UNSUBSCRIBE_BY_MAIL}
-"""What stands before the plus -> the purpose of the token behind it."""
+"""Part before the plus -> purpose of the token after it."""
 _BASE32 = re.compile(r"[a-z2-7]{1,64}", re.IGNORECASE)
 
 
 def return_path(settings: Settings, recipient_id: int, from_address: str) -> str:
-    """The envelope sender of a recipient's mail: under BOUNCE_DOMAIN, else under the domain that it comes from."""
+    """The envelope sender of a recipient's mail: under BOUNCE_DOMAIN, else under the sender's domain."""
     token = _token(settings.secret_key, BOUNCE, recipient_id)
     return f"bounces+{token}@{settings.bounce_domain or domain_of(from_address)}"
 
 
 def unsubscribe_address(settings: Settings, recipient_id: int) -> str | None:
-    """Where an empty mail unsubscribes the recipient; None unless mail to BOUNCE_DOMAIN comes back to this service."""
+    """The address at which an empty mail unsubscribes the recipient; None without BOUNCE_DOMAIN."""
     if not settings.bounce_domain:
         return None
     token = _token(settings.secret_key, UNSUBSCRIBE_BY_MAIL, recipient_id)
@@ -47,7 +47,7 @@ def is_signed_form(address: str) -> bool:
 def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | None:
     """The purpose and the recipient's id; None for an address that was not made here.
 
-    Its domain is not looked at: mail that was sent under another BOUNCE_DOMAIN still comes back.
+    Its domain does not count: mail that was sent under another BOUNCE_DOMAIN still comes back.
     """
     local, _, token = address.strip().rpartition("@")[0].partition("+")
     purpose = LOCAL_PARTS.get(local.lower())
@@ -58,13 +58,13 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
     except ValueError:
         return None
     recipient_id = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
-    # The last character has bits to spare: with others there it is no address of ours.
+    # The last character has spare bits: with other ones it is no address of ours.
     if recipient_id is None or token.lower() != _token(secret_key, purpose, recipient_id):
         return None
     return purpose, recipient_id
 
 
 def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
-    """The token of a link, in letters that survive a change of case."""
+    """A token that survives a change of case."""
     signed = signed_bytes(secret_key, purpose, encode_int(recipient_id))
     return base64.b32encode(signed).decode().rstrip("=").lower()

@@ -1,7 +1,7 @@
 """Links that look as if they held a secret, such as one that sets a new password. Pure, in time linear in the URL.
 
-A tracked link is kept, told to webhooks and shown in timelines, and it leads through this service. What lets somebody
-in is spared that, unless the request itself asks for it (decisions: 12, Service messages; docs/tracking.md: the rule).
+A tracked link is stored, sent to webhooks and shown in timelines, and it leads through this service. A link that grants
+access is exempt from that, unless the request itself asks for it (docs/tracking.md#secret-links).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SEPARATOR = re.compile("[&;]")
 
 
 def has_secret(url: str) -> bool:
-    """Whether a parameter of the query, or of what stands behind #, looks like a secret."""
+    """Whether a parameter of the query, or of the fragment, looks like a secret."""
     _, found, rest = url.partition("?")
     if not found:
         _, found, rest = url.partition("#")
@@ -47,7 +47,7 @@ def has_secret(url: str) -> bool:
 
 
 def exempt_none(_url: str) -> bool:
-    """Where none is spared."""
+    """For sends that track all links."""
     return False
 
 
@@ -59,13 +59,13 @@ def _is_secret(part: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Those of a name, however they are joined, and the whole of it."""
+    """The words of a name, however they are joined, and the whole name."""
     return [*(word.lower() for word in _WORD.findall(name)), name.lower()]
 
 
 def _looks_random(value: str) -> bool:
     """A UUID, 20 letters and digits in a row that are both, or 20 in capitals, small letters and digits with `-` and
-    `_` between: no words of people look so."""
+    `_` between: no words of a language look like that."""
     if _UUID.search(value):
         return True
     both = (found[0] for found in _LETTERS_AND_DIGITS.finditer(value))

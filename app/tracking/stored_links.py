@@ -1,4 +1,4 @@
-"""The links of a send that are the same for all its recipients: written when it is accepted, read when it is sent."""
+"""The links of a send that are the same for all its recipients: stored when it is accepted, loaded when it is sent."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from app.db.prepared import PreparedStatement
 from app.tracking.links import LinkType, links_in_source
 from app.tracking.secret_links import exempt_none
 
-MOST_LINKS = 500
-"""Links of one body that are stored; further ones stand in their tokens."""
-LONGEST_URL = 2000
-"""Bytes of a URL that is stored: no more fit into an index."""
-LONGEST_REMEMBERED = 100_000
-"""Characters of a source whose links are remembered: the same few messages are sent over and over."""
+MAX_LINKS = 500
+"""Links of one body that are stored; further ones are part of their tokens."""
+MAX_URL_BYTES = 2000
+"""Bytes of a URL that is stored: more do not fit into an index."""
+MAX_CACHED_LENGTH = 100_000
+"""Characters of a source whose links are cached: the same few messages are sent again and again."""
 
 LINKS = PreparedStatement(
     select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
@@ -32,22 +32,22 @@ LINKS = PreparedStatement(
 
 
 def link_rows(
-    body_html: str | None, body_text: str | None, spared: Callable[[str], bool] = exempt_none
+    body_html: str | None, body_text: str | None, is_exempt: Callable[[str], bool] = exempt_none
 ) -> list[dict[str, Any]]:
-    """The rows of the links of a send's bodies, but for those that are not tracked. A text that is made of the html has
-    the html's links."""
+    """Rows of the tracked links of a send's bodies. A text that is generated from the html has the links of the
+    html."""
     of_html = _links("html_email", body_html or "")
     found: dict[LinkType, tuple[str, ...]] = {
         "html_email": of_html,
         "text_email": of_html if body_text is None else _links("text_email", body_text),
     }
     return [
-        {"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls if not spared(url)
+        {"link_type": link_type, "url": url} for link_type, urls in found.items() for url in urls if not is_exempt(url)
     ]
 
 
 def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tuple[str, str], int]]:
-    """The stored links of each send: type and URL -> id; one select, and none for nobody."""
+    """The stored links of each send: type and URL -> id; one select, and none for no sends."""
     found: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
     if not send_ids:
         return found
@@ -57,13 +57,13 @@ def find_links(session: Session, send_ids: Collection[int]) -> dict[int, dict[tu
 
 
 def _links(link_type: LinkType, source: str) -> tuple[str, ...]:
-    found = _remembered if len(source) <= LONGEST_REMEMBERED else _first_links
+    found = _cached_links if len(source) <= MAX_CACHED_LENGTH else _first_links
     return found(link_type, source)
 
 
 def _first_links(link_type: LinkType, source: str) -> tuple[str, ...]:
-    fitting = (url for url in links_in_source(link_type, source) if len(url.encode()) <= LONGEST_URL)
-    return tuple(islice(fitting, MOST_LINKS))
+    fitting = (url for url in links_in_source(link_type, source) if len(url.encode()) <= MAX_URL_BYTES)
+    return tuple(islice(fitting, MAX_LINKS))
 
 
-_remembered = lru_cache(maxsize=64)(_first_links)
+_cached_links = lru_cache(maxsize=64)(_first_links)

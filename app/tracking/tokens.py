@@ -1,8 +1,8 @@
-"""Tokens in links: what they name, mostly a recipient's id, and a signature over it. Pure.
+"""Tokens in links: a content, mostly a recipient's id, and a signature over it. Pure.
 
-A token is made of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters that nobody can make for another
-recipient without SECRET_KEY, short enough for a text message. Each kind of link signs under its own purpose, so a
-token of one is void for another.
+A token is made of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters that cannot be made for another
+recipient without SECRET_KEY, short enough for a text message. Each kind of link signs with a purpose of its own, so a
+token of one is invalid for another.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ OPEN = "open"
 CLICK = "click"
 SMS_RECEIPT = "sms receipt"
 SIGNATURE_BYTES = 10
-LONGEST_TOKEN = 3000
-"""Characters; with the path before it, well within what web servers take as a request line."""
+MAX_TOKEN_LENGTH = 3000
+"""Characters; with the path before it, well below the limits of web servers for a request line."""
 _RECIPIENT_TOKEN = re.compile(r"[A-Za-z0-9_-]{15,24}")
-_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{15,{LONGEST_TOKEN}}}")
+_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{15,{MAX_TOKEN_LENGTH}}}")
 
 
 def recipient_token(secret_key: str, purpose: str, recipient_id: int) -> str:
@@ -38,12 +38,12 @@ def recipient_from_token(secret_key: str, purpose: str, token: str) -> int | Non
 
 
 def encode_int(number: int) -> bytes:
-    """A whole number in as few bytes as it needs."""
+    """A whole number, big-endian, in as few bytes as it needs."""
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
 def sign_token(secret_key: str, purpose: str, content: bytes) -> str:
-    """The content with its signature, in the letters of a URL."""
+    """The content with its signature, as base64url."""
     return base64.urlsafe_b64encode(signed_bytes(secret_key, purpose, content)).decode("ascii").rstrip("=")
 
 
@@ -61,7 +61,7 @@ def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
     except binascii.Error:
         return None
     content = signed[:-SIGNATURE_BYTES]
-    # The text itself is compared: the last character has bits to spare, and with others there it is no link of ours.
+    # The text itself is compared: the last character has spare bits, and with other ones it is no link of ours.
     return content if hmac.compare_digest(token, sign_token(secret_key, purpose, content)) else None
 
 

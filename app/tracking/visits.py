@@ -1,4 +1,4 @@
-"""A visit: that somebody, or something, asked for the pixel or followed a link of one recipient's message. Pure."""
+"""A visit: a request, of a person or a machine, for the pixel or a link of one recipient's message. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from app.clock import now
 from app.recipients.timeline import TimelineStep
 from app.settings import Settings
-from app.tracking.countries import Address, country_of
+from app.tracking.countries import IPAddress, country_of
 from app.tracking.devices import Client
 from app.tracking.link_targets import LinkTarget
 
@@ -25,33 +25,33 @@ class Visit:
 
     @property
     def step(self) -> TimelineStep:
-        """Its name in the timeline."""
+        """The step of the timeline that it becomes."""
         if self.client.machine:
             return TimelineStep.CLICKED_BY_MACHINE if self.target else TimelineStep.OPENED_BY_MACHINE
         return TimelineStep.CLICKED if self.target else TimelineStep.OPENED
 
     @property
     def detail(self) -> str:
-        """The link, and the client's own words."""
+        """The link, and the client's user agent."""
         return " · ".join(part for part in (self.link, self.client.agent) if part)
 
     @property
     def link(self) -> str:
-        """What was followed; empty for the pixel."""
+        """The link that was followed; empty for the pixel."""
         return self.target.url if self.target else ""
 
     @property
     def open_type(self) -> str:
-        """What was read."""
+        """The body that was read."""
         return "text" if self.target and self.target.link_type == "text_email" else "html"
 
 
 def visit_of(
-    settings: Settings, recipient_id: int, client: Client, address: Address | None, target: LinkTarget | None
+    settings: Settings, recipient_id: int, client: Client, address: IPAddress | None, target: LinkTarget | None
 ) -> Visit:
-    """A visit that happens now. A mail provider that asks in the person's place tells where it is itself."""
-    nowhere = client.machine or client.proxied
-    country = None if nowhere else country_of(settings.geoip_database, address)
+    """A visit that happens now. The address of a mail provider's proxy says nothing about the person's country."""
+    is_unknown = client.machine or client.proxied
+    country = None if is_unknown else country_of(settings.geoip_database, address)
     return Visit(recipient_id, now(), client, country, target)
 
 

@@ -65,8 +65,8 @@ def test_a_visit_that_cannot_be_written_holds_up_no_other(
 def test_what_waits_is_bounded_and_no_recipient_takes_the_place_of_others(
     rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recorder, "MOST_OF_ONE", 3)
-    monkeypatch.setattr(recorder, "MOST_WAITING", 6)
+    monkeypatch.setattr(recorder, "MAX_OF_ONE_RECIPIENT", 3)
+    monkeypatch.setattr(recorder, "MAX_WAITING", 6)
     ids = rows.add_send([f"{number}@a.example" for number in range(4)])
     with rows.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(attempts=0))
@@ -87,7 +87,7 @@ def test_what_waits_is_bounded_and_no_recipient_takes_the_place_of_others(
 def test_visits_are_kept_while_the_database_takes_none(
     rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recorder, "TROUBLE_PAUSE", 0.01)
+    monkeypatch.setattr(recorder, "RETRY_DELAY", 0.01)
     database = rows.services.database
     (one,) = rows.add_send(["a@a.example"])
     url = "postgresql+psycopg://nobody@127.0.0.1:1/none" if database.is_postgresql else "sqlite:////nowhere/none"

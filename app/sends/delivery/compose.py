@@ -204,12 +204,12 @@ class CompiledMessage:
     def _with_html_tracking(self, html: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
         """The body with click links and open pixel, as far as the send asks for them."""
         if self.send.track_clicks:
-            html = channels.marker.with_links(html, "html_email", recipient.id, self._links, self._is_exempt)
-        return channels.marker.with_pixel(html, recipient.id) if self.send.track_opens else html
+            html = channels.instrumenter.with_links(html, "html_email", recipient.id, self._links, self._is_exempt)
+        return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
 
     def _with_text_tracking(self, text: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
         if self.send.track_clicks:
-            text = channels.marker.with_links(text, "text_email", recipient.id, self._links, self._is_exempt)
+            text = channels.instrumenter.with_links(text, "text_email", recipient.id, self._links, self._is_exempt)
         return text
 
     def build_sms(

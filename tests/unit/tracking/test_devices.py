@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.tracking.countries import country_of
-from app.tracking.devices import LONGEST_AGENT, client_of
+from app.tracking.devices import MAX_AGENT_LENGTH, client_of
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148"
 WINDOWS = (
@@ -87,7 +87,7 @@ def test_what_a_client_says_is_cut() -> None:
     """And has no line breaks or other white space that nobody needs."""
     agent = client_of("GET", {"User-Agent": "a\tb \0 " + "c" * 1000}).agent
     assert agent.startswith("a b ccc")
-    assert len(agent) <= LONGEST_AGENT
+    assert len(agent) <= MAX_AGENT_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.tracking.instrument import Instrumenter
 from app.tracking.link_targets import location_header
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token, parse_link_token
-from app.tracking.tokens import LONGEST_TOKEN, OPEN, recipient_token
+from app.tracking.tokens import MAX_TOKEN_LENGTH, OPEN, recipient_token
 
 KEY = "a secret of the tests, long enough to sign"
 ids = st.integers(1, 2**63 - 1)
@@ -39,12 +39,12 @@ def test_a_link_is_short() -> None:
 
 
 def test_a_url_that_is_too_long_has_no_token() -> None:
-    assert link_token(KEY, InlineLink(1, "html_email", "https://a.example/" + "x" * LONGEST_TOKEN)) is None
-    body = f'<a href="https://a.example/{"x" * LONGEST_TOKEN}">'
+    assert link_token(KEY, InlineLink(1, "html_email", "https://a.example/" + "x" * MAX_TOKEN_LENGTH)) is None
+    body = f'<a href="https://a.example/{"x" * MAX_TOKEN_LENGTH}">'
     assert MARKER.with_links(body, "html_email", 1, {}) == body
 
 
-@pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * LONGEST_TOKEN, "A" * (LONGEST_TOKEN + 1), "é" * 30])
+@pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * MAX_TOKEN_LENGTH, "A" * (MAX_TOKEN_LENGTH + 1), "é" * 30])
 def test_any_other_text_is_void(token: str) -> None:
     assert parse_link_token(KEY, token) is None
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracking.links import MOST_LOOKED_AT, links_in_source, replace_in_html, replace_in_text
+from app.tracking.links import MAX_SCANNED, links_in_source, replace_in_html, replace_in_text
 
 
 def bracketed(url: str) -> str:
@@ -82,7 +82,7 @@ def test_the_time_is_linear(piece: str) -> None:
 
 def test_of_very_many_links_the_first_are_found() -> None:
     """A body of a megabyte of them would otherwise cost each of its hundred mails a second."""
-    some, more = MOST_LOOKED_AT, 10 * MOST_LOOKED_AT
+    some, more = MAX_SCANNED, 10 * MAX_SCANNED
     assert replace_in_text("http://a " * more, bracketed) == "[http://a] " * some + "http://a " * (more - some)
     html = replace_in_html("<a href=http://a>" * more, lambda _: "b")
     assert html == '<a href="b">' * some + "<a href=http://a>" * (more - some)
