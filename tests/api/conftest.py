@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant
 
 
 @pytest.fixture
-def desk(tenant: Tenant) -> Desk:
+def sends(tenant: Tenant) -> SendsApi:
     """An account that sends."""
-    return Desk(tenant)
+    return SendsApi(tenant)

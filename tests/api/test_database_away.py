@@ -19,7 +19,7 @@ from tests.conftest import test_settings
 from tests.support.apps import app_with
 from tests.support.client import check_error
 from tests.support.own_postgres import OwnPostgres
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.servers import short_folder, wait_until
 from tests.support.tenants import new_tenant, unique
 
@@ -44,12 +44,12 @@ def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def own_desk(own_app: Flask) -> Desk:
-    return Desk(new_tenant(own_app))
+def own_desk(own_app: Flask) -> SendsApi:
+    return SendsApi(new_tenant(own_app))
 
 
-def is_back(desk: Desk) -> bool:
-    return desk.tenant.api.get("/v1/").status_code == 200
+def is_back(sends: SendsApi) -> bool:
+    return sends.tenant.api.get("/v1/").status_code == 200
 
 
 def check_away(answer: TestResponse) -> str:
@@ -59,7 +59,7 @@ def check_away(answer: TestResponse) -> str:
 
 
 def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
-    own_desk: Desk, own_postgres: OwnPostgres
+    own_desk: SendsApi, own_postgres: OwnPostgres
 ) -> None:
     body = own_desk.email()
     with own_postgres.frozen():
@@ -70,7 +70,9 @@ def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
     own_desk.send(own_desk.email())
 
 
-def test_a_lost_commit_says_that_the_change_may_have_been_made(own_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_commit_says_that_the_change_may_have_been_made(
+    own_desk: SendsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = Transaction.commit
 
     def unanswered(transaction: Transaction) -> None:
@@ -85,7 +87,7 @@ def test_a_lost_commit_says_that_the_change_may_have_been_made(own_desk: Desk, m
 
 
 def test_an_outage_has_one_line_for_each_request_and_one_traceback(
-    own_desk: Desk, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
+    own_desk: SendsApi, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     with own_postgres.away():
         answers = [own_desk.tenant.api.get("/v1/messages") for _ in range(5)]
@@ -99,7 +101,7 @@ def test_an_outage_has_one_line_for_each_request_and_one_traceback(
     wait_until(lambda: is_back(own_desk), "it answers again")
 
 
-def test_a_key_is_free_at_once_after_a_503(own_desk: Desk, own_postgres: OwnPostgres) -> None:
+def test_a_key_is_free_at_once_after_a_503(own_desk: SendsApi, own_postgres: OwnPostgres) -> None:
     """Nothing was written, and the database was not there to give the key back to."""
     headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
     transact = Database.transact
@@ -118,7 +120,7 @@ def test_a_key_is_free_at_once_after_a_503(own_desk: Desk, own_postgres: OwnPost
     assert "Idempotent-Replayed" not in answer.headers
 
 
-def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_desk: Desk, own_postgres: OwnPostgres) -> None:
+def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_desk: SendsApi, own_postgres: OwnPostgres) -> None:
     """Its first commit waits for a standby that is not there: neither time-outs nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
     transact = Database.transact

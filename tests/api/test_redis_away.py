@@ -14,7 +14,7 @@ from app.settings import Rate, Settings
 from tests.support.apps import app_with
 from tests.support.client import check_error
 from tests.support.redis_process import RedisProcess
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.servers import PATIENCE, short_folder, wait_until
 from tests.support.tenants import new_tenant
 
@@ -40,20 +40,20 @@ def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
 ) -> None:
     """Judged by what Redis was asked to count meanwhile, which it does once it goes on."""
     monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
-    desk = Desk(new_tenant(limited_app))
-    assert "RateLimit-Limit" in desk.post(desk.email()).headers
+    sends = SendsApi(new_tenant(limited_app))
+    assert "RateLimit-Limit" in sends.post(sends.email()).headers
     before = redis.counted()
     with redis.frozen():
-        first = desk.post(desk.email())
+        first = sends.post(sends.email())
         assert (first.status_code, "RateLimit-Limit" in first.headers) == (202, False)
-        assert [desk.post(desk.email()).status_code for _ in range(3)] == [202, 202, 202]
+        assert [sends.post(sends.email()).status_code for _ in range(3)] == [202, 202, 202]
     wait_until(lambda: redis.counted() == before + 1, "the one question is answered")
     with redis.frozen():
-        answer = desk.tenant.api.get("/readyz")
+        answer = sends.tenant.api.get("/readyz")
         assert (answer.status_code, answer.get_json()["redis"]) == (200, "does not answer")
-    desk.tenant.services.redis_breaker.close()
-    assert "RateLimit-Limit" in desk.post(desk.email()).headers
-    assert desk.tenant.api.get("/readyz").status_code == 200
+    sends.tenant.services.redis_breaker.close()
+    assert "RateLimit-Limit" in sends.post(sends.email()).headers
+    assert sends.tenant.api.get("/readyz").status_code == 200
 
 
 def test_a_refused_connection_is_told_at_once(

@@ -16,7 +16,7 @@ from app.db.models import Contact, Domain, Group, Recipient, Send
 from app.infrastructure.queueing import SENDS as SENDS_QUEUE
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
-from tests.support.sends import Accepted, Desk, file
+from tests.support.sends import Accepted, SendsApi, file
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, new_tenant, unique
 
 QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
@@ -25,31 +25,31 @@ QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
 # ---------------------------------------------------------------------------------------------- the answer
 
 
-def test_the_answer_has_an_uuid_per_recipient_in_order(desk: Desk) -> None:
+def test_the_answer_has_an_uuid_per_recipient_in_order(sends: SendsApi) -> None:
     emails = [new_email() for _ in range(5)]
-    accepted = desk.send(desk.email(recipients=[{"email": email} for email in emails]))
+    accepted = sends.send(sends.email(recipients=[{"email": email} for email in emails]))
     assert len({uuid.UUID(one) for one in accepted.uuids}) == 5
     assert [row.email for row in accepted.recipients] == emails
 
 
-def test_the_answer_links_itself_and_its_group(desk: Desk) -> None:
-    body = desk.email()
-    links = desk.send(body).body["_links"]
+def test_the_answer_links_itself_and_its_group(sends: SendsApi) -> None:
+    body = sends.email()
+    links = sends.send(body).body["_links"]
     assert set(links) == {"self", "transactional_group"}
     assert links["self"]["href"] == SENDS
-    group = desk.tenant.api.get(links["transactional_group"]["href"]).get_json()
+    group = sends.tenant.api.get(links["transactional_group"]["href"]).get_json()
     assert (group["name"], group["type"], group["sent"]) == (body["group_name"], "email", 1)
 
 
-def test_the_limited_levels_may_not_send(desk: Desk) -> None:
+def test_the_limited_levels_may_not_send(sends: SendsApi) -> None:
     for level in ("limited", "report"):
-        response = desk.tenant.client(level).post(SENDS, desk.email())
+        response = sends.tenant.client(level).post(SENDS, sends.email())
         check_error(response, 403, "permission_denied")
 
 
-def test_no_query_parameter_is_taken(desk: Desk) -> None:
+def test_no_query_parameter_is_taken(sends: SendsApi) -> None:
     for name, code in (("limit", "parameter_not_available"), ("whatever", "parameter_not_supported")):
-        response = desk.post(desk.email(), params={name: "1"})
+        response = sends.post(sends.email(), params={name: "1"})
         check_error(response, 400, "invalid_request", code, field=name)
 
 
@@ -62,310 +62,310 @@ def test_there_is_nothing_to_read_here(api: Client) -> None:
 # ---------------------------------------------------------------------------------------------- what is queued
 
 
-def test_a_recipient_is_due_at_once(desk: Desk) -> None:
+def test_a_recipient_is_due_at_once(sends: SendsApi) -> None:
     before = now()
-    row = desk.send(desk.email()).recipient
+    row = sends.send(sends.email()).recipient
     assert (row.state, row.type, row.open_type, row.attempts) == ("queued", "email", "not_opened", 0)
     assert (row.reason, row.worker, row.lease_time, row.sent_time, row.mobile) == (None,) * 5
     assert before <= row.due_time <= now()
     assert row.creation_time == row.due_time.replace(microsecond=0)
 
 
-def test_a_recipient_knows_what_it_belongs_to(desk: Desk) -> None:
-    message = desk.tenant.add_message()
-    accepted = desk.send(desk.email(message_id=message))
+def test_a_recipient_knows_what_it_belongs_to(sends: SendsApi) -> None:
+    message = sends.tenant.add_message()
+    accepted = sends.send(sends.email(message_id=message))
     row, send = accepted.recipient, accepted.send
-    assert (row.list_id, row.message_id, row.group_id) == (desk.list_id, message, accepted.group.id)
-    assert (send.list_id, send.message_id, send.group_id) == (desk.list_id, message, accepted.group.id)
+    assert (row.list_id, row.message_id, row.group_id) == (sends.list_id, message, accepted.group.id)
+    assert (send.list_id, send.message_id, send.group_id) == (sends.list_id, message, accepted.group.id)
     assert send.group_name == accepted.group.name
 
 
-def test_the_send_keeps_what_the_request_said(desk: Desk) -> None:
-    body = desk.email(
+def test_the_send_keeps_what_the_request_said(sends: SendsApi) -> None:
+    body = sends.email(
         reply_to="answers@elsewhere.example",
-        bcc_address=f"copy@{desk.tenant.domain}",
+        bcc_address=f"copy@{sends.tenant.domain}",
         body_html="<p>Hi</p>",
         include_unsubscribed=True,
         recipient_data_html_encoded=False,
     )
-    response = desk.post(body)
-    send = Accepted(desk.tenant, response.get_json()).send
+    response = sends.post(body)
+    send = Accepted(sends.tenant, response.get_json()).send
     names = ("subject", "from_name", "from_address", "reply_to", "bcc_address", "body_html", "body_text")
     assert {name: getattr(send, name) for name in names} == {name: body[name] for name in names}
     assert (send.type, send.include_unsubscribed, send.recipient_data_html_encoded) == ("email", True, False)
     assert (send.message_id, send.request_id) == (None, response.headers["X-Request-Id"])
 
 
-def test_switches_have_defaults(desk: Desk) -> None:
-    send = desk.send(desk.email()).send
+def test_switches_have_defaults(sends: SendsApi) -> None:
+    send = sends.send(sends.email()).send
     assert (send.include_unsubscribed, send.recipient_data_html_encoded) == (False, True)
 
 
-def test_null_means_absent(desk: Desk) -> None:
+def test_null_means_absent(sends: SendsApi) -> None:
     absent = ("message_id", "group_id", "unsubscribe_type", "reply_to", "bcc_address", "body_html", "attachments")
     switches = ("include_unsubscribed", "recipient_data_html_encoded")
     recipient = {"email": new_email(), "mobile": None, "contact_id": None, "attachments": None}
-    body = {**desk.email(recipients=[recipient]), **dict.fromkeys((*absent, *switches))}
-    send = desk.send(body).send
+    body = {**sends.email(recipients=[recipient]), **dict.fromkeys((*absent, *switches))}
+    send = sends.send(body).send
     assert (send.reply_to, send.bcc_address, send.body_html, send.include_unsubscribed) == (None, None, None, False)
     assert send.recipient_data_html_encoded is True
 
 
-def test_an_empty_destination_is_none(desk: Desk) -> None:
+def test_an_empty_destination_is_none(sends: SendsApi) -> None:
     email = new_email()
-    assert desk.send(desk.email(recipients=[{"email": email, "mobile": ""}])).recipient.email == email
+    assert sends.send(sends.email(recipients=[{"email": email, "mobile": ""}])).recipient.email == email
 
 
-def test_unsubscribe_type_has_no_effect(desk: Desk) -> None:
-    assert desk.send(desk.email(unsubscribe_type="link")).send.unsubscribe_type is None
-    message = desk.tenant.add_message()
-    assert desk.send(desk.email(unsubscribe_type="word", message_id=message)).send.unsubscribe_type is None
+def test_unsubscribe_type_has_no_effect(sends: SendsApi) -> None:
+    assert sends.send(sends.email(unsubscribe_type="link")).send.unsubscribe_type is None
+    message = sends.tenant.add_message()
+    assert sends.send(sends.email(unsubscribe_type="word", message_id=message)).send.unsubscribe_type is None
 
 
-def test_wildcard_values_are_kept_as_given(desk: Desk) -> None:
+def test_wildcard_values_are_kept_as_given(sends: SendsApi) -> None:
     values = {"Nick": "Bee", "amount": 12.5, "count": 3, "empty": "", "v_1": "<b>", "nothing": None}
-    row = desk.send(desk.email(recipients=[{"email": new_email(), **values}])).recipient
+    row = sends.send(sends.email(recipients=[{"email": new_email(), **values}])).recipient
     del values["nothing"]
     assert row.values == {**values, "amount": "12.5", "count": "3"}
 
 
-def test_a_number_is_its_text_as_it_stands_in_the_request(desk: Desk) -> None:
+def test_a_number_is_its_text_as_it_stands_in_the_request(sends: SendsApi) -> None:
     texts = {"parcel": "9400111899223197228490", "price": "1.50", "big": "1E2", "none": "-0", "left": "0", "pi": "3.0"}
-    data = orjson.dumps(desk.email(recipients=[{"email": new_email(), "pi": "3.14"}, {"email": new_email()}]))
+    data = orjson.dumps(sends.email(recipients=[{"email": new_email(), "pi": "3.14"}, {"email": new_email()}]))
     numbers = ",".join(f'"{name}":{text}' for name, text in texts.items())
     data = data.replace(b'"pi":"3.14"', numbers.encode())
     headers = {"Idempotency-Key": unique("key")}
-    answer = desk.tenant.api.raw("POST", SENDS, data, headers=headers)
-    first, second = Accepted(desk.tenant, answer.get_json()).recipients
+    answer = sends.tenant.api.raw("POST", SENDS, data, headers=headers)
+    first, second = Accepted(sends.tenant, answer.get_json()).recipients
     assert (answer.status_code, first.values, second.values) == (202, texts, {})
-    assert desk.tenant.api.raw("POST", SENDS, data, headers=headers).get_json() == answer.get_json()
-    conflict(desk.tenant.api.raw("POST", SENDS, data.replace(b"1.50", b"1.5"), headers=headers))
+    assert sends.tenant.api.raw("POST", SENDS, data, headers=headers).get_json() == answer.get_json()
+    conflict(sends.tenant.api.raw("POST", SENDS, data.replace(b"1.50", b"1.5"), headers=headers))
 
 
-def test_a_number_with_more_than_ten_thousand_digits_is_too_long(desk: Desk) -> None:
-    data = orjson.dumps(desk.email(recipients=[{"email": new_email(), "v": "pi"}]))
+def test_a_number_with_more_than_ten_thousand_digits_is_too_long(sends: SendsApi) -> None:
+    data = orjson.dumps(sends.email(recipients=[{"email": new_email(), "v": "pi"}]))
     for digits, status in ((9_998, 202), (9_999, 422)):
-        answer = desk.tenant.api.raw("POST", SENDS, data.replace(b'"pi"', b"0." + b"1" * digits))
+        answer = sends.tenant.api.raw("POST", SENDS, data.replace(b'"pi"', b"0." + b"1" * digits))
         assert answer.status_code == status, answer.text
     assert answer.get_json()["code"] == "invalid_wildcard_value_too_long"
 
 
-def test_hash_values_are_kept_for_plain_data(desk: Desk) -> None:
+def test_hash_values_are_kept_for_plain_data(sends: SendsApi) -> None:
     recipient = {"email": new_email(), "#v": "<b>x</b>"}
-    row = desk.send(desk.email(recipients=[recipient], recipient_data_html_encoded=False)).recipient
+    row = sends.send(sends.email(recipients=[recipient], recipient_data_html_encoded=False)).recipient
     assert row.values == {"#v": "<b>x</b>"}
 
 
-def test_a_number_beyond_64_bits_is_the_same_on_both_databases(desk: Desk) -> None:
-    body = desk.email(recipients=[{"email": new_email(), "big": 0}])
+def test_a_number_beyond_64_bits_is_the_same_on_both_databases(sends: SendsApi) -> None:
+    body = sends.email(recipients=[{"email": new_email(), "big": 0}])
     data = orjson.dumps(body).replace(b'"big":0', b'"big":100000000000000000000')
-    response = desk.tenant.api.raw("POST", SENDS, data)
-    assert Accepted(desk.tenant, response.get_json()).recipient.values == {"big": "100000000000000000000"}
+    response = sends.tenant.api.raw("POST", SENDS, data)
+    assert Accepted(sends.tenant, response.get_json()).recipient.values == {"big": "100000000000000000000"}
 
 
-def test_limits_are_inclusive(desk: Desk) -> None:
+def test_limits_are_inclusive(sends: SendsApi) -> None:
     group = unique("g").ljust(255, "x")
     recipients = [{"email": new_email(), "n" * 255: "v" * 10_000}, *({"email": new_email()} for _ in range(99))]
     text = "é" * (512 * 1024)
-    body = desk.email(recipients=recipients, subject="s" * 998, group_name=group, body_text=text, body_html=text)
-    assert len(desk.send(body).uuids) == 100
+    body = sends.email(recipients=recipients, subject="s" * 998, group_name=group, body_text=text, body_html=text)
+    assert len(sends.send(body).uuids) == 100
 
 
-def test_a_worker_is_woken_once_the_send_is_safe(desk: Desk) -> None:
-    redis = desk.tenant.services.redis
+def test_a_worker_is_woken_once_the_send_is_safe(sends: SendsApi) -> None:
+    redis = sends.tenant.services.redis
     redis.delete(QUEUE_KEY)
-    desk.post(desk.email(subject=None))
+    sends.post(sends.email(subject=None))
     assert Queue(SENDS_QUEUE, connection=redis).count == 0
-    desk.send(desk.email())
+    sends.send(sends.email())
     assert Queue(SENDS_QUEUE, connection=redis).count == 1
 
 
 # ---------------------------------------------------------------------------------------------- messages
 
 
-def test_a_message_gives_all_of_its_fields(desk: Desk) -> None:
-    message = desk.tenant.add_message(reply_to="answers@elsewhere.example")
-    body = {"type": "email", "list_id": desk.list_id, "group_name": unique("g"), "message_id": message}
-    send = desk.send({**body, "recipients": [{"email": new_email()}]}).send
+def test_a_message_gives_all_of_its_fields(sends: SendsApi) -> None:
+    message = sends.tenant.add_message(reply_to="answers@elsewhere.example")
+    body = {"type": "email", "list_id": sends.list_id, "group_name": unique("g"), "message_id": message}
+    send = sends.send({**body, "recipients": [{"email": new_email()}]}).send
     assert (send.subject, send.from_name) == ("Hi %%first_name**there%%", "Acme")
-    assert (send.from_address, send.reply_to) == (f"hello@{desk.tenant.domain}", "answers@elsewhere.example")
+    assert (send.from_address, send.reply_to) == (f"hello@{sends.tenant.domain}", "answers@elsewhere.example")
     assert send.body_html == "<p>Welcome %%first_name**friend%%</p>"
     assert send.body_text == "Welcome %%first_name**friend%%"
 
 
-def test_a_request_field_overrides_its_own_default_only(desk: Desk) -> None:
-    message = desk.tenant.add_message()
-    send = desk.send(desk.email(message_id=message, subject="Mine", body_text="My text")).send
+def test_a_request_field_overrides_its_own_default_only(sends: SendsApi) -> None:
+    message = sends.tenant.add_message()
+    send = sends.send(sends.email(message_id=message, subject="Mine", body_text="My text")).send
     assert (send.subject, send.body_text) == ("Mine", "My text")
     assert send.body_html == "<p>Welcome %%first_name**friend%%</p>"
 
 
-def test_an_empty_text_leaves_that_part_of_the_message_out(desk: Desk) -> None:
-    message = desk.tenant.add_message()
-    send = desk.send(desk.email(message_id=message, body_html="", body_text=None)).send
+def test_an_empty_text_leaves_that_part_of_the_message_out(sends: SendsApi) -> None:
+    message = sends.tenant.add_message()
+    send = sends.send(sends.email(message_id=message, body_html="", body_text=None)).send
     assert (send.body_html, send.body_text) == (None, "Welcome %%first_name**friend%%")
 
 
-def test_an_empty_reply_address_leaves_that_of_the_message_out(desk: Desk) -> None:
-    message = desk.tenant.add_message(reply_to="answers@elsewhere.example")
-    assert desk.send(desk.email(message_id=message, reply_to="")).send.reply_to is None
-    assert desk.send(desk.email(reply_to="")).send.reply_to is None
-    assert desk.send(desk.email(message_id=message, bcc_address="")).send.bcc_address is None
+def test_an_empty_reply_address_leaves_that_of_the_message_out(sends: SendsApi) -> None:
+    message = sends.tenant.add_message(reply_to="answers@elsewhere.example")
+    assert sends.send(sends.email(message_id=message, reply_to="")).send.reply_to is None
+    assert sends.send(sends.email(reply_to="")).send.reply_to is None
+    assert sends.send(sends.email(message_id=message, bcc_address="")).send.bcc_address is None
 
 
-def test_the_type_of_the_message_counts(desk: Desk) -> None:
-    message = desk.tenant.add_message()
-    accepted = desk.send(desk.email(type="sms", message_id=message))
+def test_the_type_of_the_message_counts(sends: SendsApi) -> None:
+    message = sends.tenant.add_message()
+    accepted = sends.send(sends.email(type="sms", message_id=message))
     assert (accepted.send.type, accepted.recipient.type, accepted.group.type) == ("email", "email", "email")
 
 
-def test_a_from_name_of_the_request_is_enough(desk: Desk) -> None:
-    message = desk.tenant.add_message(from_name=None)
-    assert desk.send(desk.email(message_id=message, from_name="Given")).send.from_name == "Given"
+def test_a_from_name_of_the_request_is_enough(sends: SendsApi) -> None:
+    message = sends.tenant.add_message(from_name=None)
+    assert sends.send(sends.email(message_id=message, from_name="Given")).send.from_name == "Given"
 
 
 # ---------------------------------------------------------------------------------------------- senders
 
 
-def test_the_default_sender_of_the_account(desk: Desk) -> None:
-    address = f"default@{desk.tenant.domain}"
-    send = desk.send(desk.email(from_address=None, from_name=None)).send
+def test_the_default_sender_of_the_account(sends: SendsApi) -> None:
+    address = f"default@{sends.tenant.domain}"
+    send = sends.send(sends.email(from_address=None, from_name=None)).send
     assert (send.from_address, send.from_name) == (address, "Acme Default")
-    send = desk.send(desk.email(from_address=None, from_name="Mine")).send
+    send = sends.send(sends.email(from_address=None, from_name="Mine")).send
     assert (send.from_address, send.from_name) == (address, "Mine")
-    message = desk.tenant.add_message(from_address=None)
-    send = desk.send(desk.email(message_id=message, from_address=None, from_name=None)).send
+    message = sends.tenant.add_message(from_address=None)
+    send = sends.send(sends.email(message_id=message, from_address=None, from_name=None)).send
     assert (send.from_address, send.from_name) == (address, "Acme")
 
 
-def test_the_default_name_belongs_to_the_default_address(desk: Desk) -> None:
-    assert desk.send(desk.email(from_name=None)).send.from_name is None
+def test_the_default_name_belongs_to_the_default_address(sends: SendsApi) -> None:
+    assert sends.send(sends.email(from_name=None)).send.from_name is None
 
 
-def test_any_configured_domain_may_send(desk: Desk) -> None:
+def test_any_configured_domain_may_send(sends: SendsApi) -> None:
     name = f"{unique('second')}.example"
-    desk.tenant.add(Domain, name=name, creation_time=this_second(), verified_time=this_second())
+    sends.tenant.add(Domain, name=name, creation_time=this_second(), verified_time=this_second())
     address = f"x@{name.upper()}"
-    assert desk.send(desk.email(from_address=address)).send.from_address == address
+    assert sends.send(sends.email(from_address=address)).send.from_address == address
 
 
-def test_an_international_domain_is_compared_in_its_ascii_form(desk: Desk) -> None:
-    desk.tenant.add(Domain, name="xn--bcher-kva.example", creation_time=this_second(), verified_time=this_second())
+def test_an_international_domain_is_compared_in_its_ascii_form(sends: SendsApi) -> None:
+    sends.tenant.add(Domain, name="xn--bcher-kva.example", creation_time=this_second(), verified_time=this_second())
     for address in ("x@bücher.example", "x@BÜCHER.example", "x@xn--bcher-kva.example"):
-        desk.send(desk.email(from_address=address, bcc_address=address))
+        sends.send(sends.email(from_address=address, bcc_address=address))
 
 
 # ---------------------------------------------------------------------------------------------- contacts
 
 
-def test_an_unknown_recipient_becomes_a_contact_with_an_address(desk: Desk) -> None:
+def test_an_unknown_recipient_becomes_a_contact_with_an_address(sends: SendsApi) -> None:
     email = new_email()
-    row = desk.send(desk.email(recipients=[{"email": email, "first_name": "Ann", "plan": "gold"}])).recipient
-    (made,) = find(desk.tenant, desk.list_id, email=email)
+    row = sends.send(sends.email(recipients=[{"email": email, "first_name": "Ann", "plan": "gold"}])).recipient
+    (made,) = find(sends.tenant, sends.list_id, email=email)
     assert (row.contact_id, row.email) == (made["id"], email)
     assert (made["mobile"], made["first_name"], made["plan"]) == (None, None, None)
     assert (made["is_active"], made["double_opt_in"]) == (True, False)
     assert made["subscribed"] == {"email": True, "mobile": True}
 
 
-def test_a_new_contact_is_announced_and_triggers(desk: Desk) -> None:
-    add_webhook(desk.tenant)
-    known = desk.tenant.new_contact(desk.list_id, email=new_email())
+def test_a_new_contact_is_announced_and_triggers(sends: SendsApi) -> None:
+    add_webhook(sends.tenant)
+    known = sends.tenant.new_contact(sends.list_id, email=new_email())
     recipients = [{"email": known["email"]}, {"email": new_email()}, {"email": new_email()}]
-    rows = desk.send(desk.email(recipients=recipients)).recipients
-    created = [("created", desk.list_id, row.contact_id) for row in rows]
-    assert events(desk.tenant) == created
-    assert firings(desk.tenant) == created
+    rows = sends.send(sends.email(recipients=recipients)).recipients
+    created = [("created", sends.list_id, row.contact_id) for row in rows]
+    assert events(sends.tenant) == created
+    assert firings(sends.tenant) == created
 
 
-def test_a_new_contact_has_the_flag_that_the_unsubscribers_list_asks_for(desk: Desk) -> None:
+def test_a_new_contact_has_the_flag_that_the_unsubscribers_list_asks_for(sends: SendsApi) -> None:
     here, everywhere, elsewhere = (new_email() for _ in range(3))
-    unsubscribe(desk.tenant, here, desk.list_id)
-    unsubscribe(desk.tenant, everywhere)
-    unsubscribe(desk.tenant, elsewhere, desk.tenant.add_list())
-    desk.send(desk.email(recipients=[{"email": email} for email in (here, everywhere, elsewhere)]))
-    flags = [find(desk.tenant, desk.list_id, email=email)[0]["subscribed"] for email in (here, everywhere, elsewhere)]
+    unsubscribe(sends.tenant, here, sends.list_id)
+    unsubscribe(sends.tenant, everywhere)
+    unsubscribe(sends.tenant, elsewhere, sends.tenant.add_list())
+    sends.send(sends.email(recipients=[{"email": email} for email in (here, everywhere, elsewhere)]))
+    flags = [find(sends.tenant, sends.list_id, email=email)[0]["subscribed"] for email in (here, everywhere, elsewhere)]
     assert [flag["email"] for flag in flags] == [False, False, True]
 
 
-def test_a_known_recipient_is_found_in_any_case_and_not_updated(desk: Desk) -> None:
-    known = desk.tenant.new_contact(desk.list_id, email=new_email(), first_name="Stored")
+def test_a_known_recipient_is_found_in_any_case_and_not_updated(sends: SendsApi) -> None:
+    known = sends.tenant.new_contact(sends.list_id, email=new_email(), first_name="Stored")
     given = known["email"].upper()
-    row = desk.send(desk.email(recipients=[{"email": given, "first_name": "Other"}])).recipient
+    row = sends.send(sends.email(recipients=[{"email": given, "first_name": "Other"}])).recipient
     assert (row.contact_id, row.email) == (known["id"], given)
-    assert find(desk.tenant, desk.list_id) == [known]
+    assert find(sends.tenant, sends.list_id) == [known]
 
 
-def test_a_new_address_twice_is_one_contact_and_two_recipients(desk: Desk) -> None:
+def test_a_new_address_twice_is_one_contact_and_two_recipients(sends: SendsApi) -> None:
     email = new_email()
-    rows = desk.send(desk.email(recipients=[{"email": email}, {"email": email.upper()}])).recipients
+    rows = sends.send(sends.email(recipients=[{"email": email}, {"email": email.upper()}])).recipients
     assert [row.email for row in rows] == [email, email.upper()]
-    assert {row.contact_id for row in rows} == {one["id"] for one in find(desk.tenant, desk.list_id)}
+    assert {row.contact_id for row in rows} == {one["id"] for one in find(sends.tenant, sends.list_id)}
 
 
-def test_a_contact_is_looked_for_in_the_list_alone(desk: Desk) -> None:
-    elsewhere = desk.tenant.new_contact(desk.tenant.add_list(), email=new_email())
-    row = desk.send(desk.email(recipients=[{"email": elsewhere["email"]}])).recipient
+def test_a_contact_is_looked_for_in_the_list_alone(sends: SendsApi) -> None:
+    elsewhere = sends.tenant.new_contact(sends.tenant.add_list(), email=new_email())
+    row = sends.send(sends.email(recipients=[{"email": elsewhere["email"]}])).recipient
     assert row.contact_id not in (None, elsewhere["id"])
 
 
-def test_a_recipient_by_contact_id_is_queued_without_an_address(desk: Desk) -> None:
+def test_a_recipient_by_contact_id_is_queued_without_an_address(sends: SendsApi) -> None:
     """Delivery takes the address that the contact has then."""
-    known = desk.tenant.new_contact(desk.list_id, email=new_email(), mobile=new_mobile())
-    row = desk.send(desk.email(recipients=[{"contact_id": known["id"]}])).recipient
+    known = sends.tenant.new_contact(sends.list_id, email=new_email(), mobile=new_mobile())
+    row = sends.send(sends.email(recipients=[{"contact_id": known["id"]}])).recipient
     assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], None, None, None)
 
 
-def test_an_invalid_contact_id_is_accepted_and_marked(desk: Desk, other: Tenant) -> None:
-    stranger = desk.tenant.new_contact(desk.tenant.add_list(), email=new_email())["id"]
+def test_an_invalid_contact_id_is_accepted_and_marked(sends: SendsApi, other: Tenant) -> None:
+    stranger = sends.tenant.new_contact(sends.tenant.add_list(), email=new_email())["id"]
     foreign = other.new_contact(other.add_list(), email=new_email())["id"]
     ids = [0, -1, 2**40, 2**63 - 1, stranger, foreign]
-    accepted = desk.send(desk.email(recipients=[{"contact_id": one} for one in ids]))
+    accepted = sends.send(sends.email(recipients=[{"contact_id": one} for one in ids]))
     for row in accepted.recipients:
         assert (row.state, row.reason) == ("queued", "invalid_contact_id")
         assert (row.contact_id, row.email, row.mobile) == (None, None, None)
     assert accepted.group.sent == len(ids)
 
 
-def test_in_a_list_with_duplicates_the_oldest_active_contact_is_found(desk: Desk) -> None:
-    list_id, email = desk.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
-    body = desk.email(list_id=list_id, recipients=[{"email": email}])
-    inactive = desk.tenant.new_contact(list_id, email=email, is_active=False)
-    assert desk.send(body).recipient.contact_id == inactive["id"]
-    active = [desk.tenant.new_contact(list_id, email=email.upper())["id"] for _ in range(2)]
-    assert desk.send(body).recipient.contact_id == min(active)
-    assert len(find(desk.tenant, list_id)) == 3
+def test_in_a_list_with_duplicates_the_oldest_active_contact_is_found(sends: SendsApi) -> None:
+    list_id, email = sends.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
+    body = sends.email(list_id=list_id, recipients=[{"email": email}])
+    inactive = sends.tenant.new_contact(list_id, email=email, is_active=False)
+    assert sends.send(body).recipient.contact_id == inactive["id"]
+    active = [sends.tenant.new_contact(list_id, email=email.upper())["id"] for _ in range(2)]
+    assert sends.send(body).recipient.contact_id == min(active)
+    assert len(find(sends.tenant, list_id)) == 3
 
 
-def test_a_new_address_in_a_list_with_duplicates_creates_one_contact(desk: Desk) -> None:
-    list_id, email = desk.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
+def test_a_new_address_in_a_list_with_duplicates_creates_one_contact(sends: SendsApi) -> None:
+    list_id, email = sends.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
     recipients = [{"email": email}, {"email": email}]
-    rows = desk.send(desk.email(list_id=list_id, recipients=recipients)).recipients
-    again = desk.send(desk.email(list_id=list_id, recipients=recipients)).recipients
-    assert len({row.contact_id for row in (*rows, *again)}) == len(find(desk.tenant, list_id)) == 1
-    assert len(firings(desk.tenant)) == 1
+    rows = sends.send(sends.email(list_id=list_id, recipients=recipients)).recipients
+    again = sends.send(sends.email(list_id=list_id, recipients=recipients)).recipients
+    assert len({row.contact_id for row in (*rows, *again)}) == len(find(sends.tenant, list_id)) == 1
+    assert len(firings(sends.tenant)) == 1
 
 
-def test_a_system_list_can_be_sent_to_and_not_changed(desk: Desk) -> None:
-    list_id = desk.tenant.add_list(fields=PLAIN_FIELDS, system=True)
+def test_a_system_list_can_be_sent_to_and_not_changed(sends: SendsApi) -> None:
+    list_id = sends.tenant.add_list(fields=PLAIN_FIELDS, system=True)
     moment, email = this_second(), new_email()
     times = {"creation_time": moment, "last_modified_time": moment}
-    inside = desk.tenant.add(Contact, list_id=list_id, email=email, email_key=email, identifier=email, **times)
+    inside = sends.tenant.add(Contact, list_id=list_id, email=email, email_key=email, identifier=email, **times)
     for recipient in ({"email": email}, {"contact_id": inside}):
-        assert desk.send(desk.email(list_id=list_id, recipients=[recipient])).recipient.contact_id == inside
-    response = desk.post(desk.email(list_id=list_id))
+        assert sends.send(sends.email(list_id=list_id, recipients=[recipient])).recipient.contact_id == inside
+    response = sends.post(sends.email(list_id=list_id))
     check_error(response, 422, "validation_error", "list_not_mutable", field="list_id")
-    assert [one["id"] for one in find(desk.tenant, list_id)] == [inside]
+    assert [one["id"] for one in find(sends.tenant, list_id)] == [inside]
 
 
 # ---------------------------------------------------------------------------------------------- attachments
 
 
-def test_attachments_of_everybody_and_of_one(desk: Desk) -> None:
+def test_attachments_of_everybody_and_of_one(sends: SendsApi) -> None:
     shared = [file("a.pdf", "application/pdf", b"%PDF"), file("b.txt")]
     own = [file("c.txt", content=b""), file("d (1).bin", "application/octet-stream", b"\x00\xff")]
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own}]
-    accepted = desk.send(desk.email(attachments=shared, recipients=recipients))
+    accepted = sends.send(sends.email(attachments=shared, recipients=recipients))
     owner = accepted.recipients[1].id
     found = [(row.recipient_id, row.name, row.mime_type, row.content) for row in accepted.attachments]
     assert found == [
@@ -379,78 +379,78 @@ def test_attachments_of_everybody_and_of_one(desk: Desk) -> None:
     assert len({row.content_id for row in accepted.attachments}) == 4
 
 
-def test_of_the_parameters_of_a_type_only_the_charset_is_kept(desk: Desk) -> None:
+def test_of_the_parameters_of_a_type_only_the_charset_is_kept(sends: SendsApi) -> None:
     types = ["text/plain; name=evil.exe", 'text/plain; format=flowed; charset="iso-8859-1"']
     files = [file(f"{number}.txt", type_) for number, type_ in enumerate(types)]
-    accepted = desk.send(desk.email(attachments=files))
+    accepted = sends.send(sends.email(attachments=files))
     assert [row.mime_type for row in accepted.attachments] == ["text/plain", "text/plain; charset=iso-8859-1"]
     assert all(row.content_id.startswith("content_") for row in accepted.attachments)
 
 
-def test_two_recipients_may_have_attachments_of_one_name(desk: Desk) -> None:
+def test_two_recipients_may_have_attachments_of_one_name(sends: SendsApi) -> None:
     recipients = [{"email": new_email(), "attachments": [file("mine.txt")]} for _ in range(2)]
-    assert len(desk.send(desk.email(recipients=recipients)).attachments) == 2
+    assert len(sends.send(sends.email(recipients=recipients)).attachments) == 2
 
 
-def test_as_many_attachments_as_allowed(desk: Desk) -> None:
+def test_as_many_attachments_as_allowed(sends: SendsApi) -> None:
     shared = [file(f"a{n}.txt") for n in range(15)]
     own = [file(f"b{n}.txt") for n in range(5)]
     recipients = [{"email": new_email(), "attachments": own}]
-    assert len(desk.send(desk.email(attachments=shared, recipients=recipients)).attachments) == 20
-    assert desk.send(desk.email(attachments=[])).attachments == []
+    assert len(sends.send(sends.email(attachments=shared, recipients=recipients)).attachments) == 20
+    assert sends.send(sends.email(attachments=[])).attachments == []
 
 
-def test_as_many_bytes_as_allowed(desk: Desk) -> None:
+def test_as_many_bytes_as_allowed(sends: SendsApi) -> None:
     mebibyte = 1024 * 1024
     shared = [file("a.bin", "application/octet-stream", bytes(4 * mebibyte))]
     own = [file("b.bin", "application/octet-stream", bytes(6 * mebibyte))]
     recipients = [{"email": new_email(), "attachments": own} for _ in range(2)]
-    accepted = desk.send(desk.email(attachments=shared, recipients=recipients))
+    accepted = sends.send(sends.email(attachments=shared, recipients=recipients))
     assert [len(row.content) // mebibyte for row in accepted.attachments] == [4, 6, 6]
 
 
 # ---------------------------------------------------------------------------------------------- groups
 
 
-def test_a_group_counts_recipients_over_all_of_its_sends(desk: Desk) -> None:
-    body = desk.email(recipients=[{"email": new_email()} for _ in range(3)])
-    first = desk.send(body).group
+def test_a_group_counts_recipients_over_all_of_its_sends(sends: SendsApi) -> None:
+    body = sends.email(recipients=[{"email": new_email()} for _ in range(3)])
+    first = sends.send(body).group
     assert (first.sent, first.failed_contacts, first.delivered) == (3, 0, 0)
     assert first.creation_time == first.last_sent_time
     long_ago = first.creation_time - timedelta(days=1)
-    with desk.tenant.services.database.write() as transaction:
+    with sends.tenant.services.database.write() as transaction:
         transaction.get_one(Group, first.id).last_sent_time = long_ago
-    second = desk.send(desk.email(group_name=None, group_id=first.id)).group
+    second = sends.send(sends.email(group_name=None, group_id=first.id)).group
     assert (second.id, second.sent) == (first.id, 4)
     assert second.creation_time == first.creation_time <= second.last_sent_time
 
 
-def test_id_and_name_of_one_group(desk: Desk) -> None:
-    group = desk.send(desk.email()).group
-    assert desk.send(desk.email(group_id=group.id, group_name=group.name)).group.sent == 2
+def test_id_and_name_of_one_group(sends: SendsApi) -> None:
+    group = sends.send(sends.email()).group
+    assert sends.send(sends.email(group_id=group.id, group_name=group.name)).group.sent == 2
 
 
-def test_names_of_groups_are_compared_exactly(desk: Desk) -> None:
+def test_names_of_groups_are_compared_exactly(sends: SendsApi) -> None:
     name = unique("Group")
     groups = {
-        desk.send(desk.email(group_name=text)).group.id for text in (name, name.lower(), f"{name}  x", f"{name} x")
+        sends.send(sends.email(group_name=text)).group.id for text in (name, name.lower(), f"{name}  x", f"{name} x")
     }
     assert len(groups) == 4
 
 
-def test_names_of_groups_are_trimmed(desk: Desk) -> None:
+def test_names_of_groups_are_trimmed(sends: SendsApi) -> None:
     name = f"{unique('Group')} of \N{ZERO WIDTH JOINER}"
-    group = desk.send(desk.email(group_name=f"\t{name}\u3000 ")).group
+    group = sends.send(sends.email(group_name=f"\t{name}\u3000 ")).group
     assert group.name == name
-    assert desk.send(desk.email(group_name=f"{name} ", group_id=group.id)).group.sent == 2
-    assert desk.send(desk.email(group_name=" " + name)).group.sent == 3
-    assert desk.send(desk.email(group_name=" " * 300 + "x" * 255)).group.name == "x" * 255
+    assert sends.send(sends.email(group_name=f"{name} ", group_id=group.id)).group.sent == 2
+    assert sends.send(sends.email(group_name=" " + name)).group.sent == 3
+    assert sends.send(sends.email(group_name=" " * 300 + "x" * 255)).group.name == "x" * 255
 
 
-def test_accounts_have_groups_of_their_own(desk: Desk, other: Tenant) -> None:
-    body = desk.email()
-    theirs = Desk(other)
-    assert desk.send(body).group.id != theirs.send(theirs.email(group_name=body["group_name"])).group.id
+def test_accounts_have_groups_of_their_own(sends: SendsApi, other: Tenant) -> None:
+    body = sends.email()
+    theirs = SendsApi(other)
+    assert sends.send(body).group.id != theirs.send(theirs.email(group_name=body["group_name"])).group.id
     assert [one["sent"] for one in items(other.api.get("/v1/transactional-groups"), "transactional-groups")] == [1]
 
 
@@ -465,22 +465,22 @@ def test_accounts_have_groups_of_their_own(desk: Desk, other: Tenant) -> None:
         {"body_text": None},
     ],
 )
-def test_nothing_is_written_unless_all_is_valid(desk: Desk, changes: dict[str, Any]) -> None:
-    response = desk.post(desk.email(**changes))
+def test_nothing_is_written_unless_all_is_valid(sends: SendsApi, changes: dict[str, Any]) -> None:
+    response = sends.post(sends.email(**changes))
     assert response.status_code == 422
-    assert [desk.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
-    assert firings(desk.tenant) == []
+    assert [sends.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
+    assert firings(sends.tenant) == []
 
 
-def test_nothing_is_written_for_a_system_list_that_lacks_a_contact(desk: Desk) -> None:
-    list_id = desk.tenant.add_list(system=True)
-    assert desk.post(desk.email(list_id=list_id)).status_code == 422
-    assert [desk.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
+def test_nothing_is_written_for_a_system_list_that_lacks_a_contact(sends: SendsApi) -> None:
+    list_id = sends.tenant.add_list(system=True)
+    assert sends.post(sends.email(list_id=list_id)).status_code == 422
+    assert [sends.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
 
 
-def test_another_account_sees_nothing_of_it(desk: Desk, other: Tenant, app: Flask) -> None:
-    accepted = desk.send(desk.email())
+def test_another_account_sees_nothing_of_it(sends: SendsApi, other: Tenant, app: Flask) -> None:
+    accepted = sends.send(sends.email())
     assert other.api.get(accepted.body["_links"]["transactional_group"]["href"]).status_code == 404
-    assert contact(desk.tenant, desk.list_id, accepted.recipient.contact_id)["email"] == accepted.recipient.email
+    assert contact(sends.tenant, sends.list_id, accepted.recipient.contact_id)["email"] == accepted.recipient.email
     bare = new_tenant(app)
-    assert Desk(bare).rows(Send) == []
+    assert SendsApi(bare).rows(Send) == []

@@ -9,7 +9,7 @@ import pytest
 from app.db.models import Account, Message, Recipient, Send
 from tests.support.client import check_error, invalid
 from tests.support.races import at_once
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, unique
 
 
@@ -17,63 +17,63 @@ def key() -> dict[str, str]:
     return {"Idempotency-Key": unique("key")}
 
 
-def test_the_same_body_gets_the_first_answer_again(desk: Desk) -> None:
-    headers, body = key(), desk.email()
-    first, second = (desk.post(body, headers=headers) for _ in range(2))
+def test_the_same_body_gets_the_first_answer_again(sends: SendsApi) -> None:
+    headers, body = key(), sends.email()
+    first, second = (sends.post(body, headers=headers) for _ in range(2))
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.get_json() == second.get_json()
     assert "Idempotent-Replayed" not in first.headers
     assert second.headers["Idempotent-Replayed"] == "true"
-    assert len(desk.rows(Recipient)) == 1
+    assert len(sends.rows(Recipient)) == 1
 
 
-def test_without_a_key_the_same_body_is_sent_again(desk: Desk) -> None:
-    body = desk.email()
-    assert desk.send(body).uuids != desk.send(body).uuids
-    assert len(desk.rows(Send)) == 2
+def test_without_a_key_the_same_body_is_sent_again(sends: SendsApi) -> None:
+    body = sends.email()
+    assert sends.send(body).uuids != sends.send(body).uuids
+    assert len(sends.rows(Send)) == 2
 
 
-def test_another_body_with_the_same_key(desk: Desk) -> None:
+def test_another_body_with_the_same_key(sends: SendsApi) -> None:
     headers = key()
-    desk.send(desk.email(), headers=headers)
-    check_error(desk.post(desk.email(), headers=headers), 409, "conflict", "conflict")
-    assert len(desk.rows(Send)) == 1
+    sends.send(sends.email(), headers=headers)
+    check_error(sends.post(sends.email(), headers=headers), 409, "conflict", "conflict")
+    assert len(sends.rows(Send)) == 1
 
 
-def test_keys_are_per_account(desk: Desk, other: Tenant) -> None:
-    headers, theirs = key(), Desk(other)
-    desk.send(desk.email(), headers=headers)
+def test_keys_are_per_account(sends: SendsApi, other: Tenant) -> None:
+    headers, theirs = key(), SendsApi(other)
+    sends.send(sends.email(), headers=headers)
     response = theirs.post(theirs.email(), headers=headers)
     assert response.status_code == 202
     assert "Idempotent-Replayed" not in response.headers
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "x" * 256, "schlüssel"])
-def test_a_malformed_key(desk: Desk, text: str) -> None:
-    response = desk.post(desk.email(), headers={"Idempotency-Key": text})
+def test_a_malformed_key(sends: SendsApi, text: str) -> None:
+    response = sends.post(sends.email(), headers={"Idempotency-Key": text})
     check_error(response, 400, "invalid_request", "invalid_request")
-    assert desk.rows(Send) == []
+    assert sends.rows(Send) == []
 
 
-def test_a_refused_request_leaves_its_key_free(desk: Desk) -> None:
+def test_a_refused_request_leaves_its_key_free(sends: SendsApi) -> None:
     headers = key()
-    invalid(desk.post(desk.email(recipients=[]), headers=headers), "not_empty")
-    invalid(desk.post(desk.email(body_text=None), headers=headers), "content_missing")
-    desk.send(desk.email(), headers=headers)
+    invalid(sends.post(sends.email(recipients=[]), headers=headers), "not_empty")
+    invalid(sends.post(sends.email(body_text=None), headers=headers), "content_missing")
+    sends.send(sends.email(), headers=headers)
 
 
-def test_a_replay_does_not_look_at_the_account_again(desk: Desk) -> None:
+def test_a_replay_does_not_look_at_the_account_again(sends: SendsApi) -> None:
     """What was accepted stays accepted, whatever has become of the account since."""
-    headers, body = key(), desk.email()
-    first = desk.send(body, headers=headers)
-    with desk.tenant.services.database.write() as transaction:
-        transaction.get_one(Account, desk.tenant.id).owner_confirmed = False
-    assert desk.send(body, headers=headers).uuids == first.uuids
+    headers, body = key(), sends.email()
+    first = sends.send(body, headers=headers)
+    with sends.tenant.services.database.write() as transaction:
+        transaction.get_one(Account, sends.tenant.id).owner_confirmed = False
+    assert sends.send(body, headers=headers).uuids == first.uuids
 
 
-def test_a_replay_does_not_look_at_the_request_again(desk: Desk) -> None:
+def test_a_replay_does_not_look_at_the_request_again(sends: SendsApi) -> None:
     """Without the message that gave it its type, this very body would be a malformed email."""
-    message_id = desk.tenant.add_message(type="sms", body_text="Reply STOP", from_address=desk.number, body_html=None)
+    message_id = sends.tenant.add_message(type="sms", body_text="Reply STOP", from_address=sends.number, body_html=None)
     headers = key()
     body = {
         "type": "email",
@@ -81,18 +81,18 @@ def test_a_replay_does_not_look_at_the_request_again(desk: Desk) -> None:
         "group_name": unique("group"),
         "recipients": [{"mobile": "61411111111"}],
     }
-    first = desk.send(body, headers=headers)
-    with desk.tenant.services.database.write() as transaction:
+    first = sends.send(body, headers=headers)
+    with sends.tenant.services.database.write() as transaction:
         transaction.delete(transaction.get_one(Message, message_id))
-    invalid(desk.post(body), "email_address_missing")
-    assert desk.send(body, headers=headers).uuids == first.uuids
+    invalid(sends.post(body), "email_address_missing")
+    assert sends.send(body, headers=headers).uuids == first.uuids
 
 
-def test_requests_at_once_send_once(desk: Desk) -> None:
+def test_requests_at_once_send_once(sends: SendsApi) -> None:
     for count in range(1, 6):
-        headers, body = key(), desk.email()
-        post = partial(desk.post, body, headers=headers)
+        headers, body = key(), sends.email()
+        post = partial(sends.post, body, headers=headers)
         responses = at_once([post] * 4)
         assert {one.status_code for one in responses} <= {202, 409}
         assert len({one.get_data() for one in responses if one.status_code == 202}) == 1
-        assert len(desk.rows(Send)) == count
+        assert len(sends.rows(Send)) == count

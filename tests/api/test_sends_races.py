@@ -14,90 +14,90 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.contacts import contacts_path, find, firings
 from tests.support.races import at_once
-from tests.support.sends import Accepted, Desk
+from tests.support.sends import Accepted, SendsApi
 from tests.support.tenants import FULL_FIELDS, new_email, new_mobile, unique
 
 THREADS = 4
 ROUNDS = 8
 
 
-def send_at_once(desk: Desk, bodies: list[dict[str, Any]]) -> list[Accepted]:
+def send_at_once(sends: SendsApi, bodies: list[dict[str, Any]]) -> list[Accepted]:
     """Sends that start together and must all be accepted."""
-    responses = at_once([partial(desk.post, body) for body in bodies])
+    responses = at_once([partial(sends.post, body) for body in bodies])
     assert [one.status_code for one in responses] == [202] * len(bodies), [one.text for one in responses]
-    return [Accepted(desk.tenant, one.get_json()) for one in responses]
+    return [Accepted(sends.tenant, one.get_json()) for one in responses]
 
 
-Make = Callable[[Desk], tuple[int, Callable[[], dict[str, Any]]]]
+Make = Callable[[SendsApi], tuple[int, Callable[[], dict[str, Any]]]]
 
 
-def email(desk: Desk, **values: Any) -> tuple[int, Callable[[], dict[str, Any]]]:
-    list_id = desk.tenant.add_list(fields=FULL_FIELDS, **values)
-    return list_id, lambda: desk.email(list_id=list_id)
+def email(sends: SendsApi, **values: Any) -> tuple[int, Callable[[], dict[str, Any]]]:
+    list_id = sends.tenant.add_list(fields=FULL_FIELDS, **values)
+    return list_id, lambda: sends.email(list_id=list_id)
 
 
-def sms(desk: Desk, **values: Any) -> tuple[int, Callable[[], dict[str, Any]]]:
-    list_id = desk.tenant.add_list(fields=FULL_FIELDS, **values)
-    return list_id, lambda: desk.sms(list_id=list_id)
+def sms(sends: SendsApi, **values: Any) -> tuple[int, Callable[[], dict[str, Any]]]:
+    list_id = sends.tenant.add_list(fields=FULL_FIELDS, **values)
+    return list_id, lambda: sends.sms(list_id=list_id)
 
 
 @pytest.mark.parametrize(
     "make", [email, sms, partial(email, allow_duplicates=True), partial(sms, allow_duplicates=True)]
 )
-def test_a_new_address_becomes_one_contact(desk: Desk, make: Make) -> None:
+def test_a_new_address_becomes_one_contact(sends: SendsApi, make: Make) -> None:
     """Whether or not a unique index watches over that kind of address in the list."""
-    list_id, body = make(desk)
+    list_id, body = make(sends)
     for count in range(1, ROUNDS + 1):
         same = body()
-        accepted = send_at_once(desk, [{**same, "group_name": unique("g")} for _ in range(THREADS)])
+        accepted = send_at_once(sends, [{**same, "group_name": unique("g")} for _ in range(THREADS)])
         assert len({one.recipient.contact_id for one in accepted}) == 1
-        assert len(find(desk.tenant, list_id)) == len(firings(desk.tenant)) == count
+        assert len(find(sends.tenant, list_id)) == len(firings(sends.tenant)) == count
 
 
 @pytest.mark.parametrize("kind", ["email", "mobile"])
-def test_the_same_new_addresses_in_another_order(desk: Desk, kind: str) -> None:
-    list_id = desk.tenant.add_list(fields=FULL_FIELDS[1:] if kind == "mobile" else FULL_FIELDS)
-    new, make = {"email": (new_email, desk.email), "mobile": (new_mobile, desk.sms)}[kind]
+def test_the_same_new_addresses_in_another_order(sends: SendsApi, kind: str) -> None:
+    list_id = sends.tenant.add_list(fields=FULL_FIELDS[1:] if kind == "mobile" else FULL_FIELDS)
+    new, make = {"email": (new_email, sends.email), "mobile": (new_mobile, sends.sms)}[kind]
     for _ in range(ROUNDS):
         recipients = [{kind: new()} for _ in range(50)]
         orders = (recipients, recipients[::-1])
-        first, second = send_at_once(desk, [make(list_id=list_id, recipients=order) for order in orders])
+        first, second = send_at_once(sends, [make(list_id=list_id, recipients=order) for order in orders])
         forth = [row.contact_id for row in first.recipients]
         back = [row.contact_id for row in second.recipients]
         assert forth == back[::-1]
         assert None not in forth
 
 
-def test_a_send_and_a_create_want_the_same_address(desk: Desk) -> None:
+def test_a_send_and_a_create_want_the_same_address(sends: SendsApi) -> None:
     for count in range(1, ROUNDS + 1):
         address = new_email()
-        create = partial(desk.tenant.api.post, contacts_path(desk.list_id), {"email": address})
-        sent, created = at_once([partial(desk.post, desk.email(recipients=[{"email": address}])), create])
+        create = partial(sends.tenant.api.post, contacts_path(sends.list_id), {"email": address})
+        sent, created = at_once([partial(sends.post, sends.email(recipients=[{"email": address}])), create])
         assert sent.status_code == 202
         assert created.status_code in (201, 409)
-        assert len(find(desk.tenant, desk.list_id)) == len(firings(desk.tenant)) == count
+        assert len(find(sends.tenant, sends.list_id)) == len(firings(sends.tenant)) == count
 
 
-def test_a_new_group_is_created_once(desk: Desk) -> None:
-    assert desk.list_id
+def test_a_new_group_is_created_once(sends: SendsApi) -> None:
+    assert sends.list_id
     for count in range(1, ROUNDS + 1):
         name = unique("group")
-        accepted = send_at_once(desk, [desk.email(group_name=name) for _ in range(THREADS)])
+        accepted = send_at_once(sends, [sends.email(group_name=name) for _ in range(THREADS)])
         assert {one.group.id for one in accepted} == {accepted[0].group.id}
         assert accepted[0].group.sent == THREADS
-        assert len(desk.rows(Group)) == count
+        assert len(sends.rows(Group)) == count
 
 
-def test_a_known_group_counts_every_send(desk: Desk) -> None:
-    group = desk.send(desk.email()).group
+def test_a_known_group_counts_every_send(sends: SendsApi) -> None:
+    group = sends.send(sends.email()).group
     for turn in range(1, ROUNDS + 1):
-        accepted = send_at_once(desk, [desk.email(group_name=group.name) for _ in range(THREADS)])
+        accepted = send_at_once(sends, [sends.email(group_name=group.name) for _ in range(THREADS)])
         assert accepted[0].group.sent == 1 + turn * THREADS
 
 
-def test_the_most_groups_hold_also_at_once(settings: Settings, desk: Desk) -> None:
+def test_the_most_groups_hold_also_at_once(settings: Settings, sends: SendsApi) -> None:
     with app_with(settings, max_groups=2) as strict:
-        there = Desk(replace(desk.tenant, app=strict))
+        there = SendsApi(replace(sends.tenant, app=strict))
         assert there.list_id
         responses = at_once([partial(there.post, there.email()) for _ in range(THREADS)])
         assert sorted(one.status_code for one in responses) == [202, 202, 422, 422]

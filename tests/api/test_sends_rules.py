@@ -15,7 +15,7 @@ from app.db.models import Domain, Send
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
-from tests.support.sends import Desk, file
+from tests.support.sends import SendsApi, file
 from tests.support.tenants import Tenant, new_email, new_mobile, new_tenant, unique
 
 MEBIBYTE = 1024 * 1024
@@ -154,59 +154,59 @@ ATTACHMENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_error(desk: Desk, case: str) -> None:
+def test_error(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
-    body = invalid(desk.post(desk.email(**changes)), code, **where)
+    body = invalid(sends.post(sends.email(**changes)), code, **where)
     assert "_embedded" not in body, body
     assert body["message"]
     assert where.get("field") is None or where["field"] in body["developer_message"]
 
 
 @pytest.mark.parametrize("case", RECIPIENT_ERRORS)
-def test_error_of_a_recipient(desk: Desk, case: str) -> None:
+def test_error_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
     if set(recipient) & {"email", "mobile", "contact_id"} == set() and code != "email_address_missing":
         recipient = {"email": new_email(), **recipient}
-    response = desk.post(desk.email(recipients=[{"email": new_email()}, recipient]))
+    response = sends.post(sends.email(recipients=[{"email": new_email()}, recipient]))
     body = invalid(response, code, collection="recipients", index=1)
     assert "_embedded" not in body, body
     assert field is None or body["field"] == field
 
 
 @pytest.mark.parametrize("case", ATTACHMENT_ERRORS)
-def test_error_of_an_attachment(desk: Desk, case: str) -> None:
+def test_error_of_an_attachment(sends: SendsApi, case: str) -> None:
     changes, code, field = ATTACHMENT_ERRORS[case]
     bad = {name: value for name, value in {**file(), **changes}.items() if value is not None}
     fine = file("fine.txt")
-    response = desk.post(desk.email(attachments=[fine, bad]))
+    response = sends.post(sends.email(attachments=[fine, bad]))
     invalid(response, code, collection="attachments", index=1, field=field)
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": [fine, bad]}]
-    response = desk.post(desk.email(recipients=recipients))
+    response = sends.post(sends.email(recipients=recipients))
     invalid(response, code, collection="recipients", index=1, field=f"attachments.1.{field}")
 
 
 @pytest.mark.parametrize("name", ["type", "recipients"])
-def test_what_is_always_required(desk: Desk, name: str) -> None:
-    invalid(desk.post(desk.email(**{name: None})), "required", field=name)
+def test_what_is_always_required(sends: SendsApi, name: str) -> None:
+    invalid(sends.post(sends.email(**{name: None})), "required", field=name)
 
 
-def test_an_email_send_needs_a_list(desk: Desk) -> None:
-    body = desk.email(list_id=None)
+def test_an_email_send_needs_a_list(sends: SendsApi) -> None:
+    body = sends.email(list_id=None)
     for given in (body, {**body, "list_id": None}):
-        assert "_embedded" not in invalid(desk.post(given), "required", field="list_id")
+        assert "_embedded" not in invalid(sends.post(given), "required", field="list_id")
 
 
-def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(desk: Desk) -> None:
+def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(sends: SendsApi) -> None:
     recipients = [{"contact_id": 5}, {"email": new_email()}, {"contact_id": 6, "x": []}]
-    body = desk.email(list_id=None, recipients=recipients)
-    assert listed(invalid(desk.post(body), "invalid_string", field="x")) == [
+    body = sends.email(list_id=None, recipients=recipients)
+    assert listed(invalid(sends.post(body), "invalid_string", field="x")) == [
         ("invalid_string", "recipients", 2, "x"),
         ("required", None, None, "list_id"),
         ("recipient_missing_list_id", "recipients", 0, "contact_id"),
         ("recipient_missing_list_id", "recipients", 2, "contact_id"),
     ]
     body = {"list_id": None, **body, "recipients": recipients[:1] * 100}
-    errors = listed(invalid(desk.post(body), "required", field="list_id"))
+    errors = listed(invalid(sends.post(body), "required", field="list_id"))
     assert errors == [
         ("required", None, None, "list_id"),
         *(("recipient_missing_list_id", "recipients", index, "contact_id") for index in range(99)),
@@ -216,36 +216,36 @@ def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(d
 # ---------------------------------------------------------------------------------------------- attachments
 
 
-def test_names_of_attachments_occur_once(desk: Desk) -> None:
-    response = desk.post(desk.email(attachments=[file("a.txt"), file("b.txt"), file("a.txt")]))
+def test_names_of_attachments_occur_once(sends: SendsApi) -> None:
+    response = sends.post(sends.email(attachments=[file("a.txt"), file("b.txt"), file("a.txt")]))
     invalid(response, "invalid_attachment_name", collection="attachments", index=2, field="name")
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": [file("c.txt"), file("a.txt")]}]
-    response = desk.post(desk.email(attachments=[file("a.txt")], recipients=recipients))
+    response = sends.post(sends.email(attachments=[file("a.txt")], recipients=recipients))
     invalid(response, "invalid_attachment_name", collection="recipients", index=1, field="attachments.1.name")
 
 
-def test_too_many_attachments(desk: Desk) -> None:
+def test_too_many_attachments(sends: SendsApi) -> None:
     many = [file(f"a{n}.txt") for n in range(21)]
-    body = invalid(desk.post(desk.email(attachments=many)), "too_long", field="attachments")
+    body = invalid(sends.post(sends.email(attachments=many)), "too_long", field="attachments")
     assert "collection" not in body
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": many[15:]}]
-    response = desk.post(desk.email(attachments=many[:15], recipients=recipients))
+    response = sends.post(sends.email(attachments=many[:15], recipients=recipients))
     invalid(response, "too_long", collection="recipients", index=1, field="attachments")
 
 
-def test_too_many_bytes_of_attachments(desk: Desk) -> None:
+def test_too_many_bytes_of_attachments(sends: SendsApi) -> None:
     whole, rest = bytes(10 * MEBIBYTE), b"x"
     octets = "application/octet-stream"
-    response = desk.post(desk.email(attachments=[file("a.bin", octets, whole + rest)]))
+    response = sends.post(sends.email(attachments=[file("a.bin", octets, whole + rest)]))
     assert "collection" not in invalid(response, "too_long", field="attachments")
     recipients = [{"email": new_email(), "attachments": [file("b.bin", octets, rest)]}]
-    response = desk.post(desk.email(attachments=[file("a.bin", octets, whole)], recipients=recipients))
+    response = sends.post(sends.email(attachments=[file("a.bin", octets, whole)], recipients=recipients))
     invalid(response, "too_long", collection="recipients", index=0, field="attachments")
 
 
-def test_limits_of_attachments_are_settings(app: Flask, settings: Settings, desk: Desk) -> None:
+def test_limits_of_attachments_are_settings(app: Flask, settings: Settings, sends: SendsApi) -> None:
     with app_with(settings, max_attachments=1, max_attachment_bytes=3) as strict:
-        there = Desk(replace(desk.tenant, app=strict))
+        there = SendsApi(replace(sends.tenant, app=strict))
         there.send(there.email(attachments=[file(content=b"abc")]))
         for files in ([file(content=b"abcd")], [file(content=b""), file("b.txt", content=b"")]):
             invalid(there.post(there.email(attachments=files)), "too_long", field="attachments")
@@ -254,112 +254,112 @@ def test_limits_of_attachments_are_settings(app: Flask, settings: Settings, desk
 # ---------------------------------------------------------------------------------------------- what the account has
 
 
-def test_what_another_account_has_does_not_exist(desk: Desk, other: Tenant) -> None:
-    theirs = Desk(other)
+def test_what_another_account_has_does_not_exist(sends: SendsApi, other: Tenant) -> None:
+    theirs = SendsApi(other)
     group = theirs.send(theirs.email()).group.id
     ids = {"list_id": theirs.list_id, "message_id": other.add_message(), "group_id": group}
     for name, value in ids.items():
-        invalid(desk.post(desk.email(**{name: value})), "invalid_id", field=name)
+        invalid(sends.post(sends.email(**{name: value})), "invalid_id", field=name)
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(2**63), -(10**30)])
-def test_an_id_beyond_64_bits_is_told_as_such(desk: Desk, number: int) -> None:
+def test_an_id_beyond_64_bits_is_told_as_such(sends: SendsApi, number: int) -> None:
     for name, noun in (("list_id", "list"), ("group_id", "group"), ("message_id", "message")):
-        sent = desk.email(group_name=None) if name == "group_id" else desk.email()
+        sent = sends.email(group_name=None) if name == "group_id" else sends.email()
         data = json.dumps({**sent, name: number}).encode()
-        body = invalid(desk.tenant.api.raw("POST", SENDS, data), "invalid_id", field=name)
+        body = invalid(sends.tenant.api.raw("POST", SENDS, data), "invalid_id", field=name)
         assert body["developer_message"] == f"{name}: there is no {noun} with an id beyond 64 bits."
-    data = json.dumps(desk.email(recipients=[{"contact_id": number}])).encode()
-    assert desk.tenant.api.raw("POST", SENDS, data).status_code == 202
-    body = invalid(desk.post(desk.email(list_id=-1)), "invalid_id", field="list_id")
+    data = json.dumps(sends.email(recipients=[{"contact_id": number}])).encode()
+    assert sends.tenant.api.raw("POST", SENDS, data).status_code == 202
+    body = invalid(sends.post(sends.email(list_id=-1)), "invalid_id", field="list_id")
     assert body["developer_message"] == "list_id: there is no list -1."
 
 
-def test_a_list_without_an_email_field(desk: Desk) -> None:
-    list_id = desk.tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
-    invalid(desk.post(desk.email(list_id=list_id)), "list_address_field_missing", field="list_id")
+def test_a_list_without_an_email_field(sends: SendsApi) -> None:
+    list_id = sends.tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
+    invalid(sends.post(sends.email(list_id=list_id)), "list_address_field_missing", field="list_id")
 
 
-def test_only_configured_domains_themselves(desk: Desk, other: Tenant) -> None:
-    domain, pending = desk.tenant.domain, f"{unique('pending')}.example"
-    desk.tenant.add(Domain, name=pending, creation_time=desk.send(desk.email()).send.creation_time)
+def test_only_configured_domains_themselves(sends: SendsApi, other: Tenant) -> None:
+    domain, pending = sends.tenant.domain, f"{unique('pending')}.example"
+    sends.tenant.add(Domain, name=pending, creation_time=sends.send(sends.email()).send.creation_time)
     for strange in (f"sub.{domain}", f"evil{domain}", domain.partition(".")[2], pending, other.domain):
-        response = desk.post(desk.email(from_address=f"a@{strange}"))
+        response = sends.post(sends.email(from_address=f"a@{strange}"))
         if "." in strange:
             invalid(response, "invalid_from_address_domain", field="from_address")
         else:
             invalid(response, "invalid_from_address", field="from_address")
-        response = desk.post(desk.email(bcc_address=f"a@{strange}"))
+        response = sends.post(sends.email(bcc_address=f"a@{strange}"))
         invalid(
             response, "invalid_bcc_address_domain" if "." in strange else "invalid_email_address", field="bcc_address"
         )
 
 
 def test_the_default_sender_needs_a_configured_domain_too(app: Flask) -> None:
-    desk = Desk(new_tenant(app, default_from_address="hello@strange.example"))
-    invalid(desk.post(desk.email(from_address=None)), "invalid_from_address_domain", field="from_address")
+    sends = SendsApi(new_tenant(app, default_from_address="hello@strange.example"))
+    invalid(sends.post(sends.email(from_address=None)), "invalid_from_address_domain", field="from_address")
 
 
 def test_no_sender_at_all(app: Flask) -> None:
-    desk = Desk(new_tenant(app, default_from_address=None))
-    invalid(desk.post(desk.email(from_address=None)), "invalid_from_address", field="from_address")
+    sends = SendsApi(new_tenant(app, default_from_address=None))
+    invalid(sends.post(sends.email(from_address=None)), "invalid_from_address", field="from_address")
 
 
-def test_addresses_of_a_message_are_checked_in_the_same_way(desk: Desk) -> None:
-    body = desk.email(from_address=None)
-    saved = desk.tenant.add_message
+def test_addresses_of_a_message_are_checked_in_the_same_way(sends: SendsApi) -> None:
+    body = sends.email(from_address=None)
+    saved = sends.tenant.add_message
     for values, code, field in (
         ({"from_address": "ACME"}, "invalid_from_address", "from_address"),
         ({"from_address": "a@strange.example"}, "invalid_from_address_domain", "from_address"),
         ({"reply_to": "nope"}, "invalid_reply_to_address", "reply_to"),
     ):
-        invalid(desk.post({**body, "message_id": saved(**values)}), code, field=field)
+        invalid(sends.post({**body, "message_id": saved(**values)}), code, field=field)
 
 
-def test_what_a_message_lacks(desk: Desk) -> None:
-    body = desk.email(subject=None, from_name=None, body_text=None)
-    saved = desk.tenant.add_message
+def test_what_a_message_lacks(sends: SendsApi) -> None:
+    body = sends.email(subject=None, from_name=None, body_text=None)
+    saved = sends.tenant.add_message
     for values, code, field in (
         ({"subject": None}, "subject_empty", "subject"),
         ({"from_name": None}, "from_name_required", "from_name"),
         ({"body_html": None, "body_text": None}, "content_missing", "body_html"),
     ):
-        response = desk.post({**body, "message_id": saved(**values)})
+        response = sends.post({**body, "message_id": saved(**values)})
         assert "_embedded" not in invalid(response, code, field=field)
 
 
-def test_an_empty_text_overrides_the_message(desk: Desk) -> None:
-    message = desk.tenant.add_message()
-    invalid(desk.post(desk.email(message_id=message, subject="")), "subject_empty", field="subject")
-    body = desk.email(message_id=message, body_text="", body_html="")
-    invalid(desk.post(body), "content_missing", field="body_html")
+def test_an_empty_text_overrides_the_message(sends: SendsApi) -> None:
+    message = sends.tenant.add_message()
+    invalid(sends.post(sends.email(message_id=message, subject="")), "subject_empty", field="subject")
+    body = sends.email(message_id=message, body_text="", body_html="")
+    invalid(sends.post(body), "content_missing", field="body_html")
 
 
 def test_an_owner_who_is_not_confirmed(app: Flask) -> None:
-    desk = Desk(new_tenant(app, owner_confirmed=False))
-    assert "field" not in invalid(desk.post(desk.email()), "account_owner_unverified")
+    sends = SendsApi(new_tenant(app, owner_confirmed=False))
+    assert "field" not in invalid(sends.post(sends.email()), "account_owner_unverified")
 
 
-def test_id_and_name_of_different_groups(desk: Desk) -> None:
-    first, second = (desk.send(desk.email()).group for _ in range(2))
+def test_id_and_name_of_different_groups(sends: SendsApi) -> None:
+    first, second = (sends.send(sends.email()).group for _ in range(2))
     for name in (second.name, unique("new")):
-        invalid(desk.post(desk.email(group_id=first.id, group_name=name)), "invalid_id", field="group_id")
+        invalid(sends.post(sends.email(group_id=first.id, group_name=name)), "invalid_id", field="group_id")
 
 
-def test_a_group_of_sms(desk: Desk) -> None:
-    group = desk.send(desk.sms()).group
-    body = conflict(desk.post(desk.email(group_name=group.name)), field="group_name")
+def test_a_group_of_sms(sends: SendsApi) -> None:
+    group = sends.send(sends.sms()).group
+    body = conflict(sends.post(sends.email(group_name=group.name)), field="group_name")
     assert body["fields"] == {"group_name": {"group_id": group.id}}
-    conflict(desk.post(desk.email(group_name=None, group_id=group.id)), field="group_id")
+    conflict(sends.post(sends.email(group_name=None, group_id=group.id)), field="group_id")
 
 
-def test_the_most_groups_of_an_account(settings: Settings, desk: Desk) -> None:
+def test_the_most_groups_of_an_account(settings: Settings, sends: SendsApi) -> None:
     with app_with(settings, max_groups=2) as strict:
-        there = Desk(replace(desk.tenant, app=strict))
+        there = SendsApi(replace(sends.tenant, app=strict))
         groups = [there.send(there.email()).group for _ in range(2)]
         invalid(there.post(there.email()), "group_count_exceeded", field="group_name")
         assert there.send(there.email(group_name=groups[0].name)).group.sent == 2
-        other = Desk(replace(new_tenant(strict), app=strict))
+        other = SendsApi(replace(new_tenant(strict), app=strict))
         other.send(other.email())
 
 
@@ -371,7 +371,7 @@ def listed(body: dict[str, Any]) -> list[tuple[str, str | None, int | None, str 
     return [(one["code"], one["collection"], one["index"], one["field"]) for one in body["_embedded"]["errors"]]
 
 
-def test_errors_of_the_body_come_in_the_order_of_the_document(desk: Desk) -> None:
+def test_errors_of_the_body_come_in_the_order_of_the_document(sends: SendsApi) -> None:
     body = {
         "subject": 5,
         "recipients": [
@@ -386,7 +386,7 @@ def test_errors_of_the_body_come_in_the_order_of_the_document(desk: Desk) -> Non
         "nonsense": 1,
         "group_name": "",
     }
-    errors = listed(invalid(desk.post(body), "invalid_string", field="subject"))
+    errors = listed(invalid(sends.post(body), "invalid_string", field="subject"))
     assert errors == [
         ("invalid_string", None, None, "subject"),
         ("invalid_email_address", "recipients", 0, "email"),
@@ -404,34 +404,34 @@ def test_errors_of_the_body_come_in_the_order_of_the_document(desk: Desk) -> Non
     ]
 
 
-def test_what_is_missing_comes_in_the_documented_order(desk: Desk) -> None:
-    assert listed(invalid(desk.post({}), "required", field="type"))[1:] == [("required", None, None, "recipients")]
-    errors = listed(invalid(desk.post({"type": "email"}), "required", field="list_id"))
+def test_what_is_missing_comes_in_the_documented_order(sends: SendsApi) -> None:
+    assert listed(invalid(sends.post({}), "required", field="type"))[1:] == [("required", None, None, "recipients")]
+    errors = listed(invalid(sends.post({"type": "email"}), "required", field="list_id"))
     assert errors[1:] == [("required", None, None, "recipients")]
 
 
-def test_at_most_a_hundred_errors_are_listed(desk: Desk) -> None:
+def test_at_most_a_hundred_errors_are_listed(sends: SendsApi) -> None:
     recipients = [{"email": "x", "a-": 1} for _ in range(100)]
-    assert len(listed(invalid(desk.post(desk.email(recipients=recipients)), "invalid_email_address"))) == 100
+    assert len(listed(invalid(sends.post(sends.email(recipients=recipients)), "invalid_email_address"))) == 100
 
 
-def test_errors_of_the_body_come_before_rules_of_the_database(desk: Desk) -> None:
-    response = desk.post(desk.email(list_id=2**40, subject=None, recipients=[{"email": "x"}]))
+def test_errors_of_the_body_come_before_rules_of_the_database(sends: SendsApi) -> None:
+    response = sends.post(sends.email(list_id=2**40, subject=None, recipients=[{"email": "x"}]))
     assert "_embedded" not in invalid(response, "invalid_email_address")
 
 
 def test_rules_of_the_database_come_in_the_documented_order(app: Flask) -> None:
-    desk = Desk(new_tenant(app, owner_confirmed=False))
-    body = desk.email(
+    sends = SendsApi(new_tenant(app, owner_confirmed=False))
+    body = sends.email(
         bcc_address="a@strange.example",
         reply_to="nope",
         from_address="a@strange.example",
         subject=None,
         body_text=None,
         group_name=None,
-        list_id=desk.tenant.add_list(fields=(("Mobile", "Mobile Phone"),)),
+        list_id=sends.tenant.add_list(fields=(("Mobile", "Mobile Phone"),)),
     )
-    errors = listed(invalid(desk.post(body), "list_address_field_missing"))
+    errors = listed(invalid(sends.post(body), "list_address_field_missing"))
     assert [code for code, *_ in errors] == [
         "list_address_field_missing",
         "content_missing",
@@ -444,9 +444,9 @@ def test_rules_of_the_database_come_in_the_documented_order(app: Flask) -> None:
     ]
 
 
-def test_rules_of_sms_come_in_the_documented_order(desk: Desk) -> None:
-    number = desk.add_number("number", list_id=desk.tenant.add_list())
-    response = desk.post(desk.sms(from_address=number, body_text="Hi", group_name=None, group_id=2**40))
+def test_rules_of_sms_come_in_the_documented_order(sends: SendsApi) -> None:
+    number = sends.add_number("number", list_id=sends.tenant.add_list())
+    response = sends.post(sends.sms(from_address=number, body_text="Hi", group_name=None, group_id=2**40))
     assert [code for code, *_ in listed(invalid(response, "invalid_id", field="group_id"))] == [
         "invalid_id",
         "unsubscribe_type_sender_mismatch",
@@ -455,11 +455,11 @@ def test_rules_of_sms_come_in_the_documented_order(desk: Desk) -> None:
     ]
 
 
-def test_nothing_is_said_of_what_hangs_on_an_unknown_message_or_list(desk: Desk) -> None:
-    body = desk.email(subject=None, body_text=None)
-    errors = listed(invalid(desk.post({**body, "message_id": 2**40, "list_id": 2**40}), "invalid_id", field="list_id"))
+def test_nothing_is_said_of_what_hangs_on_an_unknown_message_or_list(sends: SendsApi) -> None:
+    body = sends.email(subject=None, body_text=None)
+    errors = listed(invalid(sends.post({**body, "message_id": 2**40, "list_id": 2**40}), "invalid_id", field="list_id"))
     assert [field for *_, field in errors] == ["list_id", "message_id"]
-    response = desk.post(desk.sms(list_id=2**40, body_text="Reply OPTOUT"))
+    response = sends.post(sends.sms(list_id=2**40, body_text="Reply OPTOUT"))
     assert "_embedded" not in invalid(response, "invalid_id", field="list_id")
 
 
@@ -477,9 +477,9 @@ def test_a_body_that_is_no_object(api: Client, value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["_schema", "__class__", "type", "0", "self"])
-def test_wildcards_may_be_called_like_anything_inside(desk: Desk, key: str) -> None:
-    assert desk.send(desk.email(recipients=[{"email": new_email(), key: "x"}])).recipient.values == {key: "x"}
-    response = desk.post(desk.email(recipients=[{"email": new_email(), key: []}]))
+def test_wildcards_may_be_called_like_anything_inside(sends: SendsApi, key: str) -> None:
+    assert sends.send(sends.email(recipients=[{"email": new_email(), key: "x"}])).recipient.values == {key: "x"}
+    response = sends.post(sends.email(recipients=[{"email": new_email(), key: []}]))
     invalid(response, "invalid_string", collection="recipients", index=0, field=key)
 
 
@@ -494,18 +494,21 @@ ATTRIBUTES = (
 )
 
 
-@pytest.mark.parametrize("make", [Desk.email, Desk.sms])
-def test_any_attribute_may_hold_any_json(desk: Desk, make: Callable[[Desk], dict[str, Any]]) -> None:
+@pytest.mark.parametrize("make", [SendsApi.email, SendsApi.sms])
+def test_any_attribute_may_hold_any_json(sends: SendsApi, make: Callable[[SendsApi], dict[str, Any]]) -> None:
     """Each value is refused or taken, and none is an unforeseen failure."""
     for name in ATTRIBUTES:
         for value in ODD_VALUES:
-            assert desk.post({**make(desk), name: value}).status_code in (202, 409, 422), (name, value)
-    destination = {"mobile": new_mobile()} if make is Desk.sms else {"email": new_email()}
+            assert sends.post({**make(sends), name: value}).status_code in (202, 409, 422), (name, value)
+    destination = {"mobile": new_mobile()} if make is SendsApi.sms else {"email": new_email()}
     for name in ("contact_id", "email", "mobile", "attachments", "v", "#v"):
         for value in ODD_VALUES:
             recipient = {**destination, name: value}
-            assert desk.post({**make(desk), "recipients": [recipient]}).status_code in (202, 422), (name, value)
-    assert desk.rows(Send)
+            assert sends.post({**make(sends), "recipients": [recipient]}).status_code in (202, 422), (
+                name,
+                value,
+            )
+    assert sends.rows(Send)
 
 
 def test_a_domain_that_is_added_and_not_verified_is_told_so(tenant: Tenant) -> None:
@@ -513,11 +516,11 @@ def test_a_domain_that_is_added_and_not_verified_is_told_so(tenant: Tenant) -> N
     moment = this_second()
     for name in ("waiting.example", "later.example"):
         tenant.add(Domain, name=name, creation_time=moment, verified_time=None)
-    desk = Desk(tenant)
-    answer = desk.post(desk.email(from_address="a@waiting.example", bcc_address="b@later.example"))
+    sends = SendsApi(tenant)
+    answer = sends.post(sends.email(from_address="a@waiting.example", bcc_address="b@later.example"))
     first, second = answer.get_json()["_embedded"]["errors"]
     for error, field, name in ((first, "from_address", "waiting.example"), (second, "bcc_address", "later.example")):
         assert (error["code"], error["field"]) == (f"invalid_{field}_domain", field)
         assert f"{field}: the domain {name} is added to the account, but not verified yet" in error["developer_message"]
-    answer = desk.post(desk.email(from_address="a@strange.example"))
+    answer = sends.post(sends.email(from_address="a@strange.example"))
     assert "the domain strange.example is not configured" in answer.get_json()["developer_message"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.client import conflict, invalid
 from tests.support.contacts import add_webhook, events, find, firings, unsubscribe
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email, new_mobile, new_tenant, unique
 
 MOBILE_ONLY = (("Mobile", "Mobile Phone"), ("First Name", "First Name"))
@@ -16,37 +16,43 @@ EMAIL_ONLY = (("Email", "Email"), ("First Name", "First Name"))
 TEXT = {"type": "sms", "subject": None, "from_name": None, "body_html": None}
 
 
-def message(desk: Desk, **values: Any) -> int:
+def message(sends: SendsApi, **values: Any) -> int:
     """An sms message of the account."""
-    columns = {**TEXT, "name": unique("alert"), "from_address": desk.number, "body_text": "Alert. Reply STOP", **values}
-    return desk.tenant.add_message(**columns)
+    columns = {
+        **TEXT,
+        "name": unique("alert"),
+        "from_address": sends.number,
+        "body_text": "Alert. Reply STOP",
+        **values,
+    }
+    return sends.tenant.add_message(**columns)
 
 
 # ---------------------------------------------------------------------------------------------- what is queued
 
 
-def test_what_is_queued(desk: Desk) -> None:
+def test_what_is_queued(sends: SendsApi) -> None:
     mobile = new_mobile()
-    body = desk.sms(recipients=[{"mobile": mobile, "code": 1234}], include_unsubscribed=True)
-    accepted = desk.send(body)
+    body = sends.sms(recipients=[{"mobile": mobile, "code": 1234}], include_unsubscribed=True)
+    accepted = sends.send(body)
     row, send = accepted.recipient, accepted.send
     assert (row.type, row.open_type, row.state, row.email, row.mobile) == ("sms", "sms", "queued", None, mobile)
     assert row.values == {"code": "1234"}
-    assert (send.type, send.from_address, send.body_text) == ("sms", desk.number, body["body_text"])
+    assert (send.type, send.from_address, send.body_text) == ("sms", sends.number, body["body_text"])
     assert (send.unsubscribe_type, send.include_unsubscribed) == ("word", True)
     assert (send.subject, send.from_name, send.reply_to, send.bcc_address, send.body_html) == (None,) * 5
     assert (accepted.group.type, accepted.group.sent) == ("sms", 1)
 
 
-def test_without_a_list_there_are_no_contacts(desk: Desk) -> None:
-    rows = desk.send(
-        desk.sms(list_id=None, recipients=[{"mobile": new_mobile(), "id": "7"} for _ in range(2)])
+def test_without_a_list_there_are_no_contacts(sends: SendsApi) -> None:
+    rows = sends.send(
+        sends.sms(list_id=None, recipients=[{"mobile": new_mobile(), "id": "7"} for _ in range(2)])
     ).recipients
     assert [(row.list_id, row.contact_id, row.values) for row in rows] == [(None, None, {"id": "7"})] * 2
-    assert firings(desk.tenant) == []
+    assert firings(sends.tenant) == []
 
 
-def test_null_attributes_of_email_are_absent(desk: Desk) -> None:
+def test_null_attributes_of_email_are_absent(sends: SendsApi) -> None:
     names = (
         "subject",
         "from_name",
@@ -57,48 +63,48 @@ def test_null_attributes_of_email_are_absent(desk: Desk) -> None:
         "attachments",
     )
     recipient = {"mobile": new_mobile(), "email": "", "contact_id": None, "attachments": None}
-    desk.send({**desk.sms(recipients=[recipient]), **dict.fromkeys(names)})
+    sends.send({**sends.sms(recipients=[recipient]), **dict.fromkeys(names)})
 
 
 # ---------------------------------------------------------------------------------------------- contacts
 
 
-def test_an_unknown_mobile_becomes_a_contact(desk: Desk) -> None:
-    add_webhook(desk.tenant)
+def test_an_unknown_mobile_becomes_a_contact(sends: SendsApi) -> None:
+    add_webhook(sends.tenant)
     mobile = new_mobile()
-    row = desk.send(desk.sms(recipients=[{"mobile": mobile}, {"mobile": mobile}])).recipients[0]
-    (made,) = find(desk.tenant, desk.list_id)
+    row = sends.send(sends.sms(recipients=[{"mobile": mobile}, {"mobile": mobile}])).recipients[0]
+    (made,) = find(sends.tenant, sends.list_id)
     assert (made["id"], made["mobile"], made["email"]) == (row.contact_id, mobile, None)
-    assert events(desk.tenant) == firings(desk.tenant) == [("created", desk.list_id, row.contact_id)]
+    assert events(sends.tenant) == firings(sends.tenant) == [("created", sends.list_id, row.contact_id)]
 
 
 @pytest.mark.parametrize("fields", [PLAIN_FIELDS, MOBILE_ONLY])
-def test_a_known_mobile_is_found(desk: Desk, fields: tuple[tuple[Any, ...], ...]) -> None:
+def test_a_known_mobile_is_found(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
     """Also in a list whose contacts are told apart by their email (docs/sending.md#recipients)."""
-    list_id = desk.tenant.add_list(fields=fields)
-    known = desk.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
-    body = desk.sms(list_id=list_id, recipients=[{"mobile": known["mobile"]}])
-    assert [desk.send(body).recipient.contact_id for _ in range(2)] == [known["id"]] * 2
-    assert find(desk.tenant, list_id) == [known]
+    list_id = sends.tenant.add_list(fields=fields)
+    known = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
+    body = sends.sms(list_id=list_id, recipients=[{"mobile": known["mobile"]}])
+    assert [sends.send(body).recipient.contact_id for _ in range(2)] == [known["id"]] * 2
+    assert find(sends.tenant, list_id) == [known]
 
 
-def test_of_several_with_the_mobile_the_oldest_active_one_is_found(desk: Desk) -> None:
+def test_of_several_with_the_mobile_the_oldest_active_one_is_found(sends: SendsApi) -> None:
     mobile = new_mobile()
-    desk.tenant.new_contact(desk.list_id, mobile=mobile, is_active=False)
-    active = [desk.tenant.new_contact(desk.list_id, mobile=mobile, email=new_email())["id"] for _ in range(2)]
-    assert desk.send(desk.sms(recipients=[{"mobile": mobile}])).recipient.contact_id == min(active)
+    sends.tenant.new_contact(sends.list_id, mobile=mobile, is_active=False)
+    active = [sends.tenant.new_contact(sends.list_id, mobile=mobile, email=new_email())["id"] for _ in range(2)]
+    assert sends.send(sends.sms(recipients=[{"mobile": mobile}])).recipient.contact_id == min(active)
 
 
-def test_a_new_contact_of_an_unsubscribed_mobile_is_unsubscribed(desk: Desk) -> None:
+def test_a_new_contact_of_an_unsubscribed_mobile_is_unsubscribed(sends: SendsApi) -> None:
     mobile = new_mobile()
-    unsubscribe(desk.tenant, mobile, kind="mobile")
-    desk.send(desk.sms(recipients=[{"mobile": mobile}]))
-    assert find(desk.tenant, desk.list_id)[0]["subscribed"] == {"email": True, "mobile": False}
+    unsubscribe(sends.tenant, mobile, kind="mobile")
+    sends.send(sends.sms(recipients=[{"mobile": mobile}]))
+    assert find(sends.tenant, sends.list_id)[0]["subscribed"] == {"email": True, "mobile": False}
 
 
-def test_recipients_by_contact_id(desk: Desk) -> None:
-    known = desk.tenant.new_contact(desk.list_id, mobile=new_mobile(), email=new_email())
-    rows = desk.send(desk.sms(recipients=[{"contact_id": one} for one in (known["id"], 2**40)])).recipients
+def test_recipients_by_contact_id(sends: SendsApi) -> None:
+    known = sends.tenant.new_contact(sends.list_id, mobile=new_mobile(), email=new_email())
+    rows = sends.send(sends.sms(recipients=[{"contact_id": one} for one in (known["id"], 2**40)])).recipients
     found = [(row.contact_id, row.mobile, row.email, row.reason) for row in rows]
     assert found == [
         (known["id"], None, None, None),
@@ -109,88 +115,88 @@ def test_recipients_by_contact_id(desk: Desk) -> None:
 # ---------------------------------------------------------------------------------------------- the sender
 
 
-def test_any_approved_sender_may_be_named(desk: Desk) -> None:
-    desk.tenant.add_sender("ACME", "alphanumeric")
-    plain = desk.add_number("number")
-    assert desk.send(desk.sms(from_address="ACME", unsubscribe_type="none")).send.from_address == "ACME"
-    assert desk.send(desk.sms(from_address=plain, unsubscribe_type="none")).send.from_address == plain
+def test_any_approved_sender_may_be_named(sends: SendsApi) -> None:
+    sends.tenant.add_sender("ACME", "alphanumeric")
+    plain = sends.add_number("number")
+    assert sends.send(sends.sms(from_address="ACME", unsubscribe_type="none")).send.from_address == "ACME"
+    assert sends.send(sends.sms(from_address=plain, unsubscribe_type="none")).send.from_address == plain
 
 
 @pytest.mark.parametrize("address", ["61499999999", "acme", "hello@acme.example", "", "+61400000002"])
-def test_a_sender_must_be_approved(desk: Desk, address: str) -> None:
-    desk.tenant.add_sender("ACME", "alphanumeric")
-    invalid(desk.post(desk.sms(from_address=address)), "invalid_from_address", field="from_address")
+def test_a_sender_must_be_approved(sends: SendsApi, address: str) -> None:
+    sends.tenant.add_sender("ACME", "alphanumeric")
+    invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 
-def test_a_sender_of_another_account_is_none(desk: Desk, other: Tenant) -> None:
-    address = Desk(other).number
-    invalid(desk.post(desk.sms(from_address=address)), "invalid_from_address", field="from_address")
+def test_a_sender_of_another_account_is_none(sends: SendsApi, other: Tenant) -> None:
+    address = SendsApi(other).number
+    invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 
-def test_a_number_of_a_list_is_for_that_list(desk: Desk) -> None:
-    number = desk.add_number(list_id=desk.list_id)
-    assert desk.send(desk.sms(from_address=number)).send.from_address == number
-    for list_id in (None, desk.tenant.add_list()):
-        response = desk.post(desk.sms(from_address=number, list_id=list_id))
+def test_a_number_of_a_list_is_for_that_list(sends: SendsApi) -> None:
+    number = sends.add_number(list_id=sends.list_id)
+    assert sends.send(sends.sms(from_address=number)).send.from_address == number
+    for list_id in (None, sends.tenant.add_list()):
+        response = sends.post(sends.sms(from_address=number, list_id=list_id))
         invalid(response, "from_address_invalid_list", field="from_address")
 
 
-def test_without_a_sender_the_number_of_the_list_is_used(desk: Desk) -> None:
-    assert desk.number
-    number = desk.add_number(list_id=desk.list_id)
-    assert desk.send(desk.sms(from_address=None)).send.from_address == number
+def test_without_a_sender_the_number_of_the_list_is_used(sends: SendsApi) -> None:
+    assert sends.number
+    number = sends.add_number(list_id=sends.list_id)
+    assert sends.send(sends.sms(from_address=None)).send.from_address == number
 
 
-def test_without_a_sender_the_only_one_of_the_account_is_used(desk: Desk) -> None:
-    for list_id in (desk.list_id, None):
-        assert desk.send(desk.sms(from_address=None, list_id=list_id)).send.from_address == desk.number
+def test_without_a_sender_the_only_one_of_the_account_is_used(sends: SendsApi) -> None:
+    for list_id in (sends.list_id, None):
+        assert sends.send(sends.sms(from_address=None, list_id=list_id)).send.from_address == sends.number
 
 
-def test_the_only_sender_may_belong_to_another_list(desk: Desk) -> None:
-    desk.add_number(list_id=desk.tenant.add_list())
+def test_the_only_sender_may_belong_to_another_list(sends: SendsApi) -> None:
+    sends.add_number(list_id=sends.tenant.add_list())
     body = {"type": "sms", "group_name": unique("g"), "unsubscribe_type": "none", "body_text": "Hi"}
-    for list_id in (desk.list_id, None):
-        response = desk.post({**body, "list_id": list_id, "recipients": [{"mobile": new_mobile()}]})
+    for list_id in (sends.list_id, None):
+        response = sends.post({**body, "list_id": list_id, "recipients": [{"mobile": new_mobile()}]})
         invalid(response, "from_address_invalid_list", field="from_address")
 
 
-def test_without_a_sender_and_with_several_there_is_none(desk: Desk) -> None:
-    assert desk.number != desk.add_number()
-    for list_id in (desk.list_id, None):
-        response = desk.post(desk.sms(from_address=None, list_id=list_id))
+def test_without_a_sender_and_with_several_there_is_none(sends: SendsApi) -> None:
+    assert sends.number != sends.add_number()
+    for list_id in (sends.list_id, None):
+        response = sends.post(sends.sms(from_address=None, list_id=list_id))
         invalid(response, "invalid_from_address", field="from_address")
 
 
 # ---------------------------------------------------------------------------------------------- opting out
 
 
-def test_unsubscribe_type_is_required_of_a_virtual_number(desk: Desk) -> None:
-    body = desk.sms(unsubscribe_type=None)
-    invalid(desk.post(body), "required", field="unsubscribe_type")
-    invalid(desk.post({**body, "unsubscribe_type": None}), "required", field="unsubscribe_type")
+def test_unsubscribe_type_is_required_of_a_virtual_number(sends: SendsApi) -> None:
+    body = sends.sms(unsubscribe_type=None)
+    invalid(sends.post(body), "required", field="unsubscribe_type")
+    invalid(sends.post({**body, "unsubscribe_type": None}), "required", field="unsubscribe_type")
 
 
 @pytest.mark.parametrize("kind", ["number", "alphanumeric"])
-def test_unsubscribe_type_of_other_senders(desk: Desk, kind: str) -> None:
+def test_unsubscribe_type_of_other_senders(sends: SendsApi, kind: str) -> None:
     """It may be left out, `none` goes with any sender, and the rest needs a number that can be replied to."""
     address = {"number": new_mobile(), "alphanumeric": "ACME"}[kind]
-    desk.tenant.add_sender(address, kind)
-    body = desk.sms(from_address=address)
+    sends.tenant.add_sender(address, kind)
+    body = sends.sms(from_address=address)
     for given in (None, "none"):
-        assert desk.send({**body, "unsubscribe_type": given}).send.unsubscribe_type == given
+        assert sends.send({**body, "unsubscribe_type": given}).send.unsubscribe_type == given
     for given in ("word", "link"):
-        response = desk.post({**body, "unsubscribe_type": given})
+        response = sends.post({**body, "unsubscribe_type": given})
         invalid(response, "unsubscribe_type_sender_mismatch", field="unsubscribe_type")
 
 
 @pytest.mark.parametrize("given", ["word", "link", "none"])
-def test_every_unsubscribe_type_goes_with_a_virtual_number(desk: Desk, given: str) -> None:
-    assert desk.send(desk.sms(unsubscribe_type=given)).send.unsubscribe_type == given
+def test_every_unsubscribe_type_goes_with_a_virtual_number(sends: SendsApi, given: str) -> None:
+    assert sends.send(sends.sms(unsubscribe_type=given)).send.unsubscribe_type == given
 
 
 @pytest.mark.parametrize("given", ["link", "none"])
-def test_no_stop_word_is_needed_but_for_word(desk: Desk, given: str) -> None:
-    desk.send(desk.sms(unsubscribe_type=given, body_text="Nothing to reply"))
+def test_no_stop_word_is_needed_but_for_word(sends: SendsApi, given: str) -> None:
+    sends.send(sends.sms(unsubscribe_type=given, body_text="Nothing to reply"))
 
 
 @pytest.mark.parametrize(
@@ -212,8 +218,8 @@ def test_no_stop_word_is_needed_but_for_word(desk: Desk, given: str) -> None:
         ("%%name:HAS%%STOP%%name:ELSE%%STOP%%name:END%%", False),
     ],
 )
-def test_stop_words_of_a_list(desk: Desk, text: str, is_enough: bool) -> None:
-    response = desk.post(desk.sms(body_text=text))
+def test_stop_words_of_a_list(sends: SendsApi, text: str, is_enough: bool) -> None:
+    response = sends.post(sends.sms(body_text=text))
     if is_enough:
         assert response.status_code == 202, response.text
     else:
@@ -221,58 +227,60 @@ def test_stop_words_of_a_list(desk: Desk, text: str, is_enough: bool) -> None:
         assert "OPTOUT" in body["developer_message"]
 
 
-def test_stop_counts_in_every_list_and_without_one(desk: Desk) -> None:
-    lists = [desk.tenant.add_list(stop_words=words) for words in ([], ["ENDE"])]
+def test_stop_counts_in_every_list_and_without_one(sends: SendsApi) -> None:
+    lists = [sends.tenant.add_list(stop_words=words) for words in ([], ["ENDE"])]
     for list_id in (*lists, None):
-        desk.send(desk.sms(list_id=list_id))
-    desk.send(desk.sms(list_id=lists[1], body_text="Antworten Sie ende"))
+        sends.send(sends.sms(list_id=list_id))
+    sends.send(sends.sms(list_id=lists[1], body_text="Antworten Sie ende"))
     for list_id in (lists[0], None):
-        response = desk.post(desk.sms(list_id=list_id, body_text="Antworten Sie ENDE"))
+        response = sends.post(sends.sms(list_id=list_id, body_text="Antworten Sie ENDE"))
         invalid(response, "missing_stop_words", field="body_text")
 
 
-def test_a_text_without_unsubscribe_type_needs_a_stop_word_too(desk: Desk) -> None:
-    desk.tenant.add_sender("ACME", "alphanumeric")
-    response = desk.post(desk.sms(from_address="ACME", unsubscribe_type=None, body_text="Hi"))
+def test_a_text_without_unsubscribe_type_needs_a_stop_word_too(sends: SendsApi) -> None:
+    sends.tenant.add_sender("ACME", "alphanumeric")
+    response = sends.post(sends.sms(from_address="ACME", unsubscribe_type=None, body_text="Hi"))
     invalid(response, "missing_stop_words", field="body_text")
     for text in ("Hi", "%%id:HAS%%Reply STOP%%id:END%%"):
-        response = desk.post(desk.sms(message_id=message(desk, body_text=text), unsubscribe_type=None, body_text=None))
+        response = sends.post(
+            sends.sms(message_id=message(sends, body_text=text), unsubscribe_type=None, body_text=None)
+        )
         invalid(response, "missing_stop_words", field="body_text")
 
 
 # ---------------------------------------------------------------------------------------------- messages
 
 
-def test_a_message_gives_sender_and_text(desk: Desk) -> None:
-    body = {"type": "sms", "list_id": desk.list_id, "group_name": unique("g"), "message_id": message(desk)}
-    send = desk.send({**body, "recipients": [{"mobile": new_mobile()}]}).send
-    assert (send.from_address, send.body_text, send.unsubscribe_type) == (desk.number, "Alert. Reply STOP", None)
+def test_a_message_gives_sender_and_text(sends: SendsApi) -> None:
+    body = {"type": "sms", "list_id": sends.list_id, "group_name": unique("g"), "message_id": message(sends)}
+    send = sends.send({**body, "recipients": [{"mobile": new_mobile()}]}).send
+    assert (send.from_address, send.body_text, send.unsubscribe_type) == (sends.number, "Alert. Reply STOP", None)
 
 
-def test_a_request_overrides_the_message(desk: Desk) -> None:
-    number = desk.add_number()
-    body = desk.sms(message_id=message(desk), unsubscribe_type=None, from_address=number, body_text="Mine. STOP")
-    send = desk.send(body).send
+def test_a_request_overrides_the_message(sends: SendsApi) -> None:
+    number = sends.add_number()
+    body = sends.sms(message_id=message(sends), unsubscribe_type=None, from_address=number, body_text="Mine. STOP")
+    send = sends.send(body).send
     assert (send.from_address, send.body_text) == (number, "Mine. STOP")
 
 
-def test_the_type_of_the_message_counts(desk: Desk) -> None:
-    body = desk.sms(type="email", message_id=message(desk), unsubscribe_type=None)
-    assert desk.send(body).recipient.type == "sms"
+def test_the_type_of_the_message_counts(sends: SendsApi) -> None:
+    body = sends.sms(type="email", message_id=message(sends), unsubscribe_type=None)
+    assert sends.send(body).recipient.type == "sms"
     email = {**body, "recipients": [{"email": new_email()}]}
-    invalid(desk.post(email), "mobile_address_missing", collection="recipients", index=0, field="mobile")
-    invalid(desk.post({**body, "subject": "x"}), "unexpected_field", field="subject")
+    invalid(sends.post(email), "mobile_address_missing", collection="recipients", index=0, field="mobile")
+    invalid(sends.post({**body, "subject": "x"}), "unexpected_field", field="subject")
 
 
-def test_unsubscribe_type_is_redundant_with_a_message(desk: Desk) -> None:
+def test_unsubscribe_type_is_redundant_with_a_message(sends: SendsApi) -> None:
     for given in ("word", "link", "none"):
-        response = desk.post(desk.sms(message_id=message(desk), unsubscribe_type=given))
+        response = sends.post(sends.sms(message_id=message(sends), unsubscribe_type=given))
         invalid(response, "redundant_unsubscribe_type", field="unsubscribe_type")
 
 
-def test_a_message_without_text(desk: Desk) -> None:
-    body = desk.sms(message_id=message(desk, body_text=None), unsubscribe_type=None, body_text=None)
-    invalid(desk.post(body), "content_missing", field="body_text")
+def test_a_message_without_text(sends: SendsApi) -> None:
+    body = sends.sms(message_id=message(sends, body_text=None), unsubscribe_type=None, body_text=None)
+    invalid(sends.post(body), "content_missing", field="body_text")
 
 
 # ---------------------------------------------------------------------------------------------- other rules
@@ -316,37 +324,37 @@ RECIPIENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_error(desk: Desk, case: str) -> None:
+def test_error(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
-    invalid(desk.post(desk.sms(**changes)), code, **where)
+    invalid(sends.post(sends.sms(**changes)), code, **where)
 
 
 @pytest.mark.parametrize("case", RECIPIENT_ERRORS)
-def test_error_of_a_recipient(desk: Desk, case: str) -> None:
+def test_error_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
-    body = desk.sms(recipients=[{"mobile": new_mobile()}, recipient])
-    invalid(desk.post(body), code, collection="recipients", index=1, field=field)
+    body = sends.sms(recipients=[{"mobile": new_mobile()}, recipient])
+    invalid(sends.post(body), code, collection="recipients", index=1, field=field)
 
 
-def test_contact_id_needs_a_list(desk: Desk) -> None:
-    body = desk.sms(list_id=None, recipients=[{"mobile": new_mobile()}, {"contact_id": 1}])
-    response = desk.post(body)
+def test_contact_id_needs_a_list(sends: SendsApi) -> None:
+    body = sends.sms(list_id=None, recipients=[{"mobile": new_mobile()}, {"contact_id": 1}])
+    response = sends.post(body)
     invalid(response, "recipient_missing_list_id", collection="recipients", index=1, field="contact_id")
 
 
-def test_a_list_without_a_mobile_field(desk: Desk) -> None:
-    list_id = desk.tenant.add_list(fields=EMAIL_ONLY)
-    invalid(desk.post(desk.sms(list_id=list_id)), "list_address_field_missing", field="list_id")
+def test_a_list_without_a_mobile_field(sends: SendsApi) -> None:
+    list_id = sends.tenant.add_list(fields=EMAIL_ONLY)
+    invalid(sends.post(sends.sms(list_id=list_id)), "list_address_field_missing", field="list_id")
 
 
-def test_an_owner_who_is_not_confirmed(desk: Desk) -> None:
-    unconfirmed = Desk(new_tenant(desk.tenant.app, owner_confirmed=False))
+def test_an_owner_who_is_not_confirmed(sends: SendsApi) -> None:
+    unconfirmed = SendsApi(new_tenant(sends.tenant.app, owner_confirmed=False))
     invalid(unconfirmed.post(unconfirmed.sms()), "account_owner_unverified")
 
 
-def test_a_group_of_email(desk: Desk) -> None:
-    group = desk.send(desk.email()).group
-    body = conflict(desk.post(desk.sms(group_name=group.name)), field="group_name")
+def test_a_group_of_email(sends: SendsApi) -> None:
+    group = sends.send(sends.email()).group
+    body = conflict(sends.post(sends.sms(group_name=group.name)), field="group_name")
     assert body["fields"] == {"group_name": {"group_id": group.id}}
-    body = conflict(desk.post(desk.sms(group_name=None, group_id=group.id)), field="group_id")
+    body = conflict(sends.post(sends.sms(group_name=None, group_id=group.id)), field="group_id")
     assert body["fields"] == {"group_id": {"group_id": group.id}}

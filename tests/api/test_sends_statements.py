@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.contacts import add_webhook
-from tests.support.sends import Desk, file
+from tests.support.sends import SendsApi, file
 from tests.support.tenants import PLAIN_FIELDS, new_email, new_mobile
 
 Body = dict[str, Any]
@@ -18,62 +18,62 @@ MANY = 100
 
 
 @pytest.fixture
-def cost(desk: Desk, count_statements: Callable[[], Any]) -> Cost:
+def cost(sends: SendsApi, count_statements: Callable[[], Any]) -> Cost:
     """The statements of a send to a group that exists."""
-    add_webhook(desk.tenant)
-    groups = {body["type"]: desk.send(body).group.name for body in (desk.email(), desk.sms())}
+    add_webhook(sends.tenant)
+    groups = {body["type"]: sends.send(body).group.name for body in (sends.email(), sends.sms())}
 
     def measure(body: Body) -> int:
         body["group_name"] = groups[body["type"]]
         with count_statements() as counted:
-            desk.send(body)
+            sends.send(body)
         return int(counted.count)
 
     return measure
 
 
-def known(desk: Desk, count: int, list_id: int) -> list[Body]:
+def known(sends: SendsApi, count: int, list_id: int) -> list[Body]:
     """Contacts of the list."""
     contacts = [{"email": new_email(), "mobile": new_mobile()} for _ in range(count)]
-    response = desk.tenant.api.post(f"/v1/lists/{list_id}/contacts", {"contacts": contacts})
+    response = sends.tenant.api.post(f"/v1/lists/{list_id}/contacts", {"contacts": contacts})
     assert response.status_code == 204, response.text
     return contacts
 
 
 @pytest.mark.parametrize("own", [[], [file()]])
-def test_new_people(desk: Desk, cost: Cost, own: list[dict[str, str]]) -> None:
+def test_new_people(sends: SendsApi, cost: Cost, own: list[dict[str, str]]) -> None:
     def body(count: int) -> Body:
-        return desk.email(recipients=[{"email": new_email(), "attachments": own} for _ in range(count)])
+        return sends.email(recipients=[{"email": new_email(), "attachments": own} for _ in range(count)])
 
     assert cost(body(1)) == cost(body(MANY)) == cost(body(1))
 
 
-def test_known_people(desk: Desk, cost: Cost) -> None:
+def test_known_people(sends: SendsApi, cost: Cost) -> None:
     def body(count: int) -> Body:
-        contacts = known(desk, count, desk.list_id)
-        return desk.email(recipients=[{"email": contact["email"], "x": 1} for contact in contacts])
+        contacts = known(sends, count, sends.list_id)
+        return sends.email(recipients=[{"email": contact["email"], "x": 1} for contact in contacts])
 
     assert cost(body(1)) == cost(body(MANY))
 
 
-def test_people_by_contact_id(desk: Desk, cost: Cost) -> None:
-    rows = desk.send(desk.email(recipients=[{"email": new_email()} for _ in range(MANY)])).recipients
+def test_people_by_contact_id(sends: SendsApi, cost: Cost) -> None:
+    rows = sends.send(sends.email(recipients=[{"email": new_email()} for _ in range(MANY)])).recipients
     named = [{"contact_id": row.contact_id} for row in rows]
-    assert cost(desk.email(recipients=named[:1])) == cost(desk.email(recipients=named))
+    assert cost(sends.email(recipients=named[:1])) == cost(sends.email(recipients=named))
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
-def test_texts(desk: Desk, cost: Cost, duplicates: bool) -> None:
-    list_id = desk.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=duplicates)
+def test_texts(sends: SendsApi, cost: Cost, duplicates: bool) -> None:
+    list_id = sends.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=duplicates)
 
     def body(count: int) -> Body:
-        return desk.sms(list_id=list_id, recipients=[{"mobile": new_mobile()} for _ in range(count)])
+        return sends.sms(list_id=list_id, recipients=[{"mobile": new_mobile()} for _ in range(count)])
 
     assert cost(body(1)) == cost(body(MANY))
 
 
-def test_texts_without_a_list(desk: Desk, cost: Cost) -> None:
+def test_texts_without_a_list(sends: SendsApi, cost: Cost) -> None:
     def body(count: int) -> Body:
-        return desk.sms(list_id=None, recipients=[{"mobile": new_mobile()} for _ in range(count)])
+        return sends.sms(list_id=None, recipients=[{"mobile": new_mobile()} for _ in range(count)])
 
     assert cost(body(1)) == cost(body(MANY))

@@ -13,7 +13,7 @@ from app.db.models import RecipientStep
 from app.recipients.read import PROPERTIES
 from tests.support.client import SENDS, Client, bad_query, not_found
 from tests.support.rows import Rows
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email, new_mobile
 
 FIELDS = [*PROPERTIES, "timeline"]
@@ -31,11 +31,11 @@ def add_step(tenant: Tenant, recipient_id: int, time: str, step: str, detail: st
     tenant.add(RecipientStep, recipient_id=recipient_id, time=datetime.fromisoformat(time), step=step, detail=detail)
 
 
-def test_a_recipient_that_waits(desk: Desk) -> None:
-    email, message = new_email(), desk.tenant.add_message()
-    sent = desk.send(desk.email(message_id=message, recipients=[{"email": email}]))
+def test_a_recipient_that_waits(sends: SendsApi) -> None:
+    email, message = new_email(), sends.tenant.add_message()
+    sent = sends.send(sends.email(message_id=message, recipients=[{"email": email}]))
     row = sent.recipient
-    found = get(desk.tenant, row.uuid)
+    found = get(sends.tenant, row.uuid)
     assert list(found) == [*FIELDS, "_links"]
     assert found == {
         "uuid": row.uuid,
@@ -43,7 +43,7 @@ def test_a_recipient_that_waits(desk: Desk) -> None:
         "type": "email",
         "state": "queued",
         "reason": None,
-        "list_id": desk.list_id,
+        "list_id": sends.list_id,
         "contact_id": row.contact_id,
         "message_id": message,
         "group_id": row.group_id,
@@ -62,68 +62,68 @@ def test_a_recipient_that_waits(desk: Desk) -> None:
         "_links": {
             "self": {"href": f"{SENDS}/{row.uuid}"},
             "transactional_group": {"href": f"/v1/transactional-groups/{row.group_id}"},
-            "list": {"href": f"/v1/lists/{desk.list_id}"},
-            "contact": {"href": f"/v1/lists/{desk.list_id}/contacts/{row.contact_id}"},
+            "list": {"href": f"/v1/lists/{sends.list_id}"},
+            "contact": {"href": f"/v1/lists/{sends.list_id}/contacts/{row.contact_id}"},
             "message": {"href": f"/v1/messages/{message}"},
         },
     }
     for name in ("list", "contact", "message", "transactional_group"):
-        assert desk.tenant.api.get(found["_links"][name]["href"]).status_code == 200
+        assert sends.tenant.api.get(found["_links"][name]["href"]).status_code == 200
 
 
-def test_a_text_message_without_a_list(desk: Desk) -> None:
+def test_a_text_message_without_a_list(sends: SendsApi) -> None:
     """It refers to neither list nor contact nor message."""
-    sent = desk.send(desk.sms(list_id=None, recipients=[{"mobile": new_mobile()}]))
-    found = get(desk.tenant, sent.recipient.uuid)
+    sent = sends.send(sends.sms(list_id=None, recipients=[{"mobile": new_mobile()}]))
+    found = get(sends.tenant, sent.recipient.uuid)
     assert (found["type"], found["open_type"], found["mobile"]) == ("sms", "sms", sent.recipient.mobile)
     assert set(found["_links"]) == {"self", "transactional_group"}
 
 
-def test_steps_stand_in_the_order_in_which_they_happened(desk: Desk) -> None:
-    row = desk.send(desk.email()).recipient
-    add_step(desk.tenant, row.id, "2026-01-31T10:00:00.5+00:00", "deferred", "451 4.3.2 try again later")
-    add_step(desk.tenant, row.id, "2026-01-31T10:00:31+00:00", "sent", None)
-    assert get(desk.tenant, row.uuid)["timeline"] == [
+def test_steps_stand_in_the_order_in_which_they_happened(sends: SendsApi) -> None:
+    row = sends.send(sends.email()).recipient
+    add_step(sends.tenant, row.id, "2026-01-31T10:00:00.5+00:00", "deferred", "451 4.3.2 try again later")
+    add_step(sends.tenant, row.id, "2026-01-31T10:00:31+00:00", "sent", None)
+    assert get(sends.tenant, row.uuid)["timeline"] == [
         {"time": "2026-01-31T10:00:00Z", "step": "deferred", "detail": "451 4.3.2 try again later"},
         {"time": "2026-01-31T10:00:31Z", "step": "sent", "detail": None},
     ]
-    (first, _) = get(desk.tenant, row.uuid, {"_tz": "Australia/Brisbane"})["timeline"]
+    (first, _) = get(sends.tenant, row.uuid, {"_tz": "Australia/Brisbane"})["timeline"]
     assert first["time"] == "2026-01-31T20:00:00+1000"
 
 
-def test_a_long_timeline_comes_in_pages(desk: Desk) -> None:
+def test_a_long_timeline_comes_in_pages(sends: SendsApi) -> None:
     """By `limit` and `offset`, as collections do; whoever follows the links sees every step once."""
-    row = desk.send(desk.email()).recipient
+    row = sends.send(sends.email()).recipient
     for number in range(105):
         add_step(
-            desk.tenant, row.id, f"2026-01-31T10:{number // 60:02}:{number % 60:02}+00:00", "deferred", str(number)
+            sends.tenant, row.id, f"2026-01-31T10:{number // 60:02}:{number % 60:02}+00:00", "deferred", str(number)
         )
     path = f"{SENDS}/{row.uuid}"
-    first = get(desk.tenant, row.uuid)
+    first = get(sends.tenant, row.uuid)
     assert [step["detail"] for step in first["timeline"]] == [str(number) for number in range(100)]
     assert first["_links"]["next"] == {"href": f"{path}?offset=100"}
     assert "prev" not in first["_links"]
-    second = desk.tenant.api.get(first["_links"]["next"]["href"]).get_json()
+    second = sends.tenant.api.get(first["_links"]["next"]["href"]).get_json()
     assert [step["detail"] for step in second["timeline"]] == [str(number) for number in range(100, 105)]
     assert second["_links"]["prev"] == {"href": f"{path}?offset=0"}
     assert "next" not in second["_links"]
-    middle = get(desk.tenant, row.uuid, {"limit": "2", "offset": "3"})
+    middle = get(sends.tenant, row.uuid, {"limit": "2", "offset": "3"})
     assert [step["detail"] for step in middle["timeline"]] == ["3", "4"]
-    assert get(desk.tenant, row.uuid, {"limit": "0"})["timeline"] == []
+    assert get(sends.tenant, row.uuid, {"limit": "0"})["timeline"] == []
 
 
-def test_a_key_that_may_not_see_contacts_sees_states_and_times(desk: Desk) -> None:
+def test_a_key_that_may_not_see_contacts_sees_states_and_times(sends: SendsApi) -> None:
     """Neither addresses nor contacts nor the other side's words."""
-    row = desk.send(desk.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
+    row = sends.send(sends.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
     words = "550 5.1.1 ann.secret is unknown"
-    add_step(desk.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)
-    rows = Rows(desk.tenant.services, desk.tenant.id)
+    add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)
+    rows = Rows(sends.tenant.services, sends.tenant.id)
     rows.change([row.id], state="bounced", reason=words)
     path = f"{SENDS}/{row.uuid}"
-    whole = get(desk.tenant, row.uuid)
+    whole = get(sends.tenant, row.uuid)
     assert (whole["email"], whole["contact_id"], whole["reason"]) == (row.email, row.contact_id, words)
     for level in ("report", "limited"):
-        response = desk.tenant.client(level).get(path)
+        response = sends.tenant.client(level).get(path)
         assert "secret" not in response.text
         assert response.get_json() == {
             **whole,
@@ -131,28 +131,28 @@ def test_a_key_that_may_not_see_contacts_sees_states_and_times(desk: Desk) -> No
             "timeline": [{"time": "2026-01-31T10:00:00Z", "step": "bounced", "detail": None}],
             "_links": {name: link for name, link in whole["_links"].items() if name != "contact"},
         }
-        assert desk.tenant.client(level).get(path, {"fields": "email"}).get_json()["email"] is None
+        assert sends.tenant.client(level).get(path, {"fields": "email"}).get_json()["email"] is None
     rows.change([row.id], state="failed", reason="too_large")
-    assert desk.tenant.client("report").get(path, {"fields": "reason"}).get_json()["reason"] == "too_large"
+    assert sends.tenant.client("report").get(path, {"fields": "reason"}).get_json()["reason"] == "too_large"
 
 
-def test_no_key_sees_the_installation(desk: Desk) -> None:
+def test_no_key_sees_the_installation(sends: SendsApi) -> None:
     """Not even in what was written before that was kept apart."""
-    row = desk.send(desk.email()).recipient
-    folder = desk.tenant.services.settings.data_dir
-    add_step(desk.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")
+    row = sends.send(sends.email()).recipient
+    folder = sends.tenant.services.settings.data_dir
+    add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")
     deferred = {"step": "deferred", "detail": "no connection", "note": "relay.internal:2525"}
-    desk.tenant.add(RecipientStep, recipient_id=row.id, time=now(), **deferred)
-    found = get(desk.tenant, row.uuid)
+    sends.tenant.add(RecipientStep, recipient_id=row.id, time=now(), **deferred)
+    found = get(sends.tenant, row.uuid)
     assert [step["detail"] for step in found["timeline"]] == ["written to [hidden]", "no connection"]
     assert set(found["timeline"][1]) == {"time", "step", "detail"}
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_field_can_be_asked_for_alone(desk: Desk, name: str) -> None:
-    row = desk.send(desk.email()).recipient
-    whole = get(desk.tenant, row.uuid)
-    assert get(desk.tenant, row.uuid, {"fields": name}) == {name: whole[name], "_links": whole["_links"]}
+def test_each_field_can_be_asked_for_alone(sends: SendsApi, name: str) -> None:
+    row = sends.send(sends.email()).recipient
+    whole = get(sends.tenant, row.uuid)
+    assert get(sends.tenant, row.uuid, {"fields": name}) == {name: whole[name], "_links": whole["_links"]}
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_each_field_can_be_asked_for_alone(desk: Desk, name: str) -> None:
         ("offset", "-1", "invalid_offset"),
     ],
 )
-def test_wrong_parameters(desk: Desk, key: str, value: str, code: str) -> None:
-    row = desk.send(desk.email()).recipient
-    bad_query(desk.tenant.api.get(f"{SENDS}/{row.uuid}", {key: value}), code, field=key)
+def test_wrong_parameters(sends: SendsApi, key: str, value: str, code: str) -> None:
+    row = sends.send(sends.email()).recipient
+    bad_query(sends.tenant.api.get(f"{SENDS}/{row.uuid}", {key: value}), code, field=key)
 
 
 @pytest.mark.parametrize("name", ["0", "nobody", "%00", str(uuid.UUID(int=0))])
@@ -176,12 +176,12 @@ def test_a_uuid_that_names_nobody(api: Client, name: str) -> None:
     not_found(api.get(f"{SENDS}/{name}"))
 
 
-def test_another_accounts_recipient_does_not_exist(desk: Desk, other: Tenant) -> None:
-    row = desk.send(desk.email()).recipient
+def test_another_accounts_recipient_does_not_exist(sends: SendsApi, other: Tenant) -> None:
+    row = sends.send(sends.email()).recipient
     not_found(other.api.get(f"{SENDS}/{row.uuid}"))
 
 
-def test_a_uuid_is_found_in_whatever_case(desk: Desk) -> None:
-    row = desk.send(desk.email()).recipient
+def test_a_uuid_is_found_in_whatever_case(sends: SendsApi) -> None:
+    row = sends.send(sends.email()).recipient
     for written in (row.uuid.upper(), row.uuid.title()):
-        assert get(desk.tenant, written) == get(desk.tenant, row.uuid)
+        assert get(sends.tenant, written) == get(sends.tenant, row.uuid)

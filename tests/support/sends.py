@@ -23,8 +23,8 @@ def file(name: str = "a.txt", type_: str = "text/plain", content: bytes = b"a") 
 
 
 @dataclass
-class Desk:
-    """An account that sends: valid bodies to change, and the rows that come of them."""
+class SendsApi:
+    """Sends of one account: valid bodies to change, and the rows that they write."""
 
     tenant: Tenant
     fields: tuple[tuple[Any, ...], ...] = field(default=FULL_FIELDS)

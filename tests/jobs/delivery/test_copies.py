@@ -15,7 +15,7 @@ from app.services import Services
 from tests.jobs.delivery.conftest import Changed, body, parsed
 from tests.support.client import Client
 from tests.support.rows import Rows
-from tests.support.sends import Desk
+from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email
 from tests.unit.transports.mailserver import DROP, MailServer, Received
 
@@ -30,10 +30,10 @@ TAKEN_MAIL = "250 2.0.0 queued"
 @pytest.fixture
 def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Received, Received]:
     """A tracked mail to a list, and its copy."""
-    desk = Desk(tenant)
+    sends = SendsApi(tenant)
     person = {"email": new_email(), "name": "Ann"}
     changes: dict[str, Any] = {"body_html": HTML, "body_text": TEXT, "bcc_address": f"archive@{tenant.domain}"}
-    desk.send(desk.email(recipients=[person], track_opens=True, track_clicks=True, **changes))
+    sends.send(sends.email(recipients=[person], track_opens=True, track_clicks=True, **changes))
     drain(worker)
     mail, copy = mail_server.mails
     assert (mail.recipients, copy.recipients) == ([person["email"]], [f"archive@{tenant.domain}"])
@@ -146,9 +146,9 @@ def test_with_include_unsubscribed_nothing_tells_how_to_leave(
     tenant: Tenant, worker: Services, mail_server: MailServer
 ) -> None:
     """Who leaves would get the next one all the same."""
-    desk = Desk(tenant)
+    sends = SendsApi(tenant)
     for wanted in (True, False):
-        desk.send(desk.email(include_unsubscribed=wanted))
+        sends.send(sends.email(include_unsubscribed=wanted))
         drain(worker)
     service, other = (parsed(one.content) for one in mail_server.mails)
     assert (service["List-Unsubscribe"], service["List-Unsubscribe-Post"]) == (None, None)

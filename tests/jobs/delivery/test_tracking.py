@@ -16,7 +16,7 @@ from app.services import Services
 from app.tracking.recorder import VISITS
 from tests.jobs.delivery.conftest import body, parsed
 from tests.support.client import Client, invalid
-from tests.support.sends import Desk, rows_of
+from tests.support.sends import SendsApi, rows_of
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email, new_tenant
 from tests.unit.transports.mailserver import MailServer
@@ -40,9 +40,9 @@ class Inbox:
 
     def get(self, **changes: Any) -> tuple[str, str]:
         """The html and the text of one mail."""
-        desk = Desk(self.tenant)
+        sends = SendsApi(self.tenant)
         person = {"email": new_email(), "name": "ann", "n": 7}
-        sent = desk.send(desk.email(**{"body_html": HTML, "body_text": TEXT, "recipients": [person], **changes}))
+        sent = sends.send(sends.email(**{"body_html": HTML, "body_text": TEXT, "recipients": [person], **changes}))
         self.uuid, self.group = sent.uuids[0], sent.body["_links"]["transactional_group"]["href"]
         drain(self.worker)
         message = parsed(self.mail_server.mails[-1].content)
@@ -161,22 +161,22 @@ def test_the_unsubscribe_link_is_no_click(inbox: Inbox) -> None:
 
 def test_only_emails_are_tracked(tenant: Tenant) -> None:
     """For a text message the attributes do not exist, and for an email they are true or false."""
-    desk = Desk(tenant)
+    sends = SendsApi(tenant)
     for name in ("track_opens", "track_clicks"):
-        invalid(desk.post(desk.sms(**{name: True})), "unexpected_field", field=name)
-        invalid(desk.post(desk.email(**{name: "on"})), "invalid_boolean", field=name)
+        invalid(sends.post(sends.sms(**{name: True})), "unexpected_field", field=name)
+        invalid(sends.post(sends.email(**{name: "on"})), "invalid_boolean", field=name)
 
 
 def test_tracking_takes_as_many_statements_for_many_links(tenant: Tenant, worker: Services) -> None:
     """When a send is accepted, and when it is sent."""
     counts = []
     for number in (1, 100):
-        desk = Desk(tenant)
+        sends = SendsApi(tenant)
         links = "".join(f'<a href="https://a.example/{place}">' for place in range(number))
-        group = desk.send(desk.email()).group.name
+        group = sends.send(sends.email()).group.name
         drain(worker)
         with StatementCounter(tenant.services.database.engine) as accepted:
-            desk.post(desk.email(body_html=links, group_name=group))
+            sends.post(sends.email(body_html=links, group_name=group))
         counts.append(accepted.count)
         drain(worker)
     assert counts[0] == counts[1]
