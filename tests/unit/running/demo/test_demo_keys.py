@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from app.db.models import ApiKey
 from app.http.context import EXTENSION
 from app.launcher import demo as demos
 from app.launcher.demo import Demo
-from app.launcher.prepare import migrate_database, seed
+from app.launcher.prepare import migrate_database
 from app.launcher.screen import screen
 from app.seed.read import read_file
-from app.services import Services, make_services
+from app.services import Services
 from app.settings import Settings, SettingsError, from_environment
 from tests.support.client import Client
 
@@ -33,26 +32,6 @@ BEYOND = [
     {"TRUSTED_PROXIES": "1"},
 ]
 WITHIN = [{}, {"HOST": "::1"}, {"HOST": "localhost"}, {"HOST": "127.0.0.2", "PUBLIC_URL": "https://localhost:8443"}]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return from_environment({"DATA_DIR": str(tmp_path), "WEBHOOK_ALLOW_PRIVATE": "on", "REQUIRE_HTTPS": "off"})
-
-
-@pytest.fixture
-def services(settings: Settings) -> Iterator[Services]:
-    made = make_services(settings)
-    yield made
-    made.database.close()
-
-
-@pytest.fixture
-def demo(services: Services, settings: Settings) -> Demo:
-    migrate_database(settings)
-    found = demos.read(settings)
-    seed(services, demos.SEED, found.substitutions)
-    return found
 
 
 def published_tokens() -> list[str]:

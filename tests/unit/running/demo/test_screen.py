@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from app.launcher import demo as demos
 from app.launcher.demo import Demo
-from app.launcher.prepare import migrate_database, seed
 from app.launcher.screen import screen
-from app.services import Services, make_services
-from app.settings import Settings, from_environment
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return from_environment({"DATA_DIR": str(tmp_path), "WEBHOOK_ALLOW_PRIVATE": "on"})
-
-
-@pytest.fixture
-def services(settings: Settings) -> Iterator[Services]:
-    made = make_services(settings)
-    yield made
-    made.database.close()
-
-
-@pytest.fixture
-def demo(services: Services, settings: Settings) -> Demo:
-    migrate_database(settings)
-    found = demos.read(settings)
-    seed(services, demos.SEED, found.substitutions)
-    return found
+from app.services import Services
+from app.settings import Settings
 
 
 def test_with_the_demo_it_holds_its_key_and_a_line_to_copy(services: Services, demo: Demo) -> None:

@@ -1,0 +1,34 @@
+"""An installation of its own with the demo loaded, as `make run` makes it at its first start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.launcher import demo as demos
+from app.launcher.demo import Demo
+from app.launcher.prepare import migrate_database, seed
+from app.services import Services, make_services
+from app.settings import Settings, from_environment
+
+
+def demo_settings(folder: Path) -> Settings:
+    """The settings of an installation in the folder."""
+    return from_environment({"DATA_DIR": str(folder), "WEBHOOK_ALLOW_PRIVATE": "on", "REQUIRE_HTTPS": "off"})
+
+
+@contextmanager
+def open_services(settings: Settings) -> Iterator[Services]:
+    """The services of the installation."""
+    services = make_services(settings)
+    yield services
+    services.database.close()
+
+
+def load_demo(services: Services) -> Demo:
+    """Migrates the database and loads the demo."""
+    migrate_database(services.settings)
+    demo = demos.read(services.settings)
+    seed(services, demos.SEED, demo.substitutions)
+    return demo
