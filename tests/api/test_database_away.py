@@ -44,7 +44,7 @@ def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def own_desk(own_app: Flask) -> SendsApi:
+def own_sends(own_app: Flask) -> SendsApi:
     return SendsApi(new_tenant(own_app))
 
 
@@ -59,19 +59,19 @@ def check_away(answer: TestResponse) -> str:
 
 
 def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
-    own_desk: SendsApi, own_postgres: OwnPostgres
+    own_sends: SendsApi, own_postgres: OwnPostgres
 ) -> None:
-    body = own_desk.email()
+    body = own_sends.email()
     with own_postgres.frozen():
         for _ in range(3):
-            assert "nothing was written" in check_away(own_desk.post(body))
-    wait_until(lambda: is_back(own_desk), "it answers again")
-    assert own_desk.rows(Recipient) == []
-    own_desk.send(own_desk.email())
+            assert "nothing was written" in check_away(own_sends.post(body))
+    wait_until(lambda: is_back(own_sends), "it answers again")
+    assert own_sends.rows(Recipient) == []
+    own_sends.send(own_sends.email())
 
 
 def test_a_lost_commit_says_that_the_change_may_have_been_made(
-    own_desk: SendsApi, monkeypatch: pytest.MonkeyPatch
+    own_sends: SendsApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Transaction.commit
 
@@ -79,18 +79,18 @@ def test_a_lost_commit_says_that_the_change_may_have_been_made(
         commit(transaction)
         raise OutcomeUnknown("COMMIT", {}, Exception("the connection is lost"))
 
-    body = own_desk.email()
+    body = own_sends.email()
     with monkeypatch.context() as patched:
         patched.setattr(Transaction, "commit", unanswered)
-        assert "may have been made" in check_away(own_desk.post(body))
-    assert len(own_desk.rows(Recipient)) == 1
+        assert "may have been made" in check_away(own_sends.post(body))
+    assert len(own_sends.rows(Recipient)) == 1
 
 
 def test_an_outage_has_one_line_for_each_request_and_one_traceback(
-    own_desk: SendsApi, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
+    own_sends: SendsApi, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     with own_postgres.away():
-        answers = [own_desk.tenant.api.get("/v1/messages") for _ in range(5)]
+        answers = [own_sends.tenant.api.get("/v1/messages") for _ in range(5)]
     for answer in answers:
         check_away(answer)
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -98,12 +98,12 @@ def test_an_outage_has_one_line_for_each_request_and_one_traceback(
         (logging.WARNING, number == 0) for number in range(5)
     ]
     assert [record.path for record in told] == ["/v1/messages"] * 5  # type: ignore[attr-defined]
-    wait_until(lambda: is_back(own_desk), "it answers again")
+    wait_until(lambda: is_back(own_sends), "it answers again")
 
 
-def test_a_key_is_free_at_once_after_a_503(own_desk: SendsApi, own_postgres: OwnPostgres) -> None:
+def test_a_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """Nothing was written, and the database was not there to give the key back to."""
-    headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
+    headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
 
     def frozen(database: Database, work: Callable[[Transaction], TestResponse]) -> TestResponse:
@@ -112,17 +112,17 @@ def test_a_key_is_free_at_once_after_a_503(own_desk: SendsApi, own_postgres: Own
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Database, "transact", frozen)
-        check_away(own_desk.post(body, headers=headers))
-    wait_until(lambda: is_back(own_desk), "it answers again")
-    assert own_desk.rows(Recipient) == []
-    answer = own_desk.post(body, headers=headers)
+        check_away(own_sends.post(body, headers=headers))
+    wait_until(lambda: is_back(own_sends), "it answers again")
+    assert own_sends.rows(Recipient) == []
+    answer = own_sends.post(body, headers=headers)
     assert answer.status_code == 202
     assert "Idempotent-Replayed" not in answer.headers
 
 
-def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_desk: SendsApi, own_postgres: OwnPostgres) -> None:
+def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
     """Its first commit waits for a standby that is not there: neither time-outs nor retries end that, or send twice."""
-    headers, body = {"Idempotency-Key": unique("key")}, own_desk.email()
+    headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
@@ -134,18 +134,18 @@ def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_desk: SendsAp
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Database, "transact", without_standby)
-            assert "may have been made" in check_away(own_desk.post(body, headers=headers))
+            assert "may have been made" in check_away(own_sends.post(body, headers=headers))
         assert int(own_postgres.run(waiting).split()[2]) == 1
-        check_away(own_desk.post(body, headers=headers))
+        check_away(own_sends.post(body, headers=headers))
     finally:
         own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
     answers: list[TestResponse] = []
 
     def is_answered() -> bool:
-        answers.append(own_desk.post(body, headers=headers))
+        answers.append(own_sends.post(body, headers=headers))
         return answers[-1].status_code != 503
 
     wait_until(is_answered, "the server has decided")
     assert answers[-1].status_code == 202
     assert answers[-1].headers["Idempotent-Replayed"] == "true"
-    assert len(own_desk.rows(Recipient)) == 1
+    assert len(own_sends.rows(Recipient)) == 1

@@ -55,7 +55,7 @@ def kept(parts: Alone, model: type[Base]) -> list[int]:
 
 
 def test_idempotency_records_go_after_a_day(parts: Alone) -> None:
-    """Decisions 6: for 24 hours."""
+    """For 24 hours."""
     add_record(parts, now() - timedelta(hours=24, seconds=1))
     young = add_record(parts, now() - timedelta(hours=23, minutes=59))
     sweeps.clean(parts.services)

@@ -1,4 +1,4 @@
-"""All that the API shows of a contact can be said in a message (decisions: 12), from the request to the mail."""
+"""Every attribute of a contact is a wildcard value (docs/personalisation.md#values), from the request to the mail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts for Prometheus (contract: Health)."""
+"""Counts for Prometheus (docs/operations.md#health)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipients named by contact_id (specification: Transactional send, rule 1), from the request to the mail."""
+"""Recipients named by contact_id (docs/sending.md#recipients), from the request to the mail."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_recipients_do_not_see_each_other(rows: Rows, worker: Services, mail_ser
 
 
 def test_a_retried_mail_is_the_same_mail(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """Design 2: a retried message keeps its Message-ID; it keeps its date, too."""
+    """A retried message keeps its Message-ID and its date (docs/delivery.md#retries)."""
     folder = tmp_path / "mail"
     folder.write_text("no folder can be made here")
     worker = make_worker(email_transport_url=f"file://{folder}")
