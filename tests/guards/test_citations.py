@@ -16,9 +16,15 @@ SUFFIXES = {".py", ".md", ".yaml", ".sh", ".html"}
 LOOSE_FILES = ("CHANGELOG.md", "Makefile", "README.md", "gunicorn.conf.py", "pyproject.toml", "wsgi.py")
 
 CITED = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
+NAMED = re.compile(r"(?<![\w/.-])(?:app|bench|blueprints|jobs|schemas|tests)/[\w/]+(?:\.[a-z]+)?(?![\w*<{])")
 TEXTS = "decision" + "s|specification|design|contract"
 FOREIGN = re.compile(rf"(?i:\((?:[^()]*[ ;])?(?:{TEXTS}): [^()]*\))|\b(?i:{TEXTS})(?:[:,] [A-Z]|[:,]? \d)")
 """A citation by the name of such a text, in parentheses or at the start of a sentence."""
+
+
+def is_there(named: str) -> bool:
+    """Whether the path is a file or folder, or a module without its suffix."""
+    return (ROOT / named).exists() or (ROOT / f"{named}.py").is_file()
 
 
 def files() -> Iterator[Path]:
@@ -44,6 +50,16 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
         reason
         for target in links(page)
         if (reason := unresolved(page.name + target if target.startswith("#") else target, page.parent))
+    ]
+    assert wrong == []
+
+
+def test_every_path_named_by_a_page_or_a_docstring_exists() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {named}"
+        for path in files()
+        for named in NAMED.findall(path.read_text("utf-8"))
+        if path.name != "CHANGELOG.md" and not is_there(named)
     ]
     assert wrong == []
 
