@@ -25,7 +25,7 @@ MAY_READ_A_STOPWATCH = {
     "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
     "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
     "tests/unit/running/test_supervisor.py": "it says when a process that it has not started began",
-    "tests/unit/transports/test_announcing.py": "it hands the clock over",
+    "tests/unit/transports/test_pipelining.py": "it hands the clock over",
 }
 
 
