@@ -1,1 +1,1 @@
-"""The doors for workers: what a wake-up calls, the worker process, and the scheduler process."""
+"""Entry points of the background processes: the jobs of each queue, the worker, the scheduler and the mail listener."""

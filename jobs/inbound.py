@@ -1,6 +1,6 @@
-"""The listener process for emails that come back: `python -m jobs.inbound`, where INBOUND_LISTEN says.
+"""The listener process for bounces and complaints: `python -m jobs.inbound`, at the address INBOUND_LISTEN.
 
-Without that setting it only waits for its end, so that a process manager need not know whether it is wanted.
+Without that setting it only waits to be stopped, so that a process manager need not know whether it is enabled.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ import signal
 
 from app.inbound.email.listener import listen
 from app.services import Services
-from jobs.runtime import services
+from jobs.runtime import process_services
 
 logger = logging.getLogger("jobs.inbound")
 
 
-async def run(parts: Services) -> None:
-    """Listens until the process is asked to end."""
-    asked_to_end = asyncio.Event()
+async def run(services: Services) -> None:
+    """Listens until the process is asked to stop."""
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_end.set)
-    if parts.settings.inbound_listen is None:
+        loop.add_signal_handler(number, stop.set)
+    if services.settings.inbound_listen is None:
         logger.info("INBOUND_LISTEN is not set, nothing to do")
-        await asked_to_end.wait()
+        await stop.wait()
         return
-    host, port = parts.settings.inbound_listen
-    server = await listen(parts, host, port)
-    logger.info("listening for emails that come back", extra={"host": host, "port": port})
-    await asked_to_end.wait()
-    parts.stopping.set()
+    host, port = services.settings.inbound_listen
+    server = await listen(services, host, port)
+    logger.info("listening for bounces and complaints", extra={"host": host, "port": port})
+    await stop.wait()
+    services.stopping.set()
     server.close()
 
 
 def main() -> None:
-    """Ends on SIGTERM and SIGINT; an address that cannot be listened on is one line and exit status 1."""
-    parts = services()
+    """Ends on SIGTERM and SIGINT; an address that cannot be bound is one line and exit status 1."""
+    services = process_services()
     try:
-        asyncio.run(run(parts))
+        asyncio.run(run(services))
     except OSError as error:
         raise SystemExit(f"INBOUND_LISTEN: cannot listen there: {error.strerror or error}") from None
-    parts.database.close()
+    services.database.close()
     logger.info("stopped listening")
 
 

@@ -1,11 +1,11 @@
-"""The door of the queue `maintenance`."""
+"""Job of the queue `maintenance`."""
 
 from __future__ import annotations
 
 from app.maintenance import sweeps
-from jobs.runtime import services
+from jobs.runtime import process_services
 
 
 def clean() -> None:
     """Deletes what has been kept long enough."""
-    sweeps.clean(services())
+    sweeps.clean(process_services())

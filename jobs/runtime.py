@@ -1,4 +1,4 @@
-"""What a worker process keeps warm between two jobs."""
+"""The services that a background process keeps between two jobs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from app.transports.check import check_urls
 
 logger = logging.getLogger("jobs.runtime")
 
-PAUSE = 1.0
-"""Seconds between two looks for the database at the start."""
+RETRY_DELAY = 1.0
+"""Seconds between two attempts to reach the database at the start."""
 
 
 @functools.cache
-def services() -> Services:
-    """The services of this process, made at the first call. A wrong setting is one line and exit status 2, a database
-    whose schema does not fit one line and exit status 1."""
+def process_services() -> Services:
+    """The services of this process, created at the first call. An invalid setting is one line and exit status 2, a
+    database whose schema does not match one line and exit status 1."""
     try:
         settings = from_environment()
         check_urls(settings.email_transport_url, settings.sms_transport_url)
@@ -44,7 +44,7 @@ def services() -> Services:
 
 
 def _await_database(made: Services) -> None:
-    """There is nothing to do without it, and what has not been looked at may not fit."""
+    """Waits for the database: there is nothing to do without it, and an unchecked schema may not match."""
     while True:
         try:
             check_schema(made.database)
@@ -54,4 +54,4 @@ def _await_database(made: Services) -> None:
             raise SystemExit(1) from None
         except SQLAlchemyError as error:
             log_failure(logger, "waiting for the database", error)
-        time.sleep(PAUSE)
+        time.sleep(RETRY_DELAY)

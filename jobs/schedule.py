@@ -1,9 +1,9 @@
 """The scheduler process: `python -m jobs.schedule`.
 
-Twice a second it looks whether there is work that nobody was woken for (app/maintenance/sweeps.py), and wakes the
-workers; so a lost wake-up, an emptied Redis or a dead worker costs half a second, not a message. Slower jobs stand in a
-table. It does no work itself and keeps no state: two schedulers at once do no harm, and one that restarts does the slow
-jobs once more.
+Twice a second it checks whether there is work without a wake-up (app/maintenance/sweeps.py), and wakes the workers; so
+a lost wake-up, an emptied Redis or a dead worker costs half a second, not a message. Slower jobs are in a table. It
+does no work itself and keeps no state: two schedulers at once do no harm, and one that restarts runs the slow jobs once
+more.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from app.db.outage import log_failure
 from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.services import Services
-from jobs.runtime import services
+from jobs.runtime import process_services
 
 logger = logging.getLogger("jobs.schedule")
 
 TICK = 0.5
+"""Seconds between two sweeps."""
 
 
 @dataclass(slots=True)
 class Periodic:
-    """A job that is wanted every `seconds`, and when it is due by the monotonic clock."""
+    """A job that runs every `seconds`, and when it is due by the monotonic clock."""
 
     queue: str
     seconds: float
@@ -37,51 +38,51 @@ class Periodic:
 
 
 def periodic_jobs() -> list[Periodic]:
-    """The table of slow jobs; each runs soon after a start, too."""
+    """The table of slow jobs; each also runs right after the start."""
     return [Periodic(MAINTENANCE, 3600)]
 
 
-def tick(parts: Services, table: list[Periodic]) -> None:
-    """One look. A database that does not answer is told in the log, and looked at again."""
+def tick(services: Services, table: list[Periodic]) -> None:
+    """One sweep. A database that is unavailable is logged, and swept again at the next tick."""
     try:
-        _wake_for_work(parts)
+        _wake_for_work(services)
     except SQLAlchemyError as error:
         log_failure(logger, "cannot look for work", error)
     for job in table:
         if job.due <= time.monotonic():
             job.due = time.monotonic() + job.seconds
-            parts.wake_ups.wake(job.queue)
+            services.wake_ups.wake(job.queue)
 
 
-def _wake_for_work(parts: Services) -> None:
-    with parts.database.read() as session:
+def _wake_for_work(services: Services) -> None:
+    with services.database.read() as session:
         sends = sweeps.sends_waiting(session)
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
     if sends:
-        parts.wake_ups.wake(SENDS)
+        services.wake_ups.wake(SENDS)
     if events:
-        parts.wake_ups.wake(WEBHOOKS)
+        services.wake_ups.wake(WEBHOOKS)
     if replies:
-        parts.wake_ups.wake(MAINTENANCE)
+        services.wake_ups.wake(MAINTENANCE)
 
 
-def run(parts: Services) -> None:
-    """Ticks until the process is asked to end."""
+def run(services: Services) -> None:
+    """Sweeps until the process is asked to stop."""
     table = periodic_jobs()
-    while not parts.stopping.wait(TICK):
-        tick(parts, table)
+    while not services.stopping.wait(TICK):
+        tick(services, table)
 
 
 def main() -> None:
     """Ends on SIGTERM and SIGINT within a tick."""
-    parts = services()
+    services = process_services()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Another thread sets it: the wait that this signal interrupts may hold the event's lock.
-        signal.signal(number, lambda *_: threading.Thread(target=parts.stopping.set).start())
+        # Set by another thread, because the wait that the signal interrupts may hold the event's lock.
+        signal.signal(number, lambda *_: threading.Thread(target=services.stopping.set).start())
     logger.info("scheduler started")
-    run(parts)
-    parts.database.close()
+    run(services)
+    services.database.close()
     logger.info("scheduler stopped")
 
 

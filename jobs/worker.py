@@ -1,14 +1,14 @@
-"""The worker process: waits for wake-ups and calls the job doors, one at a time, in its own process.
+"""The worker process: waits for wake-ups and runs the jobs of its queues, one at a time, in its own process.
 
     python -m jobs.worker sends                  # one of SEND_WORKERS
     python -m jobs.worker webhooks maintenance   # one per installation
 
-Life: it does not fork per job, so database, Redis and mail connections stay warm. It outlives Redis: when that goes
-away it tries again, more and more slowly, up to every two seconds. On SIGTERM or SIGINT it sets `services.stopping`,
-at which a job ends after the message in its hands, and then leaves.
+It does not fork per job, so that database, Redis and mail connections stay open. It survives an outage of Redis: it
+reconnects with growing delays, up to two seconds. On SIGTERM or SIGINT it sets `services.stopping`, at which a job ends
+after the messages in flight, and then exits.
 
 Queues that must not wait for each other belong to different processes: a webhook receiver may take 30 seconds to
-answer, and a password reset must not stand behind it.
+answer, and a password reset must not wait for it.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from app.infrastructure.queueing import JOBS, SENDS
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
 from app.services import Services, connect_redis
 from app.transports.base import TransportUrlError
-from jobs.runtime import services
+from jobs.runtime import process_services
 
 logger = logging.getLogger("jobs.worker")
 
 WORKER_TTL = 45
-"""RQ waits 15 seconds less than this for a job, and takes 10 seconds more than that of silence for a dead server."""
-LONGEST_PAUSE = 2.0
-SILENCE = 30.0
-"""Seconds between two lines about the same outage."""
+"""RQ waits 15 seconds less than this for a job, and considers Redis dead after 10 more seconds without an answer."""
+MAX_RECONNECT_DELAY = 2.0
+LOG_INTERVAL = 30.0
+"""Seconds between two log lines about the same outage."""
 
 
 class Stop:
-    """The wish to end, as a signal brings it."""
+    """The request to stop, made by a signal."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self.requested = False
@@ -61,13 +61,13 @@ class Stop:
         self._waiting = False
 
     def catch_signals(self) -> None:
-        """Once for the process; a second signal changes nothing, the end is already under way."""
+        """Installs the handlers; a second signal changes nothing."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
     @contextmanager
     def may_interrupt(self) -> Iterator[None]:
-        """A block without work in hand: a signal leaves it at once, by `StopRequested`."""
+        """A block without a job: a signal leaves it at once, by `StopRequested`."""
         self._waiting = True
         try:
             if self.requested:
@@ -78,17 +78,17 @@ class Stop:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.requested = True
-        # The event's lock may be held by the very code that this signal interrupts: another thread waits for it.
+        # Set by another thread, because the code that the signal interrupts may hold the event's lock.
         threading.Thread(target=self._stopping.set, daemon=True).start()
         if self._waiting:
             raise StopRequested
 
 
 class Worker(SimpleWorker):
-    """RQ's worker without forks, time limits, pickles, records and remote commands, stopping between two messages."""
+    """RQ's worker without forks, time limits, pickles, job records and remote commands; it stops between messages."""
 
-    death_penalty_class = TimerDeathPenalty  # knows "no time limit"; the other one sets an alarm
-    max_connection_wait_time = LONGEST_PAUSE
+    death_penalty_class = TimerDeathPenalty  # supports "no time limit"; the default one sets an alarm
+    max_connection_wait_time = MAX_RECONNECT_DELAY
     last_cleaned_at: datetime | None  # type: ignore[assignment]  # RQ types it by its first value
 
     def __init__(self, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
@@ -102,7 +102,7 @@ class Worker(SimpleWorker):
         )
 
     def _set_ip_address(self, connection: Redis) -> None:
-        """RQ shows it in its own listings. redis-py cannot read it where the path of the server's socket has spaces."""
+        """RQ shows the address in its own listings. redis-py cannot read it where the path of the socket has spaces."""
         try:
             super()._set_ip_address(connection)
         except ValueError:
@@ -111,25 +111,25 @@ class Worker(SimpleWorker):
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
-        """Waits for a wake-up; one that is taken and lost here is made up for by the next sweep."""
+        """Waits for a wake-up; one that is taken and lost here is replaced by the next sweep."""
         with self._stop.may_interrupt():
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Calls the door. What it finds to do, and what becomes of that, is in the tables: RQ's records of a job's way
-        would be fifty commands for each wake-up, half of them before the first message leaves.
+        """Runs the job. Its work and results are in the tables: RQ's own records of a job would cost fifty commands for
+        each wake-up, half of them before the first message is sent.
 
-        Only the doors are called, whatever else somebody may have put into the queue.
+        Only the functions in `JOBS` are called, whatever else may have been put into the queue.
         """
         with self.connection.pipeline(transaction=False) as commands:
             commands.lrem(queue.intermediate_queue_key, 1, job.id)
             commands.delete(job.key)
             commands.execute()
         try:
-            is_ours = job.func_name in JOBS.values()
+            is_known = job.func_name in JOBS.values()
         except DeserializationError:
-            is_ours = False
-        if not is_ours:
+            is_known = False
+        if not is_known:
             logger.error("the job %s of the queue %s is not ours, and is dropped", job.id, queue.name)
             return
         try:
@@ -140,51 +140,51 @@ class Worker(SimpleWorker):
             logger.exception("the job %s failed; the next sweep finds what it has left", job.func_name)
 
     def _install_signal_handlers(self) -> None:
-        """Ours are installed: RQ's would talk to Redis in the middle of a send."""
+        """None: those of `Stop` are installed. RQ's would call Redis in the middle of a send."""
 
     def run_maintenance_tasks(self) -> None:
-        """RQ's own would call whatever a job in one of its registries names as its callback; nothing of ours is ever in
-        a registry. What is left to tidy up is a wake-up that a worker took and died with before it had removed it."""
+        """Deletes wake-ups that a worker took and died with before it had removed them. RQ's own maintenance would call
+        whatever a job in one of its registries names as its callback; our jobs are never in a registry."""
         for queue in self.queues:
             taken = self.connection.lrange(queue.intermediate_queue_key, 0, -1)
             self.connection.delete(queue.intermediate_queue_key, *(Job.key_for(as_text(job_id)) for job_id in taken))
         self.last_cleaned_at = now()
 
     def subscribe(self) -> None:
-        """No remote commands: nobody sends them, and listening costs a thread."""
+        """No remote commands: none are sent, and listening costs a thread."""
 
     def unsubscribe(self) -> None:
-        """The counterpart."""
+        """Nothing to unsubscribe from."""
 
 
-def run(parts: Services, queues: Sequence[str]) -> None:
-    """Works until the process is asked to end."""
-    stop = Stop(parts.stopping)
+def run(services: Services, queues: Sequence[str]) -> None:
+    """Works until the process is asked to stop."""
+    stop = Stop(services.stopping)
     stop.catch_signals()
-    connection = connect_redis(parts.settings.redis_url)
-    pause, told = 0.1, -SILENCE
+    connection = connect_redis(services.settings.redis_url)
+    delay, last_logged = 0.1, -LOG_INTERVAL
     while not stop.requested:
-        began = time.monotonic()
+        start = time.monotonic()
         try:
-            _work(parts, queues, connection, stop)
+            _work(services, queues, connection, stop)
         except RedisError as error:
-            if began - told >= SILENCE:
+            if start - last_logged >= LOG_INTERVAL:
                 logger.warning("Redis does not answer, trying again until it does: %s", error)
-                told = began
-        # RQ leaves its loop at many kinds of trouble; one that worked for a while starts over at once.
-        pause = 0.1 if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
-        _pause(stop, pause)
+                last_logged = start
+        # RQ leaves its loop at many kinds of errors; a worker that worked for a while restarts at once.
+        delay = 0.1 if time.monotonic() - start > MAX_RECONNECT_DELAY else min(delay * 2, MAX_RECONNECT_DELAY)
+        _sleep(stop, delay)
 
 
-def _work(parts: Services, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
-    """Begins with a look: this worker may stand in for one that died, whose work is claimed and so not due."""
+def _work(services: Services, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
+    """Starts with a wake-up: this worker may replace one that died, whose rows are claimed and so not due."""
     worker: Any = Worker(queues, connection, stop)
     for name in queues:
-        parts.wake_ups.wake(name)
+        services.wake_ups.wake(name)
     worker.work(logging_level=None)
 
 
-def _pause(stop: Stop, seconds: float) -> None:
+def _sleep(stop: Stop, seconds: float) -> None:
     try:
         with stop.may_interrupt():
             time.sleep(seconds)
@@ -192,11 +192,11 @@ def _pause(stop: Stop, seconds: float) -> None:
         pass
 
 
-def _open_station(parts: Services) -> None:
-    """Now, not at the first message: an sms gateway may have receipts and replies for us while there is nothing to
-    send. A transport that cannot be used is one line and exit status 2, like any wrong setting."""
+def _open_sender_worker(services: Services) -> None:
+    """At the start, not at the first message: an SMS gateway may have receipts and replies while there is nothing to
+    send. A transport URL that cannot be used is one line and exit status 2, like any invalid setting."""
     try:
-        sender_worker_of(parts, incoming_handler(parts))
+        sender_worker_of(services, incoming_handler(services))
     except TransportUrlError as error:
         print(error)
         raise SystemExit(2) from None
@@ -208,17 +208,17 @@ def main(arguments: Sequence[str]) -> None:
     if unknown:
         print(f"no such queue: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
         raise SystemExit(2)
-    parts = services()
+    services = process_services()
     queues = list(arguments) or list(JOBS)
     if SENDS in queues:
-        _open_station(parts)
+        _open_sender_worker(services)
     logger.info("worker started", extra={"queues": queues})
     for queue in queues:
-        # A first look: no sweep sees what a killed predecessor held before its lease has run out.
-        parts.wake_ups.wake(queue)
-    run(parts, queues)
-    close_sender_worker(parts)
-    parts.database.close()
+        # A first wake-up: no sweep finds the rows of a killed predecessor before their leases have expired.
+        services.wake_ups.wake(queue)
+    run(services, queues)
+    close_sender_worker(services)
+    services.database.close()
     logger.info("worker stopped")
 
 

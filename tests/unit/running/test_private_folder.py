@@ -92,7 +92,7 @@ if sys.argv[0] == "gunicorn":
 elif sys.argv[0] == "jobs":
     import jobs.runtime
     try:
-        jobs.runtime.services()
+        jobs.runtime.process_services()
     except SystemExit:
         pass
 elif sys.argv[0] == "launcher":
