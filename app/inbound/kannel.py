@@ -1,4 +1,4 @@
-"""Kannel's callbacks: the URLs that it is given, and what a call of them means (documented in docs/sms.md).
+"""Kannel's callbacks: their URLs, and what a call of them does (docs/sms.md#gateways).
 
 A receipt comes to a URL with a token that names one message; a reply to a URL with a secret, which stands in Kannel's
 configuration. Both are made from SECRET_KEY, so there is nothing to set.
@@ -56,7 +56,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
         raise ServiceError("service_unavailable", retry_after=5)
 
 
-def take_kannel_reply(services: Services, secret: str, given: Mapping[str, bytes]) -> None:
+def take_kannel_reply(services: Services, secret: str, parameters: Mapping[str, bytes]) -> None:
     """Records the reply; the same `id` again changes nothing.
 
     Raises `ServiceError`: `permission_denied` for a wrong secret, `invalid_request` where something is missing,
@@ -64,11 +64,11 @@ def take_kannel_reply(services: Services, secret: str, given: Mapping[str, bytes
     """
     if not hmac.compare_digest(secret.encode(), reply_secret(services.settings).encode()):
         raise ServiceError("permission_denied")
-    plain = {name: value.decode("utf-8", "replace").strip() for name, value in given.items()}
+    plain = {name: value.decode("utf-8", "replace").strip() for name, value in parameters.items()}
     mobile, number = plain.get("from", ""), plain.get("to", "")
     if not mobile or not number:
         raise ServiceError("invalid_request", detail="from and to are needed")
-    text = _decoded(given.get("text", b""), plain.get("charset", ""))
+    text = _decoded(parameters.get("text", b""), plain.get("charset", ""))
     message_id = plain.get("id") or None
     try:
         services.database.transact(
@@ -79,7 +79,7 @@ def take_kannel_reply(services: Services, secret: str, given: Mapping[str, bytes
 
 
 def _decoded(text: bytes, charset: str) -> str:
-    """The text in the character set that Kannel names; GSM stands for a text that it has already made UTF-8."""
+    """The text in the character set that Kannel names; GSM stands for one that it has already converted to UTF-8."""
     try:
         return text.decode("utf-8" if charset.upper() in ("", "GSM") else charset, "replace")
     except (LookupError, ValueError):

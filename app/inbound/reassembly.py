@@ -1,8 +1,9 @@
-"""Long replies that the gateway hands in part by part: told once, when all parts are there (docs/sms.md).
+"""Message reassembly: a long reply that the gateway delivers in parts is recorded once, when all parts are there
+(docs/sms.md#replies).
 
 The parts of one text come in any order, some of them twice, and over the connections of several processes; so they
-wait in the database for each other. A part that does not come keeps the others waiting for ten minutes: then what is
-there is told. Told parts stay for another ten minutes, in which the same part again changes nothing.
+wait in the database for each other. If a part does not come, the others wait for ten minutes and are then recorded
+without it. Recorded parts (`told`) stay for another ten minutes, in which a duplicate of a part changes nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from app.transports.sms.incoming import GatewayPart
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = timedelta(minutes=10)
+TIMEOUT = timedelta(minutes=10)
 GAP = " … "
-"""Stands for parts that did not come."""
+"""Stands in place of missing parts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What the parts of one text have in common."""
+class ReassemblyKey:
+    """What the parts of one text have in common: by it they are put together."""
 
     account_id: int
     number: str
@@ -45,7 +46,7 @@ class Whole:
     total: int
 
     def parts(self) -> ColumnElement[bool]:
-        """Names the rows that are parts of it."""
+        """The condition on rows that are parts of it."""
         return and_(
             ReplyPart.account_id == self.account_id,
             ReplyPart.number == self.number,
@@ -56,88 +57,88 @@ class Whole:
 
 
 def record_part(transaction: Transaction, part: GatewayPart) -> None:
-    """Keeps the part, and tells the reply when it was the last one that lacked.
+    """Stores the part, and records the reply once no part is missing.
 
     Raises `ServiceError` (`invalid_id`) for a number that no account has.
     """
     number, mobile = plain_number(part.number), plain_number(part.mobile)
     account_id = account_of(transaction, mobile, number)
-    whole = Whole(account_id, number, mobile, part.reference, part.total)
+    key = ReassemblyKey(account_id, number, mobile, part.reference, part.total)
     lock_subscriptions(transaction, account_id)
-    rows = _rows(transaction, whole)
-    if _is_another(rows, part):
-        _forget(transaction, whole)
+    rows = _rows(transaction, key)
+    if _is_other_text(rows, part):
+        _finish_earlier(transaction, key)
         rows = []
     if any(row.position == part.position for row in rows):
         return
-    belated = any(row.told for row in rows)
-    _keep(transaction, whole, part, told=belated)
-    if belated:
+    is_late = any(row.told for row in rows)
+    _store(transaction, key, part, told=is_late)
+    if is_late:
         record_reply(transaction, mobile, number, gsm.decode(part.body, part.coding))
     elif len(rows) + 1 == part.total:
-        _tell(transaction, whole)
+        _record_reply(transaction, key)
 
 
 def has_overdue_parts(session: Session) -> bool:
-    """Whether any part has waited for the others, or been remembered, for long enough."""
-    return session.scalars(select(ReplyPart.id).where(ReplyPart.time <= now() - PATIENCE).limit(1)).first() is not None
+    """Whether any part has waited for the others, or been stored after they were recorded, for long enough."""
+    return session.scalars(select(ReplyPart.id).where(ReplyPart.time <= now() - TIMEOUT).limit(1)).first() is not None
 
 
 def flush_overdue(services: Services) -> None:
-    """Tells the replies of which a part has not come in time, and forgets those that were told long ago."""
-    while whole := _first_overdue(services):
+    """Records the replies of which a part has not come in time, and deletes parts that were recorded long ago."""
+    while key := _first_overdue(services):
         try:
             with services.database.write() as transaction:
-                lock_subscriptions(transaction, whole.account_id)
-                if any(not row.told for row in _rows(transaction, whole)):
-                    _tell(transaction, whole)
+                lock_subscriptions(transaction, key.account_id)
+                if any(not row.told for row in _rows(transaction, key)):
+                    _record_reply(transaction, key)
         except ServiceError as error:
-            # The number was given back meanwhile. Kept, it would fail at every look, and hold up everybody else's.
-            logger.warning("a reply that belongs to nobody: %s", error.errors[0].developer_message)
+            # The number was removed meanwhile. Kept, the reply would fail in every sweep, and hold up all others.
+            logger.warning("a reply that belongs to no account: %s", error.errors[0].developer_message)
             with services.database.write() as transaction:
-                _remove(transaction, whole)
+                _delete(transaction, key)
     with services.database.write() as transaction:
-        old = and_(ReplyPart.told, ReplyPart.time <= now() - PATIENCE)
+        old = and_(ReplyPart.told, ReplyPart.time <= now() - TIMEOUT)
         transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
 
 
-def _first_overdue(services: Services) -> Whole | None:
+def _first_overdue(services: Services) -> ReassemblyKey | None:
     columns = (ReplyPart.account_id, ReplyPart.number, ReplyPart.mobile, ReplyPart.reference, ReplyPart.total)
-    overdue = select(*columns).where(ReplyPart.time <= now() - PATIENCE, ReplyPart.told.is_(False)).limit(1)
+    overdue = select(*columns).where(ReplyPart.time <= now() - TIMEOUT, ReplyPart.told.is_(False)).limit(1)
     with services.database.read() as session:
         row = session.execute(overdue).first()
-    return Whole(*row) if row else None
+    return ReassemblyKey(*row) if row else None
 
 
-def _rows(session: Session, whole: Whole) -> Sequence[ReplyPart]:
-    statement = select(ReplyPart).where(whole.parts()).order_by(ReplyPart.position)
+def _rows(session: Session, key: ReassemblyKey) -> Sequence[ReplyPart]:
+    statement = select(ReplyPart).where(key.parts()).order_by(ReplyPart.position)
     return session.scalars(statement.execution_options(populate_existing=True)).all()
 
 
-def _is_another(rows: Iterable[ReplyPart], part: GatewayPart) -> bool:
-    """Whether the rows are of an earlier text: a phone uses its few references again and again."""
+def _is_other_text(rows: Iterable[ReplyPart], part: GatewayPart) -> bool:
+    """Whether the rows belong to an earlier text: a phone uses its few references again and again."""
     same = [row for row in rows if row.position == part.position]
-    return any(row.body != part.body for row in same) or any(row.told and row.time <= now() - PATIENCE for row in rows)
+    return any(row.body != part.body for row in same) or any(row.told and row.time <= now() - TIMEOUT for row in rows)
 
 
-def _forget(transaction: Transaction, whole: Whole) -> None:
-    """Removes the earlier text; what was not told of it yet is told now."""
-    if any(not row.told for row in _rows(transaction, whole)):
-        _tell(transaction, whole)
-    _remove(transaction, whole)
+def _finish_earlier(transaction: Transaction, key: ReassemblyKey) -> None:
+    """Deletes the earlier text, and records it before that if it was not recorded yet."""
+    if any(not row.told for row in _rows(transaction, key)):
+        _record_reply(transaction, key)
+    _delete(transaction, key)
 
 
-def _remove(transaction: Transaction, whole: Whole) -> None:
-    transaction.execute(delete(ReplyPart).where(whole.parts()), execution_options={"synchronize_session": False})
+def _delete(transaction: Transaction, key: ReassemblyKey) -> None:
+    transaction.execute(delete(ReplyPart).where(key.parts()), execution_options={"synchronize_session": False})
 
 
-def _keep(transaction: Transaction, whole: Whole, part: GatewayPart, *, told: bool) -> None:
+def _store(transaction: Transaction, key: ReassemblyKey, part: GatewayPart, *, told: bool) -> None:
     row = {
-        "account_id": whole.account_id,
-        "number": whole.number,
-        "mobile": whole.mobile,
-        "reference": whole.reference,
-        "total": whole.total,
+        "account_id": key.account_id,
+        "number": key.number,
+        "mobile": key.mobile,
+        "reference": key.reference,
+        "total": key.total,
         "position": part.position,
         "coding": part.coding,
         "body": part.body,
@@ -147,11 +148,11 @@ def _keep(transaction: Transaction, whole: Whole, part: GatewayPart, *, told: bo
     insert_rows(transaction, ReplyPart, [row])
 
 
-def _tell(transaction: Transaction, whole: Whole) -> None:
-    """Tells what is there as one reply. The parts stay, so that one that comes again is known."""
-    record_reply(transaction, whole.mobile, whole.number, _text(_rows(transaction, whole), whole.total))
+def _record_reply(transaction: Transaction, key: ReassemblyKey) -> None:
+    """Records the stored parts as one reply. The parts stay, so that a duplicate is recognized."""
+    record_reply(transaction, key.mobile, key.number, _text(_rows(transaction, key), key.total))
     transaction.execute(
-        update(ReplyPart).where(whole.parts()).values(told=True, time=now()),
+        update(ReplyPart).where(key.parts()).values(told=True, time=now()),
         execution_options={"synchronize_session": False},
     )
 

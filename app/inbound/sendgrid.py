@@ -1,7 +1,7 @@
 """The events of SendGrid, where that is the relay, in the terms of this service.
 
-Its events name the Message-ID that a mail had when it was handed over, which holds the recipient's uuid. Whoever knows
-the secret of the URL is believed, so nothing else has to be signed.
+Its events name the Message-ID that a mail had when the relay accepted it, which contains the recipient's uuid. The
+secret of the URL proves that a call is genuine, so nothing else has to be signed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = {
 }
 """Other events, such as `processed`, `open` and `click`, add nothing that this service does not see by itself."""
 DROPPED = "4.7.0"
-"""SendGrid did not even try, by a list of its own; whether the address is at fault is not known."""
+"""SendGrid did not attempt delivery, because of a suppression list of its own; the address may be fine."""
 BLOCKED = "blocked"
 """The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
 address."""

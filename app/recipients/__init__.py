@@ -1,1 +1,1 @@
-"""Recipients of sends: what one row says, its states, the steps of its timeline, and how clients read them."""
+"""Recipients of sends: their rows, their states, the steps of their timelines, and how clients read them."""

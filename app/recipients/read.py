@@ -101,7 +101,7 @@ class Viewer:
         return RECIPIENT if self.sees_contacts else ANONYMOUS
 
     def words(self, words: str | None) -> str | None:
-        """The other side's words, as far as it sees them."""
+        """The other side's words, redacted; None if it does not see them."""
         return self.redaction.redact(words) if self.sees_contacts and words is not None else None
 
 

@@ -1,10 +1,10 @@
 """Redaction of what a tenant must not read: the hosts, ports and paths of this installation
 (docs/requests.md#confidentiality).
 
-Our own words keep them apart from the start (`note` of a result). But a relay and a gateway belong to the
-installation, too, and name themselves in their replies; so do machines of the operator's in what comes back. Such names
-are replaced in whatever a tenant sees of the words of others: names that the settings hold, private addresses, and
-names that no public name server knows.
+Our own texts keep them apart from the start (`note` of a result). But a relay and a gateway belong to the installation,
+too, and name themselves in their replies; so do other machines of the operator in inbound reports. Such names are
+replaced in all texts of others that a tenant sees: names in the settings, private addresses, and names that no public
+name server knows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HIDDEN = "[hidden]"
 _INTERNAL = r"internal|intranet|local|localdomain|lan|corp|home\.arpa"
 _PORT = r"(?::\d{1,5}\b)?"
 _BEFORE = r"(?<![\w@.-])"
-"""Domains of addresses stay: they are the tenant's."""
+"""Domains of email addresses stay: they are the tenant's."""
 _IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[0-9a-fA-F]*:[0-9a-fA-F:.]+)"
 _ADDRESS = re.compile(rf"(?:\[{_IP}\]|(?<![\w.:]){_IP}){_PORT}")
 _NAMES = re.compile(rf"{_BEFORE}(?:(?:[\w-]+\.)+(?:{_INTERNAL})|localhost(?:\.\w+)?)(?![\w-]){_PORT}", re.IGNORECASE)
@@ -41,7 +41,7 @@ class Redaction:
         return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
 
     def redact(self, words: str) -> str:
-        """The words without names of the installation."""
+        """The text without names of the installation."""
         return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, words)))
 
 
@@ -54,7 +54,7 @@ def _redaction(*urls: str) -> Redaction:
 
 
 def _paths(paths: frozenset[str]) -> Iterator[str]:
-    """A folder, with what lies in it."""
+    """A folder, with the files in it."""
     for path in sorted(paths, key=len, reverse=True):
         yield rf"{re.escape(path)}(?:/[^\s'\"<>:;,]*)?(?![\w-])"
 

@@ -1,7 +1,7 @@
-"""Emails that come back: delivery status notifications, complaints, wishes to unsubscribe, and all the rest.
+"""Inbound email: DSNs, complaints (ARF), unsubscribe requests, and anything else.
 
-    raw message -> `read` says what it reports -> `identify` says about which recipient -> `record` writes it
+    raw message -> `read` parses its reports -> `identify` finds the recipient -> `record` writes them
 
-`read` and what it uses are pure. Whose message it was is told by a signed address alone: a report that anybody could
-have written changes nothing.
+`read` and what it uses are pure. Only a signed address names a recipient: a report that anybody could have written
+changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Complaint reports as RFC 5965 has them. Pure."""
+"""Complaint reports (ARF, RFC 5965). Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KINDS = {
     "opt-out": ReportKind.OPT_OUT,
     "opt-out-list": ReportKind.OPT_OUT,
 }
-"""Other types, such as `not-spam` and `auth-failure`, are no complaint of a reader."""
+"""Other types, such as `not-spam` and `auth-failure`, are no complaints."""
 
 
 def complaint_reports(message: Message) -> Iterator[Report]:
-    """The complaint; none for any other message."""
+    """The complaint of the message; none for any other message."""
     for part in parts_of_type(message, TYPE):
         for block in field_blocks(part):
             type_ = field(block, "Feedback-Type").lower()

@@ -1,4 +1,4 @@
-"""Delivery status notifications as RFC 3464 has them. Pure."""
+"""Delivery status notifications (DSN, RFC 3464). Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _report(block: Message) -> Report | None:
 
 
 def failure_status(status: str | None, words: str) -> str:
-    """The code of a failure: the given one, else what the words contain, else one that says no more than "failed"."""
+    """The code of a failure: its own, else one that the words contain, else a generic one."""
     if status and status[0] in "45":
         return status
     found = status_in(words)
@@ -71,6 +71,6 @@ def _address(value: str) -> str:
 
 
 def _untyped(value: str) -> str:
-    """Without the type that such fields begin with."""
+    """The value without the type that such fields begin with."""
     found = _TYPE.match(value)
     return value[found.end() :] if found else value

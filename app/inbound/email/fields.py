@@ -1,4 +1,4 @@
-"""Getting at the header fields and machine-readable parts of emails that may be malformed in any way. Pure."""
+"""Header fields and machine-readable parts of emails that may be malformed in any way. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from email.message import Message
 from email.parser import HeaderParser
 from itertools import islice
 
-MOST_READ = 256 * 1024
-"""Bytes of a message that are looked at. Reports stand before the mail that they return, however large that is."""
-MOST_LINES = 4000
-"""Of a message that are looked at: header fields, parts and groups of fields take one each."""
-LONGEST_LINE = 1000
-"""Bytes of a line that are looked at: the rest is no mail (RFC 5322, 2.1.1)."""
-MOST_CONTAINERS = 50
-"""Parts that hold others: one within another, each makes reading the next one dearer."""
-MOST_FIELDS = 50
-LONGEST_FIELD = 10_000
-LONGEST_WORDS = 1000
-_LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MOST_LINES)
-_LONG_LINE = re.compile(rb"([^\r\n]{%d})[^\r\n]+" % LONGEST_LINE)
+MAX_BYTES_READ = 256 * 1024
+"""Bytes of a message that are read. Reports stand before the mail that they return, however large that is."""
+MAX_LINES = 4000
+"""Lines of a message that are read: header fields, parts and groups of fields take one each."""
+MAX_LINE_LENGTH = 1000
+"""Bytes of a line that are read: a longer one is no valid mail (RFC 5322, 2.1.1)."""
+MAX_CONTAINERS = 50
+"""Parts that contain others: nested, each makes reading the next one more expensive."""
+MAX_FIELDS = 50
+MAX_FIELD_LENGTH = 10_000
+MAX_TEXT_LENGTH = 1000
+_LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MAX_LINES)
+_LONG_LINE = re.compile(rb"([^\r\n]{%d})[^\r\n]+" % MAX_LINE_LENGTH)
 _CONTAINER = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
 _END_OF_HEAD = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
@@ -33,19 +33,19 @@ _ADDRESS = re.compile(rf"(?<![^{_NOT_IN_ADDRESSES}])[^{_NOT_IN_ADDRESSES}]++@[^{
 
 
 class _Short(policy.Compat32):
-    """The parser's older policy, which hands malformed fields out as they are, where the newer ones may fail. Fields
-    are cut: what the library reads in them, such as parameters of a type, takes it long."""
+    """The parser's older policy, which returns malformed fields as they are, where the newer ones may fail. Fields are
+    cut: the library needs long for what it parses in them, such as parameters of a type."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:LONGEST_FIELD]
+        return name, value[:MAX_FIELD_LENGTH]
 
 
 _POLICY = _Short()
 
 
 def parse(raw: bytes) -> Message:
-    """The message, as much of it as is looked at; one that is nested beyond all measure counts as empty."""
+    """The part of the message that is read; one that is nested too deeply counts as empty."""
     try:
         return message_from_bytes(_beginning(raw), policy=_POLICY)
     except (RecursionError, MessageError, ValueError, LookupError):
@@ -53,16 +53,16 @@ def parse(raw: bytes) -> Message:
 
 
 def _beginning(raw: bytes) -> bytes:
-    """What is looked at of a message."""
-    lines = _LINES.match(raw[:MOST_READ])
+    """The part of a message that is read."""
+    lines = _LINES.match(raw[:MAX_BYTES_READ])
     read = _LONG_LINE.sub(rb"\1", lines[0]) if lines else b""
-    further = next(islice(_CONTAINER.finditer(read), MOST_CONTAINERS, None), None)
+    further = next(islice(_CONTAINER.finditer(read), MAX_CONTAINERS, None), None)
     return read[: further.start()] if further else read
 
 
 def parse_head(raw: bytes) -> Message:
-    """The header fields of the message alone, which say whose it is at little cost."""
-    read = raw[:MOST_READ]
+    """The header fields of the message alone, which are enough to find its recipient, at little cost."""
+    read = raw[:MAX_BYTES_READ]
     end = _END_OF_HEAD.search(read)
     return parse(read[: end.end()] if end else read)
 
@@ -73,14 +73,14 @@ def field(message: Message, name: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Words of others in a form that databases and JSON can hold, and not long."""
-    return _SPACE.sub(" ", text[:LONGEST_FIELD]).encode("utf-8", "replace").decode().strip()[:LONGEST_WORDS]
+    """The text in a form that databases and JSON can store, and not long."""
+    return _SPACE.sub(" ", text[:MAX_FIELD_LENGTH]).encode("utf-8", "replace").decode().strip()[:MAX_TEXT_LENGTH]
 
 
 def addresses_in(message: Message, names: Iterable[str]) -> list[str]:
-    """The addresses in all fields of these names, in the order of the names: whatever has the form of one, in brackets
-    or without. Nothing here needs what else the grammar of such fields allows."""
-    values = [str(value)[:LONGEST_FIELD] for name in names for value in message.get_all(name, [])[:MOST_FIELDS]]
+    """The addresses in all fields of these names, in the order of the names: anything in the form of one, in brackets
+    or without. The rest of the grammar of such fields is not needed."""
+    values = [str(value)[:MAX_FIELD_LENGTH] for name in names for value in message.get_all(name, [])[:MAX_FIELDS]]
     return [address for value in values for address in _ADDRESS.findall(value)]
 
 
@@ -96,7 +96,7 @@ def field_blocks(part: Message) -> list[Message]:
 
 
 def headers_of(part: Message) -> Message:
-    """The header fields of a mail that is attached, whole or without its body."""
+    """The header fields of an attached mail, with or without its body."""
     payload = part.get_payload()
     if isinstance(payload, list):
         return payload[0] if payload and isinstance(payload[0], Message) else Message()
@@ -104,10 +104,10 @@ def headers_of(part: Message) -> Message:
 
 
 def _text(part: Message) -> str:
-    """The library takes such a part for a message, or for one message per group of fields, and decodes none of it."""
+    """The library parses such a part as a message, or as one message per group of fields, and decodes nothing."""
     payload = part.get_payload()
     if isinstance(payload, list):
-        text = "\n\n".join(one.as_string() for one in payload if isinstance(one, Message))
+        text = "\n\n".join(message.as_string() for message in payload if isinstance(message, Message))
         bare = Message(policy=_POLICY)
         bare["Content-Transfer-Encoding"] = field(part, "Content-Transfer-Encoding")
         bare.set_payload(text)

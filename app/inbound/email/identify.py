@@ -11,7 +11,7 @@ from app.inbound.email.report import Report
 from app.tracking.return_path import is_signed_form, recipient_of_address
 
 RECIPIENT_FIELDS = ("X-Original-To", "Delivered-To", "Envelope-To", "To")
-"""Where mail servers write the envelope's recipient, and where authors of reports do."""
+"""Fields in which mail servers, and authors of reports, write the recipient of the envelope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,12 @@ def envelope_of(message: Message, envelope: Sequence[str]) -> Sequence[str]:
 
 
 def is_addressed_to_us(envelope: Sequence[str]) -> bool:
-    """Whether it came to an address of the form of ours, genuine or not."""
+    """Whether any address has the form of ours, genuine or not."""
     return any(is_signed_form(address) for address in envelope)
 
 
 def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> SignedRecipient | None:
-    """The recipient that the first of the signed addresses names; None where there is none, or one that was tampered
-    with."""
+    """The recipient of the first genuine signed address; None if there is none."""
     for address in addresses:
         found = recipient_of_address(secret_key, address)
         if found:
@@ -44,6 +43,6 @@ def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> SignedRe
 
 
 def find_original_sender(secret_key: str, reports: Iterable[Report]) -> SignedRecipient | None:
-    """A complaint may come to the address at which a provider knows the operator. It then counts when it hands back the
+    """A complaint may come to the address at which a provider knows the operator. It then counts if it contains the
     signed return path of the original message."""
     return find_signed_recipient(secret_key, (sender for report in reports for sender in report.original_senders))

@@ -1,8 +1,8 @@
-"""The listener: a mail server hands over, by SMTP or LMTP, what came back under BOUNCE_DOMAIN.
+"""The listener: accepts mail to BOUNCE_DOMAIN from a mail server, over SMTP or LMTP.
 
-It takes mail for addresses that this service signed, and for postmaster and abuse, to which complaint reports are sent;
-all else is refused before its content is sent, so it relays nothing and answers nothing. A connection that the end of
-the process cuts off leaves the message with the other side, and a report that comes twice is recorded once.
+It accepts mail for addresses that this service signed, and for postmaster and abuse, to which complaint reports are
+sent; any other is refused before its content is sent, so it relays nothing and answers nothing. If the process ends
+during a connection, the message stays with the other side; a report that comes twice is recorded once.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from app.services import Services
 from app.tracking.return_path import recipient_of_address
 
 logger = logging.getLogger(__name__)
-logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library tells every command
+logging.getLogger("mail.log").setLevel(logging.WARNING)  # the library logs every command
 
 OPERATORS = frozenset({"postmaster", "abuse"})
 PATIENCE = 5.0
 """Seconds that a report waits for the outcome of its message to be written."""
 IDLE_SECONDS = 60.0
-LATER = "451 4.3.0 not now, try again later"
+TRY_LATER = "451 4.3.0 not now, try again later"
 
 NULL_SENDER = "<>"
-# Routes before an address (RFC 5321, appendix C) are read over.
+# Routes before an address (RFC 5321, appendix C) are ignored.
 _ADDRESS = re.compile(r"\s*(?:<(?:@[^<>:]*:)?(?P<angle>[^<>]*)>|(?P<bare>[^<>\s]+))(?P<rest>.*)", re.DOTALL)
 
 
-class Door(SMTP):
+class InboundSMTP(SMTP):
     """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
 
     line_length_limit = 65536  # a message that breaks the rules is no reason to send a report about a report
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
-        """The address of a command, and what follows it. The library reads comments in it, too, one within another,
-        until Python gives up."""
+        """The address of a command, and the rest of the line. The library parses nested comments, too, until the
+        recursion limit."""
         found = _ADDRESS.fullmatch(arg)
         return (found["bare"] or found["angle"].strip() or NULL_SENDER, found["rest"]) if found else (None, None)
 
@@ -53,7 +53,7 @@ class Door(SMTP):
 
 
 class Handler:
-    """What the protocol asks about each message."""
+    """Answers to the commands of a session."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -61,7 +61,7 @@ class Handler:
     async def handle_RCPT(
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """One recipient per message: then one answer tells the truth about it, in LMTP, too."""
+        """One recipient per message: then one answer is right for it, in LMTP, too."""
         if not self._is_ours(address):
             return "550 5.1.1 no such address here"
         if envelope.rcpt_tos:
@@ -76,7 +76,7 @@ class Handler:
         return address.partition("@")[0].lower() in OPERATORS
 
     async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
-        """Answers when the database has it."""
+        """Answers once the message is committed."""
         content = envelope.content if isinstance(envelope.content, bytes) else b""
         return await asyncio.to_thread(self._take, content, list(envelope.rcpt_tos))
 
@@ -85,13 +85,13 @@ class Handler:
             received = receive_email(self._services, raw, envelope, patience=PATIENCE)
         except SQLAlchemyError as error:
             log_failure(logger, "the other side keeps the message", error)
-            return LATER
-        return LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
+            return TRY_LATER
+        return TRY_LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """A fault of ours must not make the other side give the message up."""
+        """An internal error must not make the other side give up the message."""
         logger.error("cannot take a message in", exc_info=error)
-        return LATER
+        return TRY_LATER
 
 
 async def listen(services: Services, host: str, port: int) -> asyncio.Server:
@@ -99,10 +99,10 @@ async def listen(services: Services, host: str, port: int) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     handler, hostname = Handler(services), socket.gethostname()
 
-    def door() -> Door:
+    def new_session() -> InboundSMTP:
         most = services.settings.inbound_max_bytes
-        return Door(
+        return InboundSMTP(
             handler, data_size_limit=most, enable_SMTPUTF8=True, hostname=hostname, timeout=IDLE_SECONDS, loop=loop
         )
 
-    return await loop.create_server(door, host, port)
+    return await loop.create_server(new_session, host, port)

@@ -1,4 +1,4 @@
-"""From a message to what it reports. Pure, and never fails, whatever the message is."""
+"""Parsing the reports of a message. Pure, and never fails, whatever the message is."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ AUTOMATIC_REPLIES = ("auto-replied", "auto-notified")
 REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
 SUPPRESS = "X-Auto-Response-Suppress"
 _LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
-TROUBLE = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What the libraries raise at malformed messages."""
+PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What the libraries raise for malformed messages."""
 
-# It tells about every detector that it tries.
+# It logs every detector that it tries.
 logging.getLogger("flufl.bounce").setLevel(logging.CRITICAL)
 
 
 def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
-    """What the message reports, failures first; nothing for a reply, whether a person or a program wrote it. Prose is
-    read at some cost."""
+    """The reports of the message, failures first; none for a reply, whether a person or a program wrote it. To parse
+    prose takes its time."""
     try:
         senders = _original_senders(message)
         found = [*delivery_reports(message), *complaint_reports(message)]
         if prose and not found and not any(parts_of_type(message, FEEDBACK)):
-            found = list(_odd_reports(message))
-    except TROUBLE as error:
+            found = list(_prose_reports(message))
+    except PARSER_ERRORS as error:
         # Without a traceback: strangers write such messages as often as they like.
-        logger.warning("a message that cannot be understood is taken for an ordinary one: %r", error)
+        logger.warning("a message that cannot be parsed counts as an ordinary one: %r", error)
         return []
-    found.sort(key=lambda one: one.kind is not ReportKind.FAILED)
-    return [replace(one, original_senders=one.original_senders + senders) for one in found]
+    found.sort(key=lambda report: report.kind is not ReportKind.FAILED)
+    return [replace(report, original_senders=report.original_senders + senders) for report in found]
 
 
 def is_automatic(message: Message) -> bool:
@@ -66,10 +66,10 @@ def _submitted(message: Message) -> str:
     return field(message, "Auto-Submitted").partition(";")[0].strip().lower()
 
 
-def _odd_reports(message: Message) -> Iterator[Report]:
-    """Notifications in a mail server's own prose: what is only a warning there is a delay.
+def _prose_reports(message: Message) -> Iterator[Report]:
+    """Notifications in a mail server's own prose, where a warning means a delay.
 
-    The library's expressions take the square of a line's length, so lines are cut to that of a sentence.
+    The library's regular expressions take time quadratic in the length of a line, so lines are cut.
     """
     for part in message.walk():
         text = part.get_payload()
@@ -84,6 +84,6 @@ def _odd_reports(message: Message) -> Iterator[Report]:
 
 
 def _original_senders(message: Message) -> tuple[str, ...]:
-    """The return paths of the messages that are attached, as the last mail server wrote them there."""
+    """The return paths of the attached messages, as the last mail server wrote them."""
     originals = map(headers_of, parts_of_type(message, *ORIGINALS))
     return tuple(sender for original in originals for sender in addresses_in(original, ["Return-Path"]))

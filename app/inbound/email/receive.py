@@ -28,7 +28,7 @@ from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 
 logger = logging.getLogger(__name__)
 
-BY_MAIL = Report(ReportKind.OPT_OUT, words="by mail")
+UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, words="by mail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     signed, reports = _read(services.settings.secret_key, raw, envelope_of(head, envelope))
     if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
         # Mail programs and providers write it by themselves, when a person presses their button.
-        reports = [] if reports or is_automatic_reply(head) else [BY_MAIL]
+        reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
     redaction = Redaction.of(services.settings)
     reports = [replace(report, words=redaction.redact(report.words)) for report in reports]

@@ -1,7 +1,8 @@
 """Outcomes: what follows from a delivery attempt.
 
-`attempt_result` is the fact, `journal` notes it the moment it is known, `transitions` says what follows from it (pure),
-`write` writes many at once, with `bounce_blocking` for the addresses. `pending` holds what a drain has still to write.
-`recovery` takes over what a dead worker held, `uncertain` looks into messages that may have arrived, `requeue` is an
-operator's second try.
+`attempt_result` is the fact, `journal` appends it to a file the moment it is known, `transitions` decides what follows
+from it (pure), `write` writes many at once, with `bounces` and `bounce_blocking` for bounced ones and their addresses.
+`pending_outcomes` collects what a drain has still to write, `observability` logs and counts it. `late_bounce` writes a
+bounce that a DSN or a receipt reports later, `recovery` takes over the rows of a dead worker, `uncertain` resolves
+messages that may have arrived, `requeue` is an operator's retry.
 """

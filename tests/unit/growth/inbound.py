@@ -9,7 +9,7 @@ from app.accounts.verify import find
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
 from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient, is_addressed_to_us
-from app.inbound.email.listener import Door
+from app.inbound.email.listener import InboundSMTP
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
@@ -98,7 +98,7 @@ INBOUND = (
     ),
     Reader(
         "an address of the envelope",
-        Door._getaddr.__get__(object()),
+        InboundSMTP._getaddr.__get__(object()),
         ("<", ">", "(", "@", ":", "a", " ", '"'),
         512,
     ),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.inbound.email.delivery_status import failure_status
-from app.inbound.email.fields import MOST_CONTAINERS, MOST_LINES, addresses_in, parse, parse_head
+from app.inbound.email.fields import MAX_CONTAINERS, MAX_LINES, addresses_in, parse, parse_head
 from app.inbound.email.read import is_automatic, read_reports
 from app.inbound.email.report import Report, ReportKind
 from tests.support.growth import MOST_GROWTH, growth
@@ -153,10 +153,10 @@ def test_what_is_nested_without_end_is_nothing() -> None:
     ("before", "read"),
     [
         (b"", True),
-        (b"x\r\n" * (MOST_LINES - 50), True),
-        (b"x\r\n" * MOST_LINES, False),
-        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * (MOST_CONTAINERS - 3), True),
-        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * MOST_CONTAINERS, False),
+        (b"x\r\n" * (MAX_LINES - 50), True),
+        (b"x\r\n" * MAX_LINES, False),
+        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * (MAX_CONTAINERS - 3), True),
+        (b"--=_b\r\nContent-Type: message/rfc822\r\n\r\nx\r\n" * MAX_CONTAINERS, False),
         (b"--=_b\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", True),
     ],
 )
