@@ -9,6 +9,7 @@ from app.http import api, errors, guards, openapi, plugins
 from app.http.context import EXTENSION
 from app.http.proxies import behind_proxies
 from app.infrastructure import logs
+from app.lists.key_and_list import find_principal_and_list
 from app.services import make_services
 from app.settings import Settings, from_environment
 from app.tracking.recorder import VISITS, Recorder
@@ -31,7 +32,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)
     errors.register(app)
-    guards.register(app)
+    guards.register(app, find_principal_and_list)
     cli.register(app)
     api.check_declarations(app)
     return app

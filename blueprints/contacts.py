@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Response
+from flask import Response, g
 from flask.views import MethodView
 
 from app.contacts.create import create_contacts
@@ -21,12 +21,13 @@ from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_response, query_pairs
-from app.http.context import services, the_list
+from app.http.context import services
 from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
 from app.lists.fields import ListSpec
+from app.lists.find import existing
 from app.query.conditions import Query
 from app.query.grammar import (
     parse_collection,
@@ -63,9 +64,14 @@ IDS = [
 ]
 
 
+def list_of_path(list_id: str) -> ListSpec:
+    """The list of the path, which the guards have read together with the key. Raises `not_found`."""
+    return existing(g.list, path_id(list_id))
+
+
 def the_contact(list_id: str, contact_id: str) -> tuple[ListSpec, int]:
     """The list and the id of the contact that the path names. Raises `not_found`."""
-    lst = the_list(list_id)
+    lst = list_of_path(list_id)
     with services().database.read() as session:
         require_contact(session, lst, path_id(contact_id))
     return lst, path_id(contact_id)
@@ -79,7 +85,7 @@ class Contacts(MethodView):
     @blp.describe(returns=ContactCollectionSchema, query=collection_parameters(COMMON))
     def get(self, list_id: str) -> Response:
         """A page of contacts, newest first."""
-        lst = the_list(list_id)
+        lst = list_of_path(list_id)
         resource = contact_shape(lst.value_fields).resource
         query = parse_collection(query_pairs(), resource)
         with services().database.read() as session:
@@ -97,7 +103,7 @@ class Contacts(MethodView):
     )
     def post(self, list_id: str) -> Response:
         """Creates one contact (201 with it), or all of a `contacts` array (204)."""
-        lst = the_list(list_id)
+        lst = list_of_path(list_id)
         resource = contact_shape(lst.value_fields).resource
         parameters = parse_write(query_pairs(), {"remove_unsubscribers"}, resource)
         mode = parse_remove_unsubscribers(parameters.get("remove_unsubscribers", "none"))
@@ -107,7 +113,7 @@ class Contacts(MethodView):
     @blp.describe(status=204, body=ContactsUpdateSchema, errors=(409, 422))
     def patch(self, list_id: str) -> Response:
         """Updates the contacts of a `contacts` array, each named by its id."""
-        lst = the_list(list_id)
+        lst = list_of_path(list_id)
         parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
         elements = load(contacts_schema(lst, with_id=True), json_object())["contacts"]
         changes = [(element["id"], element) for element in elements]
@@ -118,7 +124,7 @@ class Contacts(MethodView):
     @blp.describe(status=204, query=IDS, errors=(422,))
     def delete(self, list_id: str) -> Response:
         """Deletes the contacts that the query names by id; ids that the list does not have are ignored."""
-        lst = the_list(list_id)
+        lst = list_of_path(list_id)
         ids = parse_delete_ids(query_pairs(), contact_shape(lst.value_fields).resource)
         services().database.transact(lambda transaction: delete_contacts(transaction, lst, ids))
         return no_content()
@@ -132,7 +138,7 @@ class Contact(MethodView):
     @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON))
     def get(self, list_id: str, contact_id: str) -> Response:
         """The contact."""
-        lst = the_list(list_id)
+        lst = list_of_path(list_id)
         with services().database.read() as session:
             try:
                 query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)

@@ -12,7 +12,7 @@ from flask.views import MethodView
 
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
-from app.http.redirect import Onward
+from app.http.redirect import VerbatimRedirect
 from app.tracking.devices import client_of
 from app.tracking.link_targets import LinkTarget, find_link_target, location_header
 from app.tracking.recorder import VISITS, Recorder
@@ -50,7 +50,7 @@ class Click(MethodView):
         if target is None:
             return _uncached(make_response(render_template("dead_link.html"), 404))
         _note(target.recipient_id, target)
-        return _uncached(Onward(location_header(target.url)))
+        return _uncached(VerbatimRedirect(location_header(target.url)))
 
 
 def _note(recipient_id: int, target: LinkTarget | None) -> None:

@@ -1,7 +1,7 @@
-"""The blueprint class of this service: routes that declare their scope, and their OpenAPI description.
+"""Blueprint class of this service: routes declare their scope and their OpenAPI description.
 
-Views parse by themselves, in the order that the decisions prescribe (path ids, then query, then body); flask-smorest
-collects the routes and describes them.
+Views parse by themselves, in the documented order (path ids, then query, then body); flask-smorest collects the routes
+and describes them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class UndeclaredRoute(Exception):
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
-    """A plugin of routes. Every view method carries `@blp.scope("…")` on its own line."""
+    """A blueprint. Every view method carries `@blp.scope("…")` on its own line."""
 
     @staticmethod
     def scope(*names: str) -> Callable[[View], View]:
-        """Declares the scope that a request needs; with several names, one of them is enough to come in."""
+        """Declares the scope that a request needs; with several names, one of them is enough."""
 
         def declare(view: View) -> View:
             setattr(view, SCOPE, names)
@@ -52,7 +52,7 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         errors: Sequence[int] = (),
     ) -> Callable[[View], View]:
         """Adds the OpenAPI description of a view: its body, its query parameters, its answer, the statuses of
-        answers without a body, and those errors that not every request may get (`app.http.openapi` adds the rest)."""
+        answers without a body, and the errors that are not common to all operations (`app.http.openapi` adds those)."""
         doc: dict[str, Any] = {"responses": {str(status): _response(status, returns)}}
         for code in empty:
             doc["responses"][str(code)] = _response(code, None)

@@ -12,9 +12,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.errors import ServiceError
 
-MOST_VALUES = 200_000
-"""In one body: members of objects and elements of arrays. The largest requests have a tenth of them. A body of the
-largest size could hold sixteen million, two bytes each as they stand there, and a gigabyte once they are made."""
+MAX_VALUES = 200_000
+"""Members of objects and elements of arrays in one body. The largest valid requests have a tenth of them. A body of the
+maximum size could hold sixteen million, of two bytes each in JSON and a gigabyte in all once parsed."""
 
 _STRING_OR_NEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[,\[{]', re.DOTALL)
 
@@ -37,33 +37,33 @@ def json_object() -> dict[str, Any]:
 
 
 def json_value(data: bytes) -> Any:
-    """What the bytes stand for. Raises `invalid_request` for what is no JSON in UTF-8, or holds too many values."""
-    if _has_more_values(data, MOST_VALUES):
-        detail = f"The body holds more than {MOST_VALUES} values; spread them over several requests."
+    """The parsed JSON. Raises `invalid_request` for bytes that are no JSON in UTF-8 or hold too many values."""
+    if _has_more_values(data, MAX_VALUES):
+        detail = f"The body holds more than {MAX_VALUES} values; spread them over several requests."
         raise ServiceError("invalid_request", detail=detail)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        # The reader's message never holds the content.
-        where = f"{error.msg} (line {error.lineno}, column {error.colno})"
-        raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {where}.") from None
+        # The parser's message never holds the content.
+        position = f"{error.msg} (line {error.lineno}, column {error.colno})"
+        raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {position}.") from None
 
 
-def _has_more_values(data: bytes, most: int) -> bool:
-    """Whether JSON holds more values than that, found before any of them is made: each but the outermost one stands
-    behind a comma or a bracket. A name is a string like others, so there are at most two of those for each value."""
-    if sum(map(data.count, (b",", b"[", b"{"))) <= most:
-        return False  # nearly always, and found in a small part of the time that reading takes
-    most_tokens = 3 * most + 2
+def _has_more_values(data: bytes, limit: int) -> bool:
+    """Whether JSON holds more values than that, counted before any of them is created: each but the outermost one
+    follows a comma or a bracket. A name is a string like others, so there are at most two strings per value."""
+    if sum(map(data.count, (b",", b"[", b"{"))) <= limit:
+        return False  # nearly always, in a small part of the time of parsing
+    max_tokens = 3 * limit + 2
     tokens = values = 0
-    for found in islice(_STRING_OR_NEXT.finditer(data), most_tokens):  # the commas of texts are no matter
+    for token in islice(_STRING_OR_NEXT.finditer(data), max_tokens):  # commas inside strings do not count
         tokens += 1
-        values += data[found.start()] != _QUOTE
-    return values > most or tokens == most_tokens
+        values += data[token.start()] != _QUOTE
+    return values > limit or tokens == max_tokens
 
 
 def _check_whole(data: bytes) -> None:
-    """The framework cuts a body of unknown length at the limit, and takes one that ends early for whole."""
+    """Flask truncates a body of unknown length at the limit, and accepts one that ends early as complete."""
     if request.content_length is not None:
         if len(data) != request.content_length:
             raise ServiceError("invalid_request", detail="The body is shorter than its Content-Length.")
@@ -83,8 +83,10 @@ def check_encoding() -> None:
 def _check_content_type() -> None:
     if not request.headers.get("Content-Type"):
         return
-    kind = request.mimetype
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+    media_type = request.mimetype
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
         raise ServiceError(
-            "invalid_request", detail=f"The content type {kind} is not supported. Send application/json."
+            "invalid_request", detail=f"The content type {media_type} is not supported. Send application/json."
         )

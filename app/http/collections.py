@@ -19,16 +19,16 @@ from app.query.reader import Page
 def query_pairs() -> list[tuple[str, str]]:
     """The query parameters in the order in which they came, each as often as it came.
 
-    Bytes that are no UTF-8 become U+FFFD, which fits no number and is in no stored text worth finding; the framework's
-    own reader fails on those that came unencoded.
+    Bytes that are no UTF-8 become U+FFFD, which is no number and in no stored text that matters; Flask's own parser
+    fails on those that are not percent-encoded.
     """
     return parse_qsl(query_bytes().decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
 
 
 def query_bytes() -> bytes:
-    """The query as it came; of more parameters than any query may have, one too many."""
-    written = filter(None, request.query_string.split(b"&"))
-    return b"&".join(islice(written, MAX_PARAMETERS + 1))
+    """The raw query string, cut after one parameter more than any query may have."""
+    parameters = filter(None, request.query_string.split(b"&"))
+    return b"&".join(islice(parameters, MAX_PARAMETERS + 1))
 
 
 def collection_response(resource: Resource, query: Query, page: Page) -> Response:

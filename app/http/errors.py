@@ -1,4 +1,4 @@
-"""The one renderer of errors: every failure of a request becomes the specification's error body here."""
+"""Renders every failure of a request as the API's error body (docs/requests.md#errors)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from app.clock import this_second, timestamp
 from app.db.outage import OutcomeUnknown, log_failure
 from app.errors import CATALOGUE, MAX_LISTED_ERRORS, Code, FieldError, ServiceError
-from app.http.context import known_method, request_id
-from app.http.html_pages import error_page, is_for_persons
+from app.http.context import method_label, request_id
+from app.http.html_pages import error_page, expects_html
 from app.http.paths import loggable_path, request_path
 from app.http.responses import json_response
 
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER = 5
 """Seconds that a client is asked to wait after an unforeseen failure."""
 
-UNKNOWN = (
+OUTCOME_UNKNOWN = (
     "The database was lost while it confirmed this change, so it may have been made. Repeat the request after as many "
     "seconds as Retry-After says, with the same Idempotency-Key, where it has one: then nothing is done twice."
 )
 
-LONGEST_TEXT = 1000
-"""Characters of what an error repeats of a request."""
+MAX_ECHO = 1000
+"""Characters of a request that an error repeats."""
 
 
 def error_page_path(code: Code) -> str:
@@ -39,26 +39,26 @@ def error_page_path(code: Code) -> str:
 def render(error: ServiceError) -> Response:
     """The response for a `ServiceError` (docs/requests.md#errors)."""
     code = CATALOGUE[error.code]
-    if is_for_persons(error):
+    if expects_html(error):
         return error_page(code, _headers(error, code))
     body = error_body(error, request_id(), request.environ["REQUEST_METHOD"], request_path())
     return json_response(body, code.status, _headers(error, code))
 
 
-def error_body(error: ServiceError, number: str, method: str, path: str) -> dict[str, Any]:
+def error_body(error: ServiceError, id_: str, method: str, path: str) -> dict[str, Any]:
     """The error body of a request: its id, its method as it was sent, and its path."""
     first = error.errors[0]
     code = CATALOGUE[first.code]
     body: dict[str, Any] = {
-        "id": number,
-        "method": _cut(method),
+        "id": id_,
+        "method": _shortened(method),
         "status": code.status,
         "type": code.type,
         "code": code.code,
         "message": code.message,
-        "developer_message": _cut(first.developer_message),
+        "developer_message": _shortened(first.developer_message),
     }
-    body.update(_place(first))
+    body.update(_location(first))
     body["timestamp"] = timestamp(this_second())
     if error.taken:
         body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
@@ -68,25 +68,25 @@ def error_body(error: ServiceError, number: str, method: str, path: str) -> dict
     return body
 
 
-def _place(error: FieldError) -> dict[str, Any]:
-    place = {"field": _cut(error.field), "collection": error.collection, "index": error.index}
-    return {name: value for name, value in place.items() if value is not None}
+def _location(error: FieldError) -> dict[str, Any]:
+    location = {"field": _shortened(error.field), "collection": error.collection, "index": error.index}
+    return {name: value for name, value in location.items() if value is not None}
 
 
 def _listed(error: FieldError) -> dict[str, Any]:
     return {
         "code": error.code,
         "message": CATALOGUE[error.code].message,
-        "developer_message": _cut(error.developer_message),
-        "field": _cut(error.field),
+        "developer_message": _shortened(error.developer_message),
+        "field": _shortened(error.field),
         "collection": error.collection,
         "index": error.index,
     }
 
 
-def _cut(text: str | None) -> str | None:
-    """The text, shortened when it is longer than any name of this API: names of attributes come from the client."""
-    return text if text is None or len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+def _shortened(text: str | None) -> str | None:
+    """Shortens what is longer than any name of this API: names of attributes come from the client."""
+    return text if text is None or len(text) <= MAX_ECHO else text[: MAX_ECHO - 1] + "…"
 
 
 def _headers(error: ServiceError, code: Code) -> dict[str, str]:
@@ -106,26 +106,28 @@ def from_http_exception(error: HTTPException) -> ServiceError:
         allowed = ", ".join(sorted({*(error.valid_methods or ()), "OPTIONS"}))
         return ServiceError("method_not_allowed", headers={"Allow": allowed})
     if isinstance(error, RequestEntityTooLarge):
-        most = current_app.config["MAX_CONTENT_LENGTH"]
-        return ServiceError("invalid_request", detail=f"The body is too large: this service takes {most:,} bytes.")
+        limit = current_app.config["MAX_CONTENT_LENGTH"]
+        return ServiceError("invalid_request", detail=f"The body is too large: this service takes {limit:,} bytes.")
     if error.code is not None and error.code < 500:
         return ServiceError("invalid_request")
     return ServiceError("service_unavailable")
 
 
 def register(app: Flask) -> None:
-    """Makes this module answer every failure of the application."""
+    """Registers the error handlers."""
     app.register_error_handler(ServiceError, render)
     app.register_error_handler(HTTPException, lambda error: render(from_http_exception(error)))
     app.register_error_handler(Exception, _unforeseen)
 
 
 def _unforeseen(error: Exception) -> Response:
-    """The client learns nothing but the request id (docs/requests.md#errors). The traceback is logged, but for the
-    database's outages, which may be met by hundreds of requests."""
-    where = {"method": known_method(), "path": loggable_path()}
+    """The client learns nothing but the request id (docs/requests.md#errors). The traceback is logged, except in
+    outages of the database, which may affect hundreds of requests."""
+    extra = {"method": method_label(), "path": loggable_path()}
     if isinstance(error, SQLAlchemyError):
-        log_failure(logger, "request failed", error, **where)
+        log_failure(logger, "request failed", error, **extra)
     else:
-        logger.error("unforeseen failure", exc_info=error, extra=where)
-    return render(ServiceError("service_unavailable", detail=UNKNOWN if isinstance(error, OutcomeUnknown) else None))
+        logger.error("unforeseen failure", exc_info=error, extra=extra)
+    return render(
+        ServiceError("service_unavailable", detail=OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else None)
+    )

@@ -1,4 +1,4 @@
-"""What is checked before a view runs, in the order of the decisions (docs/requests.md#order-of-checks)."""
+"""Checks before a view runs, in the documented order (docs/requests.md#order-of-checks)."""
 
 from __future__ import annotations
 
@@ -7,30 +7,37 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from flask import Flask, Response, current_app, g, request
+from sqlalchemy.orm import Session
 
 from app.accounts.auth import Principal, bearer_token, find_principal, refuse_published
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
-from app.http.context import FAULT, client_address, known_method, services
-from app.http.html_pages import protect
-from app.http.paths import API, first_segment, learn_words, loggable_path, path_id
-from app.http.rate_limit import Allowance, take
+from app.http.context import FAULT, client_address, method_label, services
+from app.http.html_pages import add_security_headers
+from app.http.paths import API, collect_path_words, first_segment, loggable_path, path_id
+from app.http.rate_limit import Allowance, count_request
 from app.http.responses import JSON
 from app.infrastructure import logs, metrics
-from app.lists.key_and_list import find_principal_and_list
 
 access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
 LISTS = "/<list_id>/"
+KEY_AND_LIST = "tms.key_and_list"
+
+FindKeyAndList = Callable[[Session, str, int], tuple[Principal, Any]]
+"""Finds the key with a token and its account's list with an id, in one statement."""
 
 
-def register(app: Flask) -> None:
-    """Puts the guards before every request and the common headers on every response."""
-    learn_words(app)
+def register(app: Flask, find_key_and_list: FindKeyAndList) -> None:
+    """Registers the guards before every request and the common headers of every response."""
+    app.extensions[KEY_AND_LIST] = find_key_and_list
+    collect_path_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
     app.teardown_request(lambda _error: wait_budget.end_request())
@@ -57,15 +64,15 @@ def _guard_api(version: str) -> None:
     if version != API:
         raise ServiceError("invalid_api_version")
     if request.method != "OPTIONS":
-        _admit()
+        _authenticate()
     if request.routing_exception is not None:
         raise request.routing_exception
     if request.method != "OPTIONS":
         _check_scope(g.principal)
 
 
-def _admit() -> None:
-    """Key, network and rate: steps 3 to 5."""
+def _authenticate() -> None:
+    """Key, network and rate limit: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
     refuse_published(token, services().settings)
     list_id = _list_in_path()
@@ -73,26 +80,26 @@ def _admit() -> None:
         if list_id is None:
             principal, g.list = find_principal(session, token), None
         else:
-            principal, g.list = find_principal_and_list(session, token, list_id)
+            principal, g.list = current_app.extensions[KEY_AND_LIST](session, token, list_id)
     _check_network(principal)
     g.principal = principal
-    g.allowance = take(services(), principal)
+    g.allowance = count_request(services(), principal)
     if g.allowance is not None and g.allowance.exceeded:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
 
 
 def _list_in_path() -> int | None:
-    """The id of the list below which the path leads; None for another path, or for what cannot be an id."""
+    """The list id in a path below a list; None for another path, or for an invalid id."""
     if request.url_rule is None or LISTS not in request.url_rule.rule:
         return None
     try:
         return path_id((request.view_args or {})["list_id"])
     except ServiceError:
-        return None  # told when its turn comes: after key, network, rate and permission
+        return None  # reported later: after key, network, rate limit and permission
 
 
 def _check_network(principal: Principal) -> None:
-    """The account's allow-list of networks; an empty one lets everybody in."""
+    """Checks the account's allow-list of networks; an empty one allows all."""
     if not principal.allowed_networks:
         return
     address = client_address()
@@ -102,7 +109,7 @@ def _check_network(principal: Principal) -> None:
 
 
 def _check_scope(principal: Principal) -> None:
-    """Step 7. A route that takes one of several scopes checks the exact one itself."""
+    """Step 7. A route that accepts one of several scopes checks the exact one itself."""
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
         detail = f"This needs the scope {' or '.join(needed)}, which keys of the level {principal.access_level} lack."
@@ -110,7 +117,7 @@ def _check_scope(principal: Principal) -> None:
 
 
 def _finish(response: Response) -> Response:
-    """The headers that every response carries."""
+    """Adds the headers of every response; logs and counts the request."""
     response.headers["X-Request-Id"] = g.request_id
     if not response.content_length and "Content-Type" in response.headers:
         response.headers["Content-Type"] = JSON
@@ -121,8 +128,8 @@ def _finish(response: Response) -> Response:
         response.headers["RateLimit-Reset"] = str(allowance.reset)
     seconds = time.perf_counter() - g.started
     if not VERSION.fullmatch(first_segment()):
-        protect(response)
-    metrics.REQUESTS.labels(known_method(), response.status_code).inc()
+        add_security_headers(response)
+    metrics.REQUESTS.labels(method_label(), response.status_code).inc()
     metrics.REQUEST_SECONDS.observe(seconds)
     _log_access(response, seconds)
     return response
@@ -132,7 +139,7 @@ def _log_access(response: Response, seconds: float) -> None:
     """One line per request; the path without its query, which may hold addresses."""
     access.info(
         "%s %s %s",
-        known_method(),
+        method_label(),
         loggable_path(),
         response.status_code,
         extra={

@@ -1,4 +1,4 @@
-"""Pages that a person sees, and what a browser may do with them."""
+"""HTML pages for recipients, and the headers that tell browsers what such a page may do."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from app.errors import Code, ServiceError
 from app.http.context import FAULT
 from app.http.paths import first_segment
 
-FOR_PERSONS = frozenset({"u", "c"})
-"""The first segments of links that stand in messages: whoever follows one gets a page, also when it fails."""
+PAGE_SEGMENTS = frozenset({"u", "c"})
+"""First path segments of links in messages: a recipient who follows one gets a page, also for an error."""
 
 TEMPLATE = Path(__file__).parent.parent / "templates" / "page.html"
 
 
 def _policy() -> str:
-    """Nothing is loaded and nothing runs; the one style is the page's own."""
+    """No resource is loaded and no script runs; the only style is the page's own."""
     style = re.search(r"<style>(.*?)</style>", TEMPLATE.read_text("utf-8"), re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style[1].encode() if style else b"").digest()).decode()
     return (
@@ -29,28 +29,28 @@ def _policy() -> str:
     )
 
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": _policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
 
 
-def protect(response: Response) -> None:
-    """The headers of every answer outside of the API: its links hold tokens, and browsers open them."""
-    response.headers.update(HEADERS)
+def add_security_headers(response: Response) -> None:
+    """For every response outside of the API: its URLs hold tokens, and browsers open them."""
+    response.headers.update(SECURITY_HEADERS)
 
 
-def is_for_persons(error: ServiceError) -> bool:
-    """Whether a person waits for this answer. What the server itself refuses was not sent by a browser, unless it was
-    refused for want of a free thread."""
-    if first_segment() not in FOR_PERSONS:
+def expects_html(error: ServiceError) -> bool:
+    """Whether the client is a browser. An invalid request was not sent by one; a valid one that found no free thread
+    may have been."""
+    if first_segment() not in PAGE_SEGMENTS:
         return False
     return FAULT not in request.environ or error.code == "service_unavailable"
 
 
 def error_page(code: Code, headers: Mapping[str, str]) -> Response:
-    """The error in words for somebody who knows nothing of an API."""
+    """The error in words for an end user."""
     response = make_response(render_template("error.html", message=code.message), code.status, dict(headers))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"

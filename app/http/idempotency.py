@@ -1,12 +1,12 @@
 """Idempotency keys: the same POST twice gives the first answer twice (docs/requests.md#idempotency).
 
-A key is claimed in a transaction of its own, so that a second request sees it at once; the answer is stored in the
-transaction of the work itself, so that there is never the one without the other. Only answers that did something are
-remembered: after an error nothing was written, and the key is free again.
+A key is claimed in a transaction of its own, so that a second request sees it at once; the response is stored in the
+transaction of the work itself, so that neither exists without the other. Only successful responses are stored: after an
+error nothing was written, and the key is free again.
 
-A claim names its request, and is worth nothing once that has ended, however it ended. Whether its work was committed
-all the same, when nobody heard the answer to that, the database decides: the work holds its record locked until then,
-and who wants the key waits for it.
+A claim names its request and ends with it, however the request ended. If the database's answer to the commit was lost,
+the database decides whether the work was done: the work keeps its record locked until the commit or rollback, and
+another request with the key waits for that lock.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from app.db.outage import log_failure
 from app.db.upsert import insert_or_ignore
 from app.errors import ServiceError
 from app.http.context import principal, services
-from app.http.idempotency_locks import RequestsInHand, requests_in_hand
+from app.http.idempotency_locks import IdempotencyLocks, idempotency_locks
 from app.http.responses import JSON
 
 Work = Callable[[Transaction], Response]
-"""What a request asks for, once its body is known to be sound."""
+"""The work of a request whose body has been validated."""
 
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LEASE = timedelta(minutes=1)
-"""Longer than a request works on what it has read; one that takes longer all the same does nothing (`_remember`)."""
-SOON = 1
-"""Seconds after which the end of a request of this machine may be looked for again."""
+"""Longer than a request takes after its body was read; one that takes longer is undone (`_store_response`)."""
+SOONEST_RETRY = 1
+"""Seconds after which a request of this machine may have ended."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 def idempotent(prepare: Callable[[], Work]) -> Response:
     """Runs the work that `prepare` reads from the request, in one writing transaction, or repeats its first answer.
 
-    What was answered before is not looked at again: it stays so, whatever has become of the account since. Raises
+    A stored response is repeated as it is, whatever has changed in the account since. Raises
     `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose first
     request is still in progress.
     """
@@ -63,35 +63,35 @@ def idempotent(prepare: Callable[[], Work]) -> Response:
         known = _find(session, key)
     if known is not None and known.status is not None and known.fingerprint == fingerprint and not _is_old(known):
         return _replay(known)
-    return _first(key, fingerprint, known, prepare())
+    return _run_first(key, fingerprint, known, prepare())
 
 
-def _first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
-    """Claims the key and runs the work, unless another request is found to have done so."""
-    with _in_hand().one() as holder:
+def _run_first(key: str, fingerprint: str, known: IdempotencyRecord | None, work: Work) -> Response:
+    """Claims the key and runs the work, unless another request has done so."""
+    with _locks().acquire() as holder:
         claim = _claim_or_replay(key, fingerprint, known, holder)
         if isinstance(claim, Response):
             return claim
 
-        def remembered(transaction: Transaction) -> Response:
+        def work_and_store(transaction: Transaction) -> Response:
             response = work(transaction)
-            _remember(transaction, claim, response)
+            _store_response(transaction, claim, response)
             return response
 
         try:
-            return services().database.transact(remembered)
+            return services().database.transact(work_and_store)
         except BaseException:
-            _forget(claim)
+            _release_claim(claim)
             raise
 
 
-def _in_hand() -> RequestsInHand:
-    return requests_in_hand(services().settings.data_dir / "requests")
+def _locks() -> IdempotencyLocks:
+    return idempotency_locks(services().settings.data_dir / "requests")
 
 
 def _fingerprint() -> str:
-    """What must be the same in a repeated request: method, path with query, and body. A trailing slash changes nothing
-    (docs/requests.md#idempotency)."""
+    """Hash of what must be the same in a repeated request: method, path with query, and body. A trailing slash makes no
+    difference (docs/requests.md#idempotency)."""
     path = request.path.rstrip("/")
     target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
     parts = (request.method.encode(), target, request.get_data(cache=True))
@@ -99,8 +99,8 @@ def _fingerprint() -> str:
 
 
 def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None, holder: str) -> int | Response:
-    """The id of the record by which this request holds the key, or the answer that was given before. `row` is the
-    record that the key had a moment ago."""
+    """The id of the record by which this request has claimed the key, or the stored response. `row` is the record that
+    was read before."""
     if row is None or _is_free(row):
         with services().database.write() as transaction:
             claim = _claim(transaction, key, fingerprint, holder, row)
@@ -108,31 +108,32 @@ def _claim_or_replay(key: str, fingerprint: str, row: IdempotencyRecord | None, 
                 return claim
             row = _find(transaction, key)
     if row is not None and row.fingerprint != fingerprint:
-        raise ServiceError("conflict", detail=f"This {HEADER} was used with another request.", retry_after=_wait(row))
+        raise ServiceError(
+            "conflict", detail=f"This {HEADER} was used with another request.", retry_after=_retry_after(row)
+        )
     if row is None or row.status is None:
         detail = f"The first request with this {HEADER} is still in progress."
-        raise ServiceError("conflict", detail=detail, retry_after=_wait(row))
+        raise ServiceError("conflict", detail=detail, retry_after=_retry_after(row))
     return _replay(row)
 
 
 def _is_free(row: IdempotencyRecord) -> bool:
-    """Whether the record no longer stands for anything: it is old, or its request has ended without an answer."""
+    """Whether the record can be replaced: it is old, or its request has ended without a response."""
     if row.status is not None:
         return _is_old(row)
-    return _left(row) <= timedelta() or _in_hand().has_ended(row.holder or "") is True
+    return _lease_left(row) <= timedelta() or _locks().has_ended(row.holder or "") is True
 
 
-def _left(row: IdempotencyRecord) -> timedelta:
-    """Of the lease."""
+def _lease_left(row: IdempotencyRecord) -> timedelta:
     return (row.lease_time or row.creation_time + LEASE) - now()
 
 
-def _wait(row: IdempotencyRecord | None) -> int | None:
-    """Seconds after which another try may find the key free; None where it will not."""
+def _retry_after(row: IdempotencyRecord | None) -> int | None:
+    """Seconds after which a repeated request may find the key free; None when it will not."""
     if row is not None and row.status is not None:
         return None
-    known_here = row is None or _in_hand().has_ended(row.holder or "") is not None
-    return SOON if known_here or row is None else max(SOON, math.ceil(_left(row).total_seconds()))
+    is_local = row is None or _locks().has_ended(row.holder or "") is not None
+    return SOONEST_RETRY if is_local or row is None else max(SOONEST_RETRY, math.ceil(_lease_left(row).total_seconds()))
 
 
 def _replay(row: IdempotencyRecord) -> Response:
@@ -153,8 +154,8 @@ def _find(session: Session, key: str) -> IdempotencyRecord | None:
 def _claim(
     transaction: Transaction, key: str, fingerprint: str, holder: str, stale: IdempotencyRecord | None
 ) -> int | None:
-    """The id of a new record, None where somebody else holds the key. An abandoned or expired record gives way, unless
-    its request has answered after all since it was looked at."""
+    """The id of a new record, None where another request has the key. A stale record is deleted, unless its request
+    has stored a response since the record was read."""
     if stale is not None:
         transaction.execute(
             delete(IdempotencyRecord).where(
@@ -174,24 +175,24 @@ def _claim(
     return transaction.execute(statement.returning(IdempotencyRecord.id)).scalar_one_or_none()
 
 
-def _remember(transaction: Transaction, claim: int, response: Response) -> None:
-    """Raises `conflict`, which undoes the work, where another request has taken the key over meanwhile."""
-    kept = transaction.execute(
+def _store_response(transaction: Transaction, claim: int, response: Response) -> None:
+    """Raises `conflict`, which rolls the work back, where another request has claimed the key meanwhile."""
+    updated = transaction.execute(
         update(IdempotencyRecord)
         .where(IdempotencyRecord.id == claim)
         .values(status=response.status_code, body=response.get_data(as_text=True))
         .returning(IdempotencyRecord.id)
     )
-    if kept.first() is None:
+    if updated.first() is None:
         raise ServiceError("conflict", detail=f"This request took so long that its {HEADER} was given to a later one.")
 
 
-def _forget(claim: int) -> None:
-    """Without the database the record stays, and is known to stand for nothing by the end of this request."""
+def _release_claim(claim: int) -> None:
+    """If the database is unavailable the record stays; it is stale once this request has ended."""
     try:
         with services().database.write() as transaction:
             transaction.execute(
                 delete(IdempotencyRecord).where(IdempotencyRecord.id == claim, IdempotencyRecord.status.is_(None))
             )
     except SQLAlchemyError as error:
-        log_failure(logger, f"cannot give an {HEADER} back", error)
+        log_failure(logger, f"cannot release an {HEADER}", error)

@@ -1,4 +1,4 @@
-"""OpenAPI descriptions of what every collection and every instance takes in its query."""
+"""OpenAPI descriptions of the query parameters of every collection and every instance."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
     return {"in": "query", "name": name, "description": description, "schema": schema}
 
 
-def _filters(one: Filter) -> list[dict[str, Any]]:
-    schema = dict(SCHEMAS[one.type])
-    if one.options:
-        schema["enum"] = list(one.options)
+def _filter_parameters(filter_: Filter) -> list[dict[str, Any]]:
+    schema = dict(SCHEMAS[filter_.type])
+    if filter_.options:
+        schema["enum"] = list(filter_.options)
     text = {"type": "string"}
     return [
-        _parameter(one.name, f"Items whose {one.name} is this value.", schema),
-        _parameter(f"{one.name}:ne", f"Items whose {one.name} is not this value.", schema),
-        _parameter(f"{one.name}:in", f"Items whose {one.name} is one of these values or in these ranges.", text),
+        _parameter(filter_.name, f"Items whose {filter_.name} is this value.", schema),
+        _parameter(f"{filter_.name}:ne", f"Items whose {filter_.name} is not this value.", schema),
+        _parameter(
+            f"{filter_.name}:in", f"Items whose {filter_.name} is one of these values or in these ranges.", text
+        ),
     ]
 
 
@@ -39,24 +41,24 @@ def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     """`fields`, `expand` and `_tz`."""
     text = {"type": "string"}
     names = ", ".join(resource.fields)
-    found = [
+    parameters = [
         _parameter("fields", f"Properties to return, separated by commas: {names}.", text),
         _parameter("_tz", "IANA time zone of timestamps, such as Australia/Brisbane.", text),
     ]
     if resource.expands:
-        found.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", text))
-    return found
+        parameters.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", text))
+    return parameters
 
 
 def paged_instance_parameters(resource: Resource, items: str) -> list[dict[str, Any]]:
-    """The same for an instance that holds a page of `items`."""
+    """As `instance_parameters`, for an instance that holds a page of `items`."""
     return [*_paging(f"{items} on the page.", f"{items} to skip."), *instance_parameters(resource)]
 
 
 def collection_parameters(resource: Resource) -> list[dict[str, Any]]:
-    """Paging, what an instance takes, and every filter with its operators."""
+    """Paging, the parameters of an instance, and every filter with its operators."""
     paging = _paging("Items on the page; 0 counts all matching items and returns none.", "Items to skip.")
-    filters = [parameter for one in resource.filters.values() for parameter in _filters(one)]
+    filters = [parameter for filter_ in resource.filters.values() for parameter in _filter_parameters(filter_)]
     return [*paging, *instance_parameters(resource), *filters]
 
 

@@ -1,4 +1,4 @@
-"""Blueprints as plugins: every module of `blueprints/`, and of packages installed beside this one, joins by itself."""
+"""Blueprints as plugins: modules of `blueprints/` and installed packages with an entry point are registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRY_POINTS = "tms.blueprints"
 
 
 class PluginError(Exception):
-    """A plugin that offers no blueprint; the service does not start with one."""
+    """A plugin without a blueprint; the service does not start with one."""
 
 
 def discover(package: str = PACKAGE) -> Iterator[Blueprint]:
@@ -29,9 +29,9 @@ def discover(package: str = PACKAGE) -> Iterator[Blueprint]:
 
 def _blueprint_of(plugin: ModuleType | Blueprint) -> Blueprint:
     """An entry point may name the module or its blueprint."""
-    found = getattr(plugin, "blp", plugin)
-    if not isinstance(found, Blueprint):
+    blueprint = getattr(plugin, "blp", plugin)
+    if not isinstance(blueprint, Blueprint):
         raise PluginError(
             f"{getattr(plugin, '__name__', plugin)!s} offers no `blp` of the class app.http.api.Blueprint"
         )
-    return found
+    return blueprint

@@ -1,4 +1,4 @@
-"""What trusted proxies say of a request (TRUSTED_PROXIES): whose it is, and whether it came over https."""
+"""Forwarding headers of trusted proxies (TRUSTED_PROXIES): client address, scheme and host of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def behind_proxies(application: WSGIApplication, hops: int) -> ProxyFix:
-    """The application as that many proxies show it."""
+    """The application behind that many proxies."""
 
     def normalised(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         environ["REMOTE_ADDR"] = without_port(environ.get("REMOTE_ADDR", ""))
@@ -27,5 +27,5 @@ def behind_proxies(application: WSGIApplication, hops: int) -> ProxyFix:
 
 def without_port(address: str) -> str:
     """The address of `1.2.3.4:5678`, `[2001:db8::1]:5678` and `[2001:db8::1]`; any other text as it is."""
-    found = WITH_PORT.fullmatch(address.strip())
-    return address.strip() if found is None else found["six"] or found["four"] or ""
+    match = WITH_PORT.fullmatch(address.strip())
+    return address.strip() if match is None else match["six"] or match["four"] or ""

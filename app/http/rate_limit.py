@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left to a key in the present window; `reset` is in seconds."""
+    """State of a key's limit in the current window; `reset` is in seconds."""
 
     limit: int
     remaining: int
@@ -31,8 +31,8 @@ def rate_of(services: Services, principal: Principal) -> Rate | None:
     return parse_rate(principal.rate_limit) if principal.rate_limit else services.settings.rate_limit
 
 
-def take(services: Services, principal: Principal) -> Allowance | None:
-    """Counts one request. None when there is no limit, or when Redis cannot tell: the API goes on without it."""
+def count_request(services: Services, principal: Principal) -> Allowance | None:
+    """Counts one request. None without a limit, or when Redis is unavailable: the API works without it."""
     rate = rate_of(services, principal)
     if rate is None or services.redis_breaker.is_open:
         return None
@@ -40,7 +40,7 @@ def take(services: Services, principal: Principal) -> Allowance | None:
     window = int(now // rate.seconds)
     key = f"tms:rate:{principal.key_id}:{rate.seconds}:{window}"
     try:
-        used = _count(services.redis, key, rate.seconds)
+        used = _increment(services.redis, key, rate.seconds)
     except RedisError as error:
         services.redis_breaker.open()
         logger.warning("the rate limit is not applied: Redis does not answer", extra={"error": str(error)})
@@ -49,8 +49,9 @@ def take(services: Services, principal: Principal) -> Allowance | None:
     return Allowance(rate.count, max(0, rate.count - used), reset, used > rate.count)
 
 
-def _count(redis: Redis, key: str, seconds: int) -> int:
-    """One more request in the window: one command for all but the first, which has the key end with its window."""
+def _increment(redis: Redis, key: str, seconds: int) -> int:
+    """Counts a request in the window: one command, and for the first a second one that expires the key with its
+    window."""
     used = int(redis.incr(key))
     if used == 1:
         redis.expire(key, seconds + 1)

@@ -1,4 +1,4 @@
-"""Leading on to a URL of somebody else's making."""
+"""Redirects to URLs of tenants."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 
-class Onward(Response):
-    """Leads to `url`, an ASCII text, exactly as it is: Werkzeug writes a Location anew, and fails at a URL that it
+class VerbatimRedirect(Response):
+    """Redirects to `url`, an ASCII text, exactly as it is: Werkzeug rewrites a Location, and fails for a URL that it
     cannot parse."""
 
     def __init__(self, url: str) -> None:
@@ -20,7 +20,6 @@ class Onward(Response):
         self._url = url
 
     def get_wsgi_headers(self, environ: WSGIEnvironment) -> Headers:
-        """Those of any answer, and the place."""
         headers = super().get_wsgi_headers(environ)
         headers["Location"] = self._url
         return headers

@@ -9,13 +9,13 @@ import orjson
 from flask import Response
 
 JSON = "application/json; charset=UTF-8"
-INSTANTS = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
-"""How the instants of a body are written: `YYYY-MM-DDTHH:MM:SSZ` (docs/requests.md#timestamps)."""
+TIMESTAMP_FORMAT = orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS
+"""orjson options for timestamps of a body: `YYYY-MM-DDTHH:MM:SSZ` (docs/requests.md#timestamps)."""
 
 
 def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON object."""
-    return Response(orjson.dumps(body, option=INSTANTS), status, headers, content_type=JSON)
+    return Response(orjson.dumps(body, option=TIMESTAMP_FORMAT), status, headers, content_type=JSON)
 
 
 def no_content() -> Response:

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from flask import Flask
 
-from app.http.bodies import MOST_VALUES, json_value
+from app.http.bodies import MAX_VALUES, json_value
 from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, check_error, invalid
@@ -195,11 +195,11 @@ def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b'{"contacts": [' + b"[]," * MOST_VALUES + b"[]]}", "200000 values"),
-        (b'{"contacts": [' + b'"",' * MOST_VALUES + b'""]}', "200000 values"),
-        (b'{"a":' * (MOST_VALUES + 1), "200000 values"),
-        (b'{"a": 1' + b',"a":1' * MOST_VALUES + b"}", "200000 values"),
-        (b'"' * (4 * MOST_VALUES) + b"," * (MOST_VALUES + 1), "200000 values"),
+        (b'{"contacts": [' + b"[]," * MAX_VALUES + b"[]]}", "200000 values"),
+        (b'{"contacts": [' + b'"",' * MAX_VALUES + b'""]}', "200000 values"),
+        (b'{"a":' * (MAX_VALUES + 1), "200000 values"),
+        (b'{"a": 1' + b',"a":1' * MAX_VALUES + b"}", "200000 values"),
+        (b'"' * (4 * MAX_VALUES) + b"," * (MAX_VALUES + 1), "200000 values"),
     ],
 )
 def test_a_body_of_very_many_values_is_refused_before_they_are_made(
@@ -210,7 +210,7 @@ def test_a_body_of_very_many_values_is_refused_before_they_are_made(
     assert told in answer.get_json()["developer_message"]
 
 
-@pytest.mark.parametrize("text", ["," * MOST_VALUES, '\\"[{,' * MOST_VALUES, "\\\\"])
+@pytest.mark.parametrize("text", ["," * MAX_VALUES, '\\"[{,' * MAX_VALUES, "\\\\"])
 def test_what_stands_in_a_text_is_no_value(text: str) -> None:
     body = {"a": [f"{text}", 1], "b": text}
     assert json_value(orjson.dumps(body)) == body

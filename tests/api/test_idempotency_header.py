@@ -19,7 +19,7 @@ from app.clock import now
 from app.db.database import Database, Transaction
 from app.db.models import IdempotencyRecord, Recipient
 from app.http.idempotency import LEASE
-from app.http.idempotency_locks import requests_in_hand
+from app.http.idempotency_locks import idempotency_locks
 from tests.support.client import SENDS, Client, check_error, conflict, invalid
 from tests.support.tenants import Tenant, new_email, unique
 
@@ -133,7 +133,7 @@ def folder_of(tenant: Tenant) -> Path:
 def test_while_the_first_request_is_in_progress_the_key_is_a_conflict(tenant: Tenant, path: str) -> None:
     key, body = unique("key"), {"email": new_email()}
     assert post(tenant.api, path, body, key).status_code == 201
-    with requests_in_hand(folder_of(tenant)).one() as holder:
+    with idempotency_locks(folder_of(tenant)).acquire() as holder:
         hold(tenant, key, holder)
         for other in (body, {"email": new_email()}):
             refused = post(tenant.api, path, other, key)
@@ -153,8 +153,8 @@ def test_an_answered_key_is_a_conflict_without_retry_after(api: Client, path: st
 @contextmanager
 def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The name of a request that a process of its own has in hand."""
-    program = "import sys, pathlib; from app.http.idempotency_locks import requests_in_hand\n"
-    program += "with requests_in_hand(pathlib.Path(sys.argv[1])).one() as name: print(name, flush=True); input()"
+    program = "import sys, pathlib; from app.http.idempotency_locks import idempotency_locks\n"
+    program += "with idempotency_locks(pathlib.Path(sys.argv[1])).acquire() as name: print(name, flush=True); input()"
     command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

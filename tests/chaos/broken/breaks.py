@@ -175,12 +175,12 @@ def hasty_refusals(errors: Any) -> None:
 @breaks("kept-claims", "app.http.idempotency", shows="wrong 409s")
 def kept_claims(idempotency: Any) -> None:
     """One request in 15 fails in the end, and its key stays taken."""
-    remember, numbers = idempotency._remember, itertools.count(1)
+    remember, numbers = idempotency._store_response, itertools.count(1)
 
     def failing(*arguments: Any) -> None:
         remember(*arguments)
         if next(numbers) % 15 == 0:
             raise OperationalError("UPDATE", None, Exception("broken on purpose"))
 
-    idempotency._remember, idempotency._forget = failing, lambda *_: None
+    idempotency._store_response, idempotency._release_claim = failing, lambda *_: None
     idempotency._is_free = lambda _row: False

@@ -15,7 +15,7 @@ from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
 from app.events.ssrf_guard import split_url
-from app.http.bodies import MOST_VALUES, _has_more_values, json_value
+from app.http.bodies import MAX_VALUES, _has_more_values, json_value
 from app.http.collections import query_pairs
 from app.http.server.chunked import ChunkedDecoder, MalformedChunked
 from app.lists.fields import FIELD_TYPES, FieldSpec, ListSpec, field_key
@@ -112,14 +112,14 @@ IN_REQUESTS = (
         "a body of JSON",
         refusing(lambda text: json_value(text.encode())),
         JSON,
-        MOST_VALUES,
+        MAX_VALUES,
     ),
     Reader("how many values a body has", lambda text: _has_more_values(text.encode(), len(text) // 4), JSON, MIB),
     Reader(
         "a text in JSON",
         refusing(lambda text: json_value(text.encode())),
         ("a", ",", '\\"', "é", "\\u00e9"),
-        MOST_VALUES,
+        MAX_VALUES,
         '{"a":"',
         '"}',
     ),

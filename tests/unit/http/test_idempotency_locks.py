@@ -1,4 +1,4 @@
-"""Requests in hand, as other processes of the machine see them (app/http/idempotency_locks.py)."""
+"""Idempotency locks, as other processes of the machine see them (app/http/idempotency_locks.py)."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from pathlib import Path
 
 import pytest
 
-from app.http.idempotency_locks import KEPT_SECONDS, RequestsInHand, requests_in_hand
+from app.http.idempotency_locks import KEPT_SECONDS, IdempotencyLocks, idempotency_locks
 
 
-def seen_elsewhere(folder: Path, *holders: str) -> list[str]:
-    """What another process says of them."""
-    program = "import sys, pathlib; from app.http.idempotency_locks import requests_in_hand as r\n"
+def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
+    """What another process sees."""
+    program = "import sys, pathlib; from app.http.idempotency_locks import idempotency_locks as r\n"
     program += "print(*(r(pathlib.Path(sys.argv[1])).has_ended(one) for one in sys.argv[2:]))"
     command = [sys.executable, "-c", program, str(folder), *holders]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_a_request_is_in_hand_until_its_end_here_and_elsewhere(tmp_path: Path) -> None:
-    own = requests_in_hand(tmp_path)
-    assert own is requests_in_hand(tmp_path)
-    with own.one() as first, own.one() as second:
+def test_a_request_is_locked_until_its_end_here_and_elsewhere(tmp_path: Path) -> None:
+    own = idempotency_locks(tmp_path)
+    assert own is idempotency_locks(tmp_path)
+    with own.acquire() as first, own.acquire() as second:
         assert first != second
-        with own.one() as third:
+        with own.acquire() as third:
             assert [own.has_ended(one) for one in (first, second, third)] == [False] * 3
         assert [own.has_ended(one) for one in (first, second, third)] == [False, False, True]
-        assert seen_elsewhere(tmp_path, first, second, third) == ["False", "False", "True"]
+        assert ended_elsewhere(tmp_path, first, second, third) == ["False", "False", "True"]
     assert [own.has_ended(one) for one in (first, second, third)] == [True] * 3
 
 
 @pytest.mark.parametrize("holder", ["", ":", "7", "elsewhere-1-ab:1", "../x:1", "x:-1", "x:one"])
 def test_nothing_is_known_of_a_request_of_another_machine(tmp_path: Path, holder: str) -> None:
-    assert RequestsInHand(tmp_path).has_ended(holder) is None
+    assert IdempotencyLocks(tmp_path).has_ended(holder) is None
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_request_from_its_work(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file stands where the folder would be")
-    own = RequestsInHand(tmp_path / "blocked")
-    with own.one() as holder:
+    own = IdempotencyLocks(tmp_path / "blocked")
+    with own.acquire() as holder:
         assert own.has_ended(holder) is False
     assert own.has_ended(holder) is True
 
 
 def test_files_of_dead_processes_stay_for_an_hour_and_then_go(tmp_path: Path) -> None:
     """From when they are first found dead: by then a claim of a process that lived long may be new."""
-    program = f"from app.http.idempotency_locks import *; requests_in_hand(Path({str(tmp_path)!r}))"
+    program = f"from app.http.idempotency_locks import *; idempotency_locks(Path({str(tmp_path)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     (dead,) = tmp_path.iterdir()
     grow_old(dead)
-    first = RequestsInHand(tmp_path)
+    first = IdempotencyLocks(tmp_path)
     assert dead.exists()
     assert dead.stat().st_size == 1
     grow_old(dead)
-    second = RequestsInHand(tmp_path)
+    second = IdempotencyLocks(tmp_path)
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted([first.name, second.name])
 
 
