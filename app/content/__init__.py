@@ -1,8 +1,8 @@
-"""Content: personalisation of bodies and subjects, and the checks of attachments. Pure text in, text out.
+"""Personalisation of bodies and subjects, and the checks of attachments. Pure: text in, text out.
 
-A body lives here like this: `wildcards` cuts its source into text and markers, `conditionals` pairs the markers that
-open and close a conditional and lays everything out as a flat list of steps, and `render` walks those steps once per
-recipient. `conditions` and `operators` decide a branch, `values` says what a recipient's values are, and `encoding`
-goes between plain text and HTML. Every pass is linear in its input and none of them fails on any markup: what is not
-understood stays as written (docs/personalisation.md#invalid-markup).
+`wildcards` splits the source of a body into text and markers, `conditionals` pairs the markers of conditionals and
+compiles everything into a flat list of steps, and `render` runs those steps once per recipient. `conditions` and
+`operators` decide which branch is rendered, `values` looks up wildcard values, and `encoding` converts between plain
+text and HTML. Every pass is linear in its input, and none of them fails on any markup: invalid markup stays as written
+(docs/personalisation.md#invalid-markup).
 """

@@ -1,4 +1,4 @@
-"""What an attachment must look like (docs/sending.md#attachments)."""
+"""The rules for names, types and contents of attachments (docs/sending.md#attachments)."""
 
 import base64
 import mimetypes
@@ -10,11 +10,11 @@ from app.media_types import media_type
 
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9 ._()-]{1,255}")
 
-# Built without files, so that what is accepted does not depend on the machine.
+# Without the files of the system, so that the accepted types do not depend on the machine.
 _TABLES = mimetypes.MimeTypes(filenames=())
 
-# What those tables lack of the types that people attach. Types already known gain an extension in common use; the
-# others are listed so that a wrong extension is noticed.
+# Common types that those tables lack, and further extensions of types they have. A type is listed so that a wrong
+# extension is detected.
 _FURTHER: Mapping[str, tuple[str, ...]] = {
     "application/gzip": (".gz", ".tgz"),
     "application/pgp-signature": (".asc", ".sig"),
@@ -62,16 +62,15 @@ _FURTHER: Mapping[str, tuple[str, ...]] = {
 
 
 def is_valid_name(name: str) -> bool:
-    """Letters and digits of ASCII, space and `. _ - ( )`, 1 to 255 characters, no leading dot."""
+    """ASCII letters and digits, space and `. _ - ( )`, 1 to 255 characters, no leading dot."""
     return _NAME.fullmatch(name) is not None
 
 
 def extension_fits(mime_type: str, name: str) -> bool:
-    """Whether the extension of the name is one that the MIME type allows; case does not matter.
+    """Whether the MIME type allows the extension of the name, in any case.
 
-    `application/octet-stream` goes with any, and so does a type that the tables do not know: private and new types
-    are legitimate, and nothing is known that would speak against the name. A known type needs one of its own
-    extensions, so a name without one does not fit. What is no MIME type at all fits nothing.
+    `application/octet-stream` and unknown types, which may be private or new, allow any. A known type allows only its
+    own extensions, so a name without one does not fit. An invalid MIME type allows none.
     """
     known = media_type(mime_type)
     if known is None:
@@ -84,10 +83,10 @@ def extension_fits(mime_type: str, name: str) -> bool:
 
 
 def decode_strict(content: str) -> bytes:
-    """The bytes of a file in base64: standard alphabet, padded, no line breaks. Raises ValueError for anything else."""
+    """Decodes base64 with the standard alphabet, padding and no line breaks. Raises ValueError for anything else."""
     return base64.b64decode(content, validate=True)
 
 
 def new_content_id() -> str:
-    """A fresh id of the form `content_<generated id>` for one attachment of one send."""
+    """A new id of the form `content_<generated id>` for one attachment of one send."""
     return f"content_{secrets.token_hex(16)}"

@@ -1,8 +1,8 @@
-"""Lays a body out as a flat list of steps: which conditionals are whole, and where each branch leads.
+"""Compiles the tokens of a body into a flat list of steps, with the jumps of its conditionals.
 
-There is no tree and no recursion, so that neither ten thousand levels of nesting nor as many unclosed markers cost
-more than their length. A conditional that is never closed, one that overlaps another and a branch marker that stands
-where it means nothing become text again, exactly as written (docs/personalisation.md#invalid-markup).
+There is no tree and no recursion, so that ten thousand levels of nesting or unclosed markers cost no more than their
+length. Unclosed and overlapping conditionals and misplaced branch markers become text again, exactly as written
+(docs/personalisation.md#invalid-markup).
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from app.content.wildcards import AttachmentReference, Marker, MarkerType, Token
 
 @dataclass(slots=True)
 class Exit:
-    """The end of a conditional, as a step: go on at `position`. All branches of a conditional share one."""
+    """A jump to `position`, behind the conditional. All branches of a conditional share it."""
 
     position: int = 0
 
 
 @dataclass(slots=True)
 class Branch:
-    """The start of a branch: when its conditions do not hold, go on at `otherwise`. ELSE has no conditions."""
+    """The start of a branch: jump to `otherwise` if its conditions do not hold. ELSE has no conditions."""
 
     conditions: tuple[Condition, ...]
     exit: Exit
@@ -37,13 +37,13 @@ _OPENING = (MarkerType.IF, MarkerType.UNKNOWN)
 
 
 def compile_steps(tokens: Iterable[Token]) -> list[Step]:
-    """The steps to walk for each recipient; runs of text are one step each."""
+    """The steps to run for each recipient; consecutive texts are one step."""
     return _link_branches(_merge_text(_drop_misplaced(_pair_markers(list(tokens)))))
 
 
 def unconditional_text(source: str) -> str:
-    """The text of a source that every reader gets: outside of conditionals, fallbacks included. What a marker stands
-    for is not known here, so each of them is a gap between words."""
+    """The text of a source that every recipient gets: outside of conditionals, with the fallbacks of wildcards. Markers
+    become spaces, because their values are unknown here."""
     depth, text = 0, list[str]()
     for token in _drop_misplaced(_pair_markers(list(tokenize(source)))):
         if isinstance(token, Marker):
@@ -65,9 +65,9 @@ def _unconditional(token: str | Wildcard | AttachmentReference) -> str:
 
 
 def _pair_markers(tokens: list[Token]) -> list[Token]:
-    """Turns openings and ENDs that have no partner into text. An END closes the last opening of its own key."""
-    open_markers: list[tuple[int, str]] = []  # position and key of the openings not closed so far
-    keys: Counter[str] = Counter()  # how many of them each key has, so that a stray END costs nothing
+    """Turns unmatched opening markers and ENDs into text. An END closes the last opening marker with its key."""
+    open_markers: list[tuple[int, str]] = []  # position and key
+    keys: Counter[str] = Counter()  # open markers per key, so that a stray END costs no search
     paired: set[int] = set()
     for position, token in enumerate(tokens):
         if not isinstance(token, Marker):
@@ -86,7 +86,7 @@ def _pair_markers(tokens: list[Token]) -> list[Token]:
 
 
 def _close_last(key: str, open_markers: list[tuple[int, str]], keys: Counter[str]) -> int:
-    """The position of the opening that an END closes; openings inside it can no longer be closed and are dropped."""
+    """Returns the position of the marker that an END closes, and drops the open ones inside it: they stay unclosed."""
     while True:
         position, opened = open_markers.pop()
         keys[opened] -= 1
@@ -95,8 +95,8 @@ def _close_last(key: str, open_markers: list[tuple[int, str]], keys: Counter[str
 
 
 def _drop_misplaced(tokens: list[Token]) -> list[Token]:
-    """Turns into text every ELSE and ELSEIF out of its place, and all markers of conditionals not understood."""
-    open_markers: list[Marker] = []  # the last marker of each conditional around the token
+    """Turns misplaced ELSE and ELSEIF markers into text, and all markers of conditionals that cannot be parsed."""
+    open_markers: list[Marker] = []  # the last marker of each open conditional
     placed: list[Token] = []
     for token in tokens:
         if not isinstance(token, Marker):
@@ -129,9 +129,9 @@ def _merge_text(tokens: list[Token]) -> list[Token]:
 
 
 def _link_branches(tokens: list[Token]) -> list[Step]:
-    """Replaces the markers, which are all in their places by now, with steps that know where to go on."""
+    """Replaces the markers, all of them valid by now, with steps and their jump targets."""
     linked: list[Step] = []
-    current: list[Branch] = []  # the branch being laid out in each conditional around the token
+    current: list[Branch] = []  # the current branch of each open conditional
     for token in tokens:
         if not isinstance(token, Marker):
             linked.append(token)
@@ -148,7 +148,7 @@ def _link_branches(tokens: list[Token]) -> list[Step]:
 
 
 def _end_branch(branch: Branch, linked: list[Step]) -> Exit:
-    """Ends a branch where the next one of its conditional begins; their common exit."""
+    """Ends a branch where the next one of its conditional begins; returns their common exit."""
     linked.append(branch.exit)
     branch.otherwise = len(linked)
     return branch.exit

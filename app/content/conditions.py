@@ -1,4 +1,4 @@
-"""One condition of a conditional: how it is written, and whether it holds."""
+"""One condition of a conditional: its syntax, and whether it holds for a value."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ KEY = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`key` is in lower case, `operator` a name in OPERATORS, `operand` empty where the operator takes none."""
+    """`key` is in lower case, `operator` is a name in OPERATORS, `operand` is empty where the operator has none."""
 
     key: str
     operator: str
@@ -19,14 +19,14 @@ class Condition:
 
 
 def parse_conditions(written: str, opening_key: str) -> tuple[Condition, ...]:
-    """What stands between a marker's opening and its end: conditions joined by `:OR:`
+    """The conditions of a marker, joined by `:OR:`
     (docs/personalisation.md#conditionals).
 
-    A condition that names no key takes `opening_key`. The result is empty when any of them does not parse.
+    A condition without a key uses `opening_key`. The result is empty if any of them is invalid.
     """
     conditions = [_parse(part, opening_key) for part in written.split(":OR:")]
-    found = tuple(condition for condition in conditions if condition)
-    return found if len(found) == len(conditions) else ()
+    valid = tuple(condition for condition in conditions if condition)
+    return valid if len(valid) == len(conditions) else ()
 
 
 def _parse(part: str, opening_key: str) -> Condition | None:
@@ -44,6 +44,6 @@ def _condition(key: str, written: str) -> Condition | None:
 
 
 def holds(condition: Condition, value: str, operand: str, zone: tzinfo) -> bool:
-    """Whether it holds for a value, both sides in plain text; an absent value is empty text. Times that name no zone
-    are in the given one."""
+    """Whether the condition holds for a value; both sides are plain text, an absent value is empty. Times without an
+    offset are in `zone`."""
     return OPERATORS[condition.operator](value, operand, zone)

@@ -1,13 +1,13 @@
-"""Between plain text and HTML."""
+"""Encoding of plain text as HTML, and decoding."""
 
 import html
 import re
 from functools import lru_cache
 from html.entities import html5
 
-# Only references that end in a semicolon, which is what an encoder writes. The lenient rule of browsers would turn
-# the "&region=" of a link that was never encoded into "®ion=". The numbers are kept short because html.unescape()
-# raises on thousands of digits; the highest code point needs seven.
+# Only references that end in a semicolon, as encoders write them. The lenient rule of browsers would turn the
+# "&region=" of a link that was never encoded into "®ion=". Numbers are short because html.unescape() raises on
+# thousands of digits; the highest code point needs seven.
 _REFERENCE = re.compile(r"(&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
 
 
@@ -17,10 +17,10 @@ def encode(text: str) -> str:
 
 
 def decode(encoded: str) -> str:
-    """The text that HTML-encoded text stands for; tags stay, and so does whatever is no character reference."""
+    """Replaces the character references of HTML-encoded text; everything else, tags included, stays."""
     if "&" not in encoded:
         return encoded
-    # Every second piece is a reference. A text of nothing else is read in a tenth of the time that `sub` takes.
+    # Every second piece is a reference. A text of references only takes a tenth of the time of `sub`.
     pieces = _REFERENCE.split(encoded)
     pieces[1::2] = map(_character, pieces[1::2])
     return "".join(pieces)

@@ -1,11 +1,11 @@
-"""Lines of plain text as they are written piece by piece: white space, empty lines, indents and links. Pure."""
+"""Builds the lines of a plain text piece by piece: white space, empty lines, indents and links. Pure."""
 
 from __future__ import annotations
 
 import re
 
 INDENT = "    "
-"""Of what stands in a list. Its bullets stand at the end of the indent."""
+"""Of the items of a list. Their bullets are at the end of the indent."""
 GAP = "  "
 """Between two cells of a table."""
 
@@ -14,30 +14,31 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class Lines:
-    """A text that grows at its end. At most one empty line stands between two others, and none at the ends."""
+    """A text to append to. It has at most one empty line in a row, and none at its ends."""
 
     def __init__(self) -> None:
         self.bullet = ""
-        """Stands before the next line."""
+        """The bullet of the next line."""
         self._lines: list[str] = []
         self._line: list[str] = []
         self._space = ""
-        """Comes before whatever is written next in this line."""
+        """To insert before the next text in this line."""
         self._blank = False
-        """Whether an empty line comes before the next one."""
+        """Whether to insert an empty line before the next one."""
         self._indent = 0
         self._link: tuple[int, int] | None = None
-        """Line and piece at which the text of a link begins; None when nothing of it is written yet."""
+        """Line and piece where the text of the current link begins; None before its first text."""
         self._in_link = False
 
     def indent(self, depth: int) -> None:
-        """The depth of the lines that begin from here on."""
+        """Sets the depth of the lines that begin after this."""
         self._indent = depth
 
     def write(self, text: str, *, preformatted: bool = False) -> None:
-        """Adds to the line. White space is one space, and none at the ends of a line, unless it is preformatted."""
+        """Appends to the line. White space is reduced to one space, and to none at line ends, unless it is
+        preformatted."""
         if preformatted:
-            self._write_as_it_is(text)
+            self._write_preformatted(text)
             return
         words = _WHITE.sub(" ", text)
         if words.startswith(" ") and self._line and not self._space:
@@ -48,12 +49,12 @@ class Lines:
             self._space = " " if words.endswith(" ") else ""
 
     def gap(self) -> None:
-        """Sets what comes next apart from what stands in this line."""
+        """Separates the next text from the text in this line."""
         if self._line:
             self._space = GAP
 
     def end(self, *, blank: bool = False) -> None:
-        """Ends the line, where one has begun; with `blank` an empty one follows, where another text does."""
+        """Ends the line if one has begun; with `blank` an empty one precedes the next text."""
         if self._line:
             self._lines.append("".join(self._line).rstrip())
             self._line = []
@@ -62,15 +63,15 @@ class Lines:
         self._blank |= blank
 
     def end_or_skip(self) -> None:
-        """Ends the line; where none has begun, the next one stands after an empty one."""
+        """Ends the line; if none has begun, an empty one precedes the next text."""
         self.end(blank=not self._line)
 
     def begin_link(self, address: str) -> None:
-        """What is written from here on is the text of a link; a link without an address is none."""
+        """Begins the text of a link; one without an address is ignored."""
         self._in_link, self._link = bool(address), None
 
     def end_link(self, address: str) -> None:
-        """Writes where the link leads, unless that is its text; the address alone where it has no text."""
+        """Writes the address of the link, unless that is its text."""
         self._in_link, begun, self._link = False, self._link, None
         if not address:
             return
@@ -84,11 +85,11 @@ class Lines:
             self._lines[-1] += f"]({address})"
 
     def text(self) -> str:
-        """All lines."""
+        """Returns all lines."""
         self.end()
         return _BLANK_LINES.sub("\n\n", "\n".join(self._lines)).strip("\n")
 
-    def _write_as_it_is(self, text: str) -> None:
+    def _write_preformatted(self, text: str) -> None:
         first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if first:
             self._add(first)

@@ -1,7 +1,7 @@
-"""Cuts HTML into tags and text, as browsers do. Pure, never fails, and linear in its length whatever it holds.
+"""Splits HTML into tags and text, as browsers do. Pure, never fails, and linear in the length of any input.
 
-Each character is looked at a fixed number of times: nothing that a search did not find is searched for again, for where
-a comment, a tag or a quoted value never ends, browsers show nothing of the rest, and here it is dropped, too.
+Each character is read a fixed number of times: a search without a match is never repeated, because where a comment, a
+tag or a quoted value does not end, the rest is dropped, as browsers do.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from app.content.encoding import decode
 
 
 class Tag(NamedTuple):
-    """A tag; `name` is in lower case, `written` holds the attributes as they stand there."""
+    """A tag; `name` is in lower case, `written` is the source of the attributes."""
 
     name: str
     closing: bool
     written: str
 
     def attributes(self) -> dict[str, str]:
-        """Its attributes by their names in lower case; of two with one name the first counts."""
-        found: dict[str, str] = {}
+        """Its attributes by name in lower case; the first of two with the same name counts."""
+        values: dict[str, str] = {}
         for name, double, single, bare in _ATTRIBUTE.findall(self.written):
-            found.setdefault(name.lower(), decode(double or single or bare))
-        return found
+            values.setdefault(name.lower(), decode(double or single or bare))
+        return values
 
 
 Piece = Tag | str
 
 SILENT = frozenset({"script", "style", "title", "template", "iframe", "noembed", "noframes"})
-"""Elements whose content nobody reads; but for the template, whatever stands in them is no tag."""
+"""Elements whose content is not shown; in all but the template there are no tags."""
 
-# What stands in quotes behind a "=" is part of the tag, a ">" in it too. The possessive quantifiers give nothing back,
-# so a tag that never ends is read once.
+# A quoted value behind a "=" is part of the tag, even with a ">" in it. Possessive quantifiers do not backtrack, so a
+# tag that never ends is read once.
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)((?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+)*+)>")
 _ATTRIBUTE = re.compile(r"([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)))?+")
 _COMMENT_END = re.compile(r"--!?>")
@@ -42,7 +42,7 @@ _ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in SIL
 
 
 def parse_html(html: str) -> Iterator[Piece]:
-    """The tags and the texts between them, in order. Text is as written: references in it are not decoded."""
+    """The tags and the texts between them, in order. Character references in texts are not decoded."""
     position = 0
     while position < len(html):
         start = html.find("<", position)
@@ -68,7 +68,7 @@ def parse_html(html: str) -> Iterator[Piece]:
 
 
 def _after_comment(html: str, start: int) -> int:
-    """Where a comment, a declaration or a tag that is none ends."""
+    """The position behind a comment, a declaration or an invalid tag."""
     if not html.startswith("<!--", start):
         if html[start + 1] == "/" and html[start + 2 : start + 3].isalpha():
             return len(html)
@@ -79,7 +79,7 @@ def _after_comment(html: str, start: int) -> int:
     return len(html) if found is None else found.end()
 
 
-def _end_of(wanted: re.Pattern[str], html: str, position: int) -> int:
-    """Where the end tag stands; it is a tag like any other."""
-    found = wanted.search(html, position)
-    return len(html) if found is None else found.start()
+def _end_of(end_tag: re.Pattern[str], html: str, position: int) -> int:
+    """The position of the end tag."""
+    match = end_tag.search(html, position)
+    return len(html) if match is None else match.start()

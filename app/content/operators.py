@@ -1,8 +1,8 @@
-"""The operators of conditions: each compares a recipient's value with what the author wrote
+"""The operators of conditions: each compares a recipient's value with the operand in the source
 (docs/personalisation.md#conditionals).
 
-Text comparisons ignore case. Order is decided between two numbers or two ISO dates, and is false between anything
-else. An absent value is empty text, so it has nothing, contains nothing and includes nothing.
+Text comparisons ignore case. Two numbers or two ISO dates are ordered; any other comparison of order is false. An
+absent value is empty text.
 """
 
 import operator
@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
 
 Operator: TypeAlias = Callable[[str, str, tzinfo], bool]
-"""Takes the value, the operand, and the zone of times that name none."""
+"""Takes the value, the operand, and the zone of times without an offset."""
 
-# ASCII digits and a short exponent: Decimal itself takes more than people write, and fails on absurd exponents.
+# ASCII digits and a short exponent: Decimal accepts other digits too, and fails on huge exponents.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?")
 _DATE = re.compile(DATE_FORM)
 _TIME = rf"{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM}(?:\.[0-9]+)?)?"
@@ -74,13 +74,13 @@ def _moments(value: str, operand: str, zone: tzinfo) -> tuple[date, date] | None
         return None
     if isinstance(left, datetime) and isinstance(right, datetime):
         return left, right
-    # A bare date stands for its whole day, as it does in filters (docs/personalisation.md#conditionals).
+    # A date without a time is the whole day, as in filters (docs/personalisation.md#conditionals).
     return _day(left), _day(right)
 
 
 def _moment(text: str, zone: tzinfo) -> date | None:
-    """An ISO date or datetime; one that names no zone is in the given one. None for other text and for days that never
-    were."""
+    """An ISO date or datetime; one without an offset is in `zone`. None for other text and for dates that do not
+    exist."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
@@ -113,5 +113,5 @@ OPERATORS: Mapping[str, Operator] = {
     "NOTINCLUDESALL": _not(_includes_all),
 }
 
-# These two ask only whether there is a value, and take none to compare with (docs/personalisation.md#conditionals).
+# These two only test whether there is a value (docs/personalisation.md#conditionals).
 WITHOUT_OPERAND = frozenset({"HAS", "HASNOT"})

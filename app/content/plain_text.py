@@ -1,8 +1,9 @@
-"""The text alternative of a mail that has only HTML: readers without HTML see it, and spam filters look for it.
+"""The text alternative of a mail without `body_text`, made from its HTML: for readers without HTML and for spam
+filters.
 
-Blocks become lines, the cells of a table stand behind one another, lists get bullets, and links are written as
+Blocks become lines, the cells of a table follow one another in a line, lists get bullets, and links are written as
 `[text](address)`. The text is at most a few times as long as its HTML, and takes time in proportion to it: it is made
-in the worker, for each recipient whose HTML differs, while other accounts' mail waits.
+in the worker, for each recipient whose HTML differs, while mail of other accounts waits.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from app.content.lines import Lines
 from app.content.markup import SILENT, Tag, parse_html
 
 MAX_TAGS = 10_000
-"""Of a body with more, which is no letter, the text is what is left when its tags are taken out."""
+"""In a body with more, tags are just removed."""
 MAX_DEPTH = 100
-"""Elements within elements that are told apart; a deeper one counts as part of the one that it is in."""
+"""Of nested elements; a deeper one counts as part of the one around it."""
 MAX_LIST_DEPTH = 8
-"""Lists within lists that are indented; a deeper one stands below the one that it is in."""
+"""Of indented lists; a deeper one is indented like the one around it."""
 
 NO_TAGS = frozenset[str]()
 PARAGRAPHS = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
-"""They have an empty line before and after them."""
+"""Elements with an empty line before and after."""
 LISTS = frozenset({"ul", "ol"})
 PREFORMATTED = frozenset({"pre", "listing", "xmp", "plaintext"})
 BLOCKS = frozenset(
@@ -38,9 +39,9 @@ CELLS = frozenset({"td", "th"})
 EMPTY = frozenset(
     (*("wbr", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track"),)
 )
-"""They have no content and no end tag."""
+"""Elements without content and end tag."""
 TABLE_BOUNDARIES = frozenset({"table", "caption", *CELLS})
-"""An end tag inside of one closes nothing outside of it, but for the tags of tables."""
+"""An end tag inside one of these closes nothing outside of it, except the tags of tables."""
 TABLE_TAGS = TABLE_BOUNDARIES | {"tr", "tbody", "thead", "tfoot"}
 IMPLIED_END_TAGS = {
     **dict.fromkeys(BLOCKS, (frozenset({"p"}), TABLE_BOUNDARIES)),
@@ -50,7 +51,7 @@ IMPLIED_END_TAGS = {
     "li": (frozenset({"li"}), TABLE_BOUNDARIES | LISTS),
     "a": (frozenset({"a"}), TABLE_BOUNDARIES),
 }
-"""Start tag -> the elements that it ends where their own end tags are left out, and those in which it ends none."""
+"""Start tag -> the elements that it ends if their end tags are omitted, and the elements that limit the search."""
 
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _LINE_ENDS = re.compile(r"[\t\r\n]+")  # browsers drop them
@@ -64,7 +65,7 @@ _MARKUP = re.compile(
 
 
 def plain_text(html: str) -> str:
-    """What a reader sees of `html`. Empty when there is nothing to read."""
+    """The visible text of `html`, which may be empty."""
     return _text_without_tags(html) if html.count("<") > MAX_TAGS else _text(html)
 
 
@@ -75,35 +76,34 @@ def _text_without_tags(html: str) -> str:
 def _text(html: str) -> str:
     writer = _TextWriter()
     for piece in parse_html(html):
-        writer.take(piece)
+        writer.add(piece)
     return writer.text()
 
 
 @dataclass(slots=True)
 class _Element:
-    """An element that has begun. `hidden` and `preformatted` are those around it, too."""
+    """An open element. `hidden` and `preformatted` are inherited."""
 
     name: str
     hidden: bool = False
     preformatted: bool = False
     items: int = 0
-    """Of a list with numbers: how many it has so far."""
+    """Of a numbered list: its items so far."""
     address: str = ""
-    """Of a link: where it leads."""
+    """Of a link: its address."""
 
 
 @dataclass(slots=True)
 class _TextWriter:
-    """One walk over the pieces of a body."""
+    """Builds the text from the tags and texts of a body."""
 
     lines: Lines = field(default_factory=Lines)
     open: list[_Element] = field(default_factory=lambda: [_Element("body")])
     untracked: Counter[str] = field(default_factory=Counter)
-    """Names of elements that began too deep to be told apart, so that their end tags close no other."""
+    """Elements that began beyond `MAX_DEPTH`, so that their end tags close no other."""
     lists: int = 0
 
-    def take(self, piece: Tag | str) -> None:
-        """The next piece."""
+    def add(self, piece: Tag | str) -> None:
         around = self.open[-1]
         if isinstance(piece, str):
             if not around.hidden:
@@ -114,7 +114,7 @@ class _TextWriter:
             self._start(piece)
 
     def text(self) -> str:
-        """All of it."""
+        """Closes all elements and returns the text."""
         while len(self.open) > 1:
             self._close()
         return self.lines.text()
@@ -218,5 +218,5 @@ class _TextWriter:
 
 
 def _address(tag: Tag) -> str:
-    """Where a link leads, in one piece: programs that make links of a text end them at a space."""
+    """The address of a link without white space: programs that detect links in text end them at a space."""
     return _SPACES.sub("%20", _LINE_ENDS.sub("", tag.attributes().get("href", "").strip()))

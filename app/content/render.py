@@ -1,4 +1,4 @@
-"""Fills a body or a header in for one recipient. A template is compiled once per send and rendered per recipient."""
+"""Renders a body or a header for one recipient. A template is compiled once per send and rendered per recipient."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,19 +13,19 @@ from app.content.wildcards import AttachmentReference, Wildcard, tokenize
 
 MAX_CONDITIONS = 75
 MAX_BYTES = 2 * 1024 * 1024
-"""Of one rendering, where nobody says otherwise: a body of 1 MiB that repeats one wildcard with a value of 10,000
-characters would grow to gigabytes."""
+"""Default limit of one rendering: a body of 1 MiB that repeats a wildcard with a value of 10,000 characters would grow
+to gigabytes."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class RenderingTooLong(ValueError):
-    """A rendering that has grown beyond its bound; it was given up there."""
+    """A rendering exceeded its size limit and was aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The text, and the names of the attachments that it refers to with `%%attachment:<name>%%`."""
+    """The text, and the names of the attachments that it references with `%%attachment:<name>%%`."""
 
     text: str
     inline: frozenset[str]
@@ -43,11 +43,10 @@ def size_of(text: str) -> int:
 
 class Template:
     """A compiled source. No source makes compiling or rendering fail, and both take time linear in its length; only a
-    rendering of more than `most` bytes raises `RenderingTooLong`, as soon as it has grown so far.
+    rendering of more than `max_bytes` raises `RenderingTooLong`, as soon as it exceeds them.
 
-    `attachments` maps the names of the recipient's attachments, in order, to content ids without `cid:`. Compiled
-    templates are never changed by rendering, so threads may share one. Times in conditions that name no zone are in
-    `zone`.
+    `attachments` maps the names of the recipient's attachments, in order, to content ids without `cid:`. Rendering does
+    not change a template, so threads may share one. Times in conditions without an offset are in `zone`.
     """
 
     __slots__ = ("_steps", "_zone")
@@ -57,11 +56,11 @@ class Template:
         self._zone = zone
 
     def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
-        """For `body_html`: plain values and fallbacks are encoded, values that arrived encoded go in as they are."""
+        """For `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
         return _Rendering(_HTML, values, attachments, max_bytes, self._zone).run(self._steps)
 
     def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
-        """For `body_text`: values that arrived HTML-encoded are decoded."""
+        """For `body_text`: HTML-encoded values are decoded."""
         return _Rendering(_TEXT, values, attachments, max_bytes, self._zone).run(self._steps)
 
     def header(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
@@ -72,7 +71,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _OutputFormat:
-    """What a place needs: how a value and a fallback are shown, and how the plain text of an operand is read."""
+    """How values and fallbacks are rendered, and how an operand is converted to plain text."""
 
     value: Callable[[WildcardValue], str]
     fallback: Callable[[str], str]
@@ -88,7 +87,7 @@ def _as_html(value: WildcardValue) -> str:
 
 
 def _fallback_as_html(source: str) -> str:
-    """A fallback is plain text, but in a body of HTML its author, or the author's editor, writes `&` as `&amp;`."""
+    """A fallback is plain text, but authors and HTML editors write `&` as `&amp;` in a body of HTML."""
     return encode(decode(source))
 
 
@@ -97,7 +96,7 @@ _TEXT = _OutputFormat(value=_as_text, fallback=str, operand=str)
 
 
 class _Rendering:
-    """One walk over the steps of a template."""
+    """One run of the steps of a template."""
 
     def __init__(
         self,
@@ -155,9 +154,10 @@ class _Rendering:
         return f"cid:{self._attachments[name]}"
 
     def _enter_branch(self, branch: Branch, inside: int) -> int:
-        """Where to go on: inside the branch, at the next one, or after the conditional when no evaluation is left.
+        """The position to continue at: inside the branch, at the next one, or behind the conditional once the limit of
+        evaluations is reached.
 
-        Every condition of a marker that is reached counts, those after the first that holds too
+        Every condition of a marker that is reached counts, also those after the first that holds
         (docs/personalisation.md#conditionals).
         """
         if not branch.conditions:

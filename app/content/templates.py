@@ -1,4 +1,4 @@
-"""Compiled templates that are kept: the same few messages are sent over and over, by one send each."""
+"""A cache of compiled templates: the same few messages are sent over and over, each time by another send."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 from app.content.render import Template
 
 MAX_CACHED_LENGTH = 100_000
-"""Characters of a source that stays compiled."""
+"""Characters of a source whose template is cached."""
 
 
 def cached_template(source: str, zone: ZoneInfo | None) -> Template:
-    """The template of a source, whose times are those of a zone; UTC by default."""
+    """The template of a source; its times are in `zone`, by default UTC."""
     return _cached(source, zone) if len(source) <= MAX_CACHED_LENGTH else Template(source, zone or UTC)
 
 

@@ -1,4 +1,4 @@
-"""The values that wildcards and conditions see: those of the recipient, and those of the contact."""
+"""The values of wildcards and conditions: those of the recipient, and those of the contact."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class WildcardValue(NamedTuple):
-    """One value; `encoded` says that `text` is HTML-encoded already."""
+    """One value; `encoded` means that `text` is already HTML-encoded."""
 
     text: str
     encoded: bool
@@ -19,11 +19,11 @@ WildcardValues: TypeAlias = Mapping[str, WildcardValue]
 
 
 def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encoded: bool) -> dict[str, WildcardValue]:
-    """A recipient's own values as accepted: texts, in older rows numbers too, which are taken as their JSON text; null
-    is absent (docs/personalisation.md#values).
+    """The values of a recipient row: texts, in older rows also numbers, which become their JSON text; null is absent
+    (docs/personalisation.md#values).
 
-    `html_encoded` is the send's `recipient_data_html_encoded`. Where it is false, a name that begins with `#` says
-    that this one value is HTML nevertheless.
+    `html_encoded` is the send's `recipient_data_html_encoded`. Where it is false, a name that begins with `#`
+    marks its value as HTML all the same.
     """
     return {
         name.removeprefix("#").lower(): WildcardValue(
@@ -35,10 +35,10 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
 
 
 class AllValues(Mapping[str, WildcardValue]):
-    """The recipient's own values, and what is known besides, which is plain text (docs/personalisation.md#values). The
-    first source that has something counts; an empty own value is something, None is nothing.
+    """The recipient's own values, then those of other sources, which are plain text (docs/personalisation.md#values).
+    The first source with a value counts; an empty own value is a value, None is not.
 
-    A value is made when it is asked for: a body asks for a few of the many that there are.
+    Values are converted when they are looked up: a body uses few of the many that there are.
     """
 
     __slots__ = ("_own", "_sources")
@@ -78,5 +78,5 @@ def _text(value: object) -> str:
 
 
 def _number(number: float) -> str:
-    """As a person writes it: neither an exponent nor the '.0' that a float column adds to a whole number."""
+    """As people write it: without exponent, and without the '.0' that a float column adds to a whole number."""
     return format(Decimal(repr(number)), "f").removesuffix(".0")

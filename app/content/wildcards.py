@@ -1,8 +1,8 @@
-"""Cuts the source of a body into text and markers (docs/personalisation.md).
+"""Splits the source of a body into text, wildcards and markers (docs/personalisation.md).
 
-Two percent signs open a marker and the next two close it. Where no marker can be read between them, the first two
-are text and the next two may open one: "100%% for %%name%%" has one wildcard. Each piece is read once, so the time
-is linear in the source, and any source can be read.
+Two percent signs open a marker and the next two close it. If the text between them is no marker, the first two are text
+and the next two may open one: "100%% for %%name%%" has one wildcard. Each piece is read once, so the time is linear in
+the source, and no source is an error.
 """
 
 import re
@@ -19,7 +19,7 @@ DELIMITER = "%%"
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A place for the value of `key` (lower case), or for the fallback where that value is empty or absent."""
+    """A placeholder for the value of `key` (lower case), or for the fallback where that value is empty or absent."""
 
     key: str
     fallback: str
@@ -27,16 +27,16 @@ class Wildcard:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentReference:
-    """A place for the reference to the attachment of this name."""
+    """A placeholder for the content id of the attachment with this name."""
 
     name: str
 
 
 class MarkerType(Enum):
-    """What a marker of a conditional does."""
+    """The role of a marker in its conditional."""
 
     IF = "if"
-    UNKNOWN = "unknown"  # opens a conditional that is not understood, so that its END closes no other
+    UNKNOWN = "unknown"  # opens a conditional that cannot be parsed, so that its END closes no other
     ELSEIF = "elseif"
     ELSE = "else"
     END = "end"
@@ -44,7 +44,7 @@ class MarkerType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A marker of a conditional; `source` is what was written, for when it has to stay."""
+    """A marker of a conditional; `source` is its text, for markers that stay as written."""
 
     type: MarkerType
     key: str
@@ -82,7 +82,7 @@ def tokenize(source: str) -> Iterator[Token]:
 
 
 def _parse_marker(written: str) -> Token | None:
-    """The marker between two pairs of signs; text where it has the shape of one but makes no sense; else None."""
+    """The marker between two pairs of percent signs; its text if it has the form of one but is invalid; else None."""
     match = _MARKER_FORM.fullmatch(written)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def _parse_keyed(key: str, rest: str, source: str) -> Token | None:
 
 
 def _parse_continuation(key: str, word: str, rest: str, tail: str, source: str) -> Token:
-    """ELSEIF, ELSE or END; one that is miswritten is text, and the conditional around it goes on."""
+    """ELSEIF, ELSE or END; an invalid one is text, and the conditional continues."""
     if rest == "END":
         return Marker(MarkerType.END, key, source)
     if rest == "ELSE":
