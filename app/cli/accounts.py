@@ -8,7 +8,7 @@ import click
 
 from app.accounts.accounts import create_account, update_account
 from app.accounts.find import all_accounts, find_account
-from app.cli.base import Group, Row, given, json_option, print_done, print_row, print_rows
+from app.cli.base import Group, Row, given_options, json_option, print_done, print_row, print_rows
 from app.db.models import Account
 from app.http.context import services
 
@@ -34,7 +34,7 @@ def attribute_options(command: Any) -> Any:
 
 
 def _attributes(allow_network: tuple[str, ...], any_network: bool, **options: Any) -> dict[str, Any]:
-    attributes = given(**options)
+    attributes = given_options(**options)
     if allow_network or any_network:
         attributes["allowed_networks"] = list(allow_network)
     return attributes

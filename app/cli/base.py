@@ -1,6 +1,6 @@
-"""What all commands share: how they name an account, how they print, and how they fail.
+"""What all commands share: options, output and errors.
 
-A command is a door like a view: it parses, calls one use case and prints. A wrong value is one clear line on standard
+A command parses like a view, calls one use case and prints. A wrong value is one clear line on standard
 error and exit code 2 (docs/cli.md#conventions).
 """
 
@@ -18,8 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.accounts.find import all_accounts, find_account
-from app.cli.doubts import doubts
 from app.cli.printable import printable
+from app.cli.setup_warnings import setup_warnings
 from app.clock import timestamp
 from app.db.outage import reason
 from app.db.wait_budget import COMMAND, limit_waits
@@ -31,28 +31,28 @@ Row = Mapping[str, Any]
 
 
 class Failure(click.ClickException):
-    """Lines on standard error, which may repeat what others wrote."""
+    """Lines on standard error, which may quote untrusted text."""
 
     def format_message(self) -> str:
-        """As a terminal may have it."""
+        """The message without control characters."""
         return printable(self.message, lines=True)
 
 
 class WrongValue(Failure):
-    """A value that cannot be used, told without the usage text."""
+    """A value that cannot be used, printed without the usage text."""
 
     exit_code = 2
 
 
-class OutOfOrder(Failure):
-    """Something that the command needs does not work."""
+class Unavailable(Failure):
+    """A part that the command needs does not work."""
 
     exit_code = 1
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
-    """Turns what a command may fail with into lines on standard error."""
+def one_line_errors() -> Iterator[None]:
+    """Turns the errors of a command into lines on standard error."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -62,7 +62,7 @@ def one_line() -> Iterator[None]:
     except ServiceError as error:
         raise WrongValue("\n       ".join(one.developer_message for one in error.errors)) from None
     except SQLAlchemyError as error:
-        raise OutOfOrder(f"the database cannot be used: {reason(error)}") from None
+        raise Unavailable(f"the database cannot be used: {reason(error)}") from None
 
 
 class Command(click.Command):
@@ -70,15 +70,15 @@ class Command(click.Command):
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         """Parses the arguments."""
-        with one_line():
+        with one_line_errors():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, and tells first what its operator may not have in mind. It may take longer than a request,
-        and who started it can end it."""
-        with one_line(), limit_waits(COMMAND):
-            for line in doubts(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
-                say(line, err=True)
+        """Prints the warnings about the setup, then runs the command. Its waits for the database may take longer than
+        those of a request, because the operator can end it."""
+        with one_line_errors(), limit_waits(COMMAND):
+            for line in setup_warnings(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
+                echo(line, err=True)
             return super().invoke(ctx)
 
 
@@ -88,8 +88,8 @@ class Group(AppGroup):
     command_class = Command
 
     def resolve_command(self, *args: Any, **options: Any) -> Any:
-        """Finds the command that is meant."""
-        with one_line():
+        """Finds the command."""
+        with one_line_errors():
             return super().resolve_command(*args, **options)
 
 
@@ -103,19 +103,19 @@ limit_option = click.option(
 
 
 def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[int], Iterable[Row]]) -> list[Row]:
-    """What `rows_of` gives for the account that is wanted; without one, for all, each row led by its account's name."""
+    """The rows of one account; without one those of all, each row with its account's name first."""
     if wanted is not None:
         return list(rows_of(find_account(session, wanted).id))
-    return [{"account": one.name, **row} for one in all_accounts(session) for row in rows_of(one.id)]
+    return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each.id)]
 
 
-def given(**attributes: Any) -> dict[str, Any]:
-    """The attributes that options gave: absent ones are left out, an empty text clears."""
+def given_options(**attributes: Any) -> dict[str, Any]:
+    """The attributes of the options that were given; an empty text clears."""
     return {name: None if value == "" else value for name, value in attributes.items() if value is not None}
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """A line, or several, for people. Nothing that commands print goes another way: what others wrote is only shown."""
+def echo(text: str, *, err: bool = False) -> None:
+    """Prints lines for people. All such output goes through here, so that untrusted text cannot control a terminal."""
     click.echo(printable(text, lines=True), err=err)
 
 
@@ -124,13 +124,13 @@ def print_rows(rows: Sequence[Row], as_json: bool) -> None:
     if as_json:
         print_json(list(rows))
     elif not rows:
-        say("none")
+        echo("none")
     else:
         cells = [[str(key).replace("_", " ").upper() for key in rows[0]]]
         cells += [[_plain(value) for value in row.values()] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
-            say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+            echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
@@ -142,19 +142,19 @@ def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
     for key, value in row.items():
         shown = _plain(value, lines=key in texts)
         gap = "\n" if "\n" in shown else ""
-        say(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
+        echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
 
 
-def print_done(said: str, facts: Row, as_json: bool) -> None:
-    """What a command has done that has nothing to show: a line for people, the facts as JSON."""
+def print_done(line: str, facts: Row, as_json: bool) -> None:
+    """The result of a command that has no row to show: a line for people, the facts as JSON."""
     if as_json:
         print_json(facts)
     else:
-        say(said)
+        echo(line)
 
 
 def print_json(value: Any) -> None:
-    """JSON as programs like it, indented for people; times have the form of the API."""
+    """Indented JSON; times have the form of the API."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
     click.echo(orjson.dumps(value, default=_json, option=options).decode())
 

@@ -21,12 +21,12 @@ READ_ONLY = (
     "creation_time",
     "last_modified_time",
 )
-"""What an export shows and an import passes over, so that an exported file can be imported again."""
+"""Columns that an import ignores, so that an exported file can be imported again."""
 
 NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
-"""How a text begins by which a spreadsheet is told to calculate; some know the wide forms of the signs, too."""
+"""The start of a text that a spreadsheet takes for a formula; some know the wide forms of the signs, too."""
 
 Cells = Mapping[str, str]
 
@@ -43,22 +43,22 @@ def column_key(lst: ListSpec, head: str) -> str | None:
     return next((key for key in (head.strip(), field_key(head)) if key in known), None)
 
 
-def draft_of(lst: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
-    """The contact that the cells describe and what is wrong with it; an empty cell clears or says nothing."""
-    given: dict[str, Any] = {}
+def contact_from_cells(lst: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
+    """The attributes in the cells and their errors; an empty cell clears the attribute or leaves it out."""
+    attributes: dict[str, Any] = {}
     for key, text in cells.items():
         if key in READ_ONLY or (not text and not clear):
             continue
         value = _value(lst, key, text)
         if key in SUBSCRIBED:
-            given.setdefault("subscribed", {})[key.partition(".")[2]] = value
+            attributes.setdefault("subscribed", {})[key.partition(".")[2]] = value
         else:
-            given[key] = value
-    return check_attributes(lst, given)
+            attributes[key] = value
+    return check_attributes(lst, attributes)
 
 
 def _value(lst: ListSpec, key: str, text: str) -> Any:
-    """What the text stands for; a text that does not fit stays one, and the checks refuse it."""
+    """The value of the text; a text that cannot be converted stays one, and the checks reject it."""
     try:
         if key in FLAGS or key in SUBSCRIBED:
             return parse_switch(text)
@@ -71,7 +71,7 @@ def _value(lst: ListSpec, key: str, text: str) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """A number as JSON has it. Python itself would take `1_000`, ` 12` and digits of other scripts, too."""
+    """A number as in JSON. Python itself would accept `1_000`, ` 12` and digits of other scripts, too."""
     found = NUMBER.fullmatch(text)
     if found is None:
         raise ValueError("not a number")
@@ -90,7 +90,7 @@ def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def cell(value: Any) -> str:
     """A value in a CSV file. A text that a spreadsheet would run as a formula gets a `'` before it, and so does one
-    that looks as if it had got one already: `from_cell` takes exactly that off again. Numbers stay numbers."""
+    that looks as if it had one already: `from_cell` removes exactly that. Numbers stay numbers."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -100,5 +100,5 @@ def cell(value: Any) -> str:
 
 
 def from_cell(text: str) -> str:
-    """What stands in a cell, without the `'` of an export."""
+    """The text of a cell, without the `'` of an export."""
     return text[1:] if text.startswith("'") and FORMULA.match(text) else text

@@ -1,6 +1,6 @@
 """`flask contacts import` and `export`: contacts in CSV files, UTF-8 with a head line that names the attributes.
 
-An import changes nothing unless every line is sound. It is one transaction: on SQLite others wait to write meanwhile.
+An import changes nothing unless every line is valid. It is one transaction: on SQLite other writers wait meanwhile.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from flask.cli import with_appcontext
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.cli.base import Command, WrongValue, account_option, json_option, list_option, print_json, say
-from app.cli.cells import cell, column_key, columns_of, draft_of, flat, from_cell
-from app.cli.people import find_list
+from app.cli.base import Command, WrongValue, account_option, echo, json_option, list_option, print_json
+from app.cli.cells import cell, column_key, columns_of, contact_from_cells, flat, from_cell
+from app.cli.find_contacts import find_list
 from app.contacts.read import contact_shape
 from app.contacts.upsert import upsert_contacts
 from app.db.models import Contact
@@ -30,15 +30,14 @@ from app.query.reader import columns, renderer
 
 MOST_SHOWN = 20
 """Faulty lines that an import lists."""
-AT_ONCE = 1000
+PAGE_SIZE = 1000
 
-Draft = dict[str, Any]
 Fault = tuple[int, FieldError]
-"""A line of the file and what is wrong in it."""
+"""A line number of the file and an error in it."""
 
 
 def _no_terminal() -> bool:
-    """Whether nobody looks at standard error, where progress is shown."""
+    """Whether standard error, where progress is shown, is no terminal."""
     return not sys.stderr.isatty()
 
 
@@ -57,26 +56,26 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     """
     with services().database.read() as session:
         lst = find_list(session, account, list_)
-    lines, drafts = _read(lst, file)
+    lines, contacts = _read(lst, file)
     with (
-        click.progressbar(length=len(drafts), label="Importing", file=sys.stderr, hidden=_no_terminal()) as bar,
+        click.progressbar(length=len(contacts), label="Importing", file=sys.stderr, hidden=_no_terminal()) as bar,
         services().database.write() as transaction,
     ):
         try:
-            brought = upsert_contacts(transaction, lst, drafts, allow_system=True, on_progress=bar.update)
+            upserted = upsert_contacts(transaction, lst, contacts, allow_system=True, on_progress=bar.update)
         except ServiceError as error:
             raise _refusal([(lines[one.index or 0], one) for one in error.errors]) from None
     if as_json:
-        print_json({"created": brought.created, "updated": brought.updated})
+        print_json({"created": upserted.created, "updated": upserted.updated})
     else:
-        unchanged = len(drafts) - brought.created - brought.updated
-        say(f"{brought.created} created, {brought.updated} updated, {unchanged} unchanged")
+        unchanged = len(contacts) - upserted.created - upserted.updated
+        echo(f"{upserted.created} created, {upserted.updated} updated, {unchanged} unchanged")
 
 
-def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
-    """The lines' numbers and their contacts. Raises `WrongValue` that lists the faulty lines."""
+def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
+    """The line numbers and their contacts. Raises `WrongValue` that lists the faulty lines."""
     lines: list[int] = []
-    drafts: list[Draft] = []
+    contacts: list[dict[str, Any]] = []
     faults: list[Fault] = []
     try:
         with file.open(encoding="utf-8-sig", newline="") as source:
@@ -88,9 +87,9 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
                 if len(row) != len(head):
                     raise WrongValue(f"line {reader.line_num}: has {len(row)} cells, the head has {len(head)}")
                 cells = dict(zip(head, map(from_cell, row), strict=True))
-                draft, errors = draft_of(lst, cells, clear=False)
+                attributes, errors = contact_from_cells(lst, cells, clear=False)
                 lines.append(reader.line_num)
-                drafts.append(draft)
+                contacts.append(attributes)
                 faults += [(reader.line_num, error) for error in errors]
     except UnicodeDecodeError:
         raise WrongValue(f"{file} is not UTF-8") from None
@@ -98,7 +97,7 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[Draft]]:
         raise WrongValue(f"line {reader.line_num}: {error}") from None
     if faults:
         raise _refusal(faults)
-    return lines, drafts
+    return lines, contacts
 
 
 def _head(lst: ListSpec, names: list[str]) -> list[str]:
@@ -116,12 +115,12 @@ def _head(lst: ListSpec, names: list[str]) -> list[str]:
 
 
 def _refusal(faults: list[Fault]) -> WrongValue:
-    told = [f"line {line}: {error.developer_message}" for line, error in faults[:MOST_SHOWN]]
+    lines = [f"line {line}: {error.developer_message}" for line, error in faults[:MOST_SHOWN]]
     if len(faults) == 1:
-        return WrongValue(told[0])
+        return WrongValue(lines[0])
     if len(faults) > MOST_SHOWN:
-        told.append(f"and {len(faults) - MOST_SHOWN} more")
-    return WrongValue("\n  ".join(["nothing was imported:", *told]))
+        lines.append(f"and {len(faults) - MOST_SHOWN} more")
+    return WrongValue("\n  ".join(["nothing was imported:", *lines]))
 
 
 @click.command("export", cls=Command)
@@ -138,7 +137,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         head = columns_of(lst)
         progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
-            # Quoted, so that a semicolon in a text begins no cell where lists are separated by semicolons.
+            # Quoted, so that a semicolon in a text starts no new cell where the locale's separator is the semicolon.
             writer = csv.writer(target, lineterminator="\n", quoting=csv.QUOTE_ALL)
             writer.writerow(head)
             written = 0
@@ -149,14 +148,14 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"exported": written})
     else:
-        say(f"{written} exported to {file}")
+        echo(f"{written} exported to {file}")
 
 
 def _pages(session: Session, lst: ListSpec) -> Iterator[list[dict[str, Any]]]:
     """The contacts by id, a thousand at a time: the cost of a page does not grow with the list."""
     shape = contact_shape(lst.value_fields)
     everything = parse_collection([], shape.resource)
-    statement = columns(shape, everything).where(Contact.list_id == lst.id).order_by(Contact.id).limit(AT_ONCE)
+    statement = columns(shape, everything).where(Contact.list_id == lst.id).order_by(Contact.id).limit(PAGE_SIZE)
     show = renderer(shape, everything)
     last = 0
     while found := session.execute(statement.where(Contact.id > last)).all():

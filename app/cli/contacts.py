@@ -23,8 +23,8 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.cli.cells import column_key, draft_of, flat
-from app.cli.people import find_contact, find_list, shown, without_links
+from app.cli.cells import column_key, contact_from_cells, flat
+from app.cli.find_contacts import find_contact, find_list, shown, without_links
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
 from app.contacts.read import contact_shape, page_contacts
@@ -67,7 +67,7 @@ def _draft(lst: ListSpec, values: Sequence[str]) -> dict[str, Any]:
         if not equals or key is None:
             raise WrongValue(f"{one!r} must be KEY=VALUE with a key of the list's contacts, such as email")
         cells[key] = text
-    draft, errors = draft_of(lst, cells, clear=True)
+    draft, errors = contact_from_cells(lst, cells, clear=True)
     if errors:
         raise ServiceError.of(errors)
     return draft

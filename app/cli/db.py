@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 from alembic.util import CommandError
 
-from app.cli.base import Group, OutOfOrder, Row, WrongValue, json_option, print_done, print_row
+from app.cli.base import Group, Row, Unavailable, WrongValue, json_option, print_done, print_row
 from app.db import migrate
 from app.http.context import services
 
@@ -23,7 +23,7 @@ def _one_line() -> Iterator[None]:
     except CommandError as error:
         raise WrongValue(str(error)) from None
     except migrate.MigrationError as error:
-        raise OutOfOrder(str(error)) from None
+        raise Unavailable(str(error)) from None
 
 
 @group.command()

@@ -17,12 +17,12 @@ from app.cli.base import (
     Row,
     account_option,
     accounts_option,
+    echo,
     json_option,
     print_done,
     print_row,
     print_rows,
     rows_of_accounts,
-    say,
 )
 from app.db.models import Domain
 from app.http.context import services
@@ -75,12 +75,12 @@ def _print(row: Row, as_json: bool) -> None:
         print_row(row, as_json)
         return
     print_row({name: row[name] for name in SHOWN}, as_json)
-    say("records to publish:")
+    echo("records to publish:")
     for one in row["records"]:
         state = f"  ; {one['state']}" if one["state"] else ""
-        say(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
+        echo(f"  {Record(one['purpose'], one['name'], one['type'], one['value']).zone_line()}{state}")
         for text in one["found"] if one["state"] in ("wrong", "unknown") else ():
-            say(f"    found: {text}")
+            echo(f"    found: {text}")
 
 
 @group.command("list")
@@ -120,7 +120,7 @@ def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
         (row,) = _rows(transaction, [find_domain(transaction, account_id, name)])
     _print(row, as_json)
     if not row["verified"]:
-        say(UNVERIFIED, err=True)
+        echo(UNVERIFIED, err=True)
 
 
 @group.command("verify")
@@ -142,7 +142,7 @@ def verify(name: str, account: str | None, as_json: bool) -> None:
         (row,) = _rows(transaction, [domain])
     _print(row, as_json)
     if not row["verified"]:
-        say(UNVERIFIED, err=True)
+        echo(UNVERIFIED, err=True)
 
 
 @group.command("delete")

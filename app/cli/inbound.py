@@ -8,7 +8,7 @@ import click
 
 from app.addresses import is_valid_mobile
 from app.cli import inbound_email
-from app.cli.base import Group, json_option, print_row, say
+from app.cli.base import Group, echo, json_option, print_row
 from app.errors import ServiceError
 from app.http.context import services
 from app.inbound.effect import Effect
@@ -66,4 +66,4 @@ def kannel_url(as_json: bool) -> None:
     if as_json:
         print_row({"url": url}, as_json)
     else:
-        say(url)
+        echo(url)

@@ -15,15 +15,15 @@ from app.cli.base import (
     Row,
     account_option,
     accounts_option,
-    given,
+    echo,
+    given_options,
     json_option,
     print_done,
     print_row,
     print_rows,
     rows_of_accounts,
-    say,
 )
-from app.cli.people import find_list
+from app.cli.find_contacts import find_list
 from app.contacts.delete import delete_list
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Contact, List
@@ -45,7 +45,7 @@ def attribute_options(command: Any) -> Any:
 
 
 def _attributes(stop_word: tuple[str, ...], **options: Any) -> dict[str, Any]:
-    return given(**options) | ({"stop_words": list(stop_word)} if stop_word else {})
+    return given_options(**options) | ({"stop_words": list(stop_word)} if stop_word else {})
 
 
 def _row(row: List) -> Row:
@@ -74,8 +74,13 @@ def _print_full(row: Row, as_json: bool) -> None:
         print_row(row, as_json)
         return
     print_row({key: value for key, value in row.items() if key != "fields"}, as_json)
-    say("fields:")
+    echo("fields:")
     print_rows(row["fields"], as_json)
+
+
+def _find(session: Session, account: str | None, name: str) -> List:
+    """The account's list with that name or id."""
+    return find_by_name_or_id(session, List, find_account(session, account).id, name, "list")
 
 
 @group.command("list")
@@ -99,7 +104,7 @@ def _lists(session: Session, account_id: int) -> Iterable[List]:
 def show(list_: str, account: str | None, as_json: bool) -> None:
     """Show a list with its fields."""
     with services().database.read() as session:
-        row = _full(session, find_by_name_or_id(session, List, find_account(session, account).id, list_, "list"))
+        row = _full(session, _find(session, account, list_))
     _print_full(row, as_json)
 
 
@@ -131,7 +136,7 @@ def update(list_: str, name: str | None, account: str | None, as_json: bool, **o
     """Change a list."""
     attributes = _attributes(**options) | ({} if name is None else {"name": name})
     with services().database.write() as transaction:
-        found = find_by_name_or_id(transaction, List, find_account(transaction, account).id, list_, "list")
+        found = _find(transaction, account, list_)
         update_list(transaction, found, attributes)
         row = _full(transaction, found)
     _print_full(row, as_json)
@@ -163,7 +168,7 @@ def add_field_(
 ) -> None:
     """Add a field of one of the types that the documentation lists, such as "Text Field"."""
     with services().database.write() as transaction:
-        found = find_by_name_or_id(transaction, List, find_account(transaction, account).id, list_, "list")
+        found = _find(transaction, account, list_)
         add_field(transaction, found, name, type_, options)
         row = _full(transaction, found)
     _print_full(row, as_json)

@@ -17,7 +17,7 @@ from app.cli.base import (
     WrongValue,
     account_option,
     accounts_option,
-    given,
+    given_options,
     json_option,
     print_done,
     print_row,
@@ -53,7 +53,7 @@ def attribute_options(command: Any) -> Any:
 
 
 def _attributes(html: Path | None, text: Path | None, **options: Any) -> dict[str, Any]:
-    return given(**options, body_html=_content(html, "--html"), body_text=_content(text, "--text"))
+    return given_options(**options, body_html=_content(html, "--html"), body_text=_content(text, "--text"))
 
 
 def _content(file: Path | None, option: str) -> str | None:
@@ -70,6 +70,11 @@ def _content(file: Path | None, option: str) -> str | None:
 
 def _row(message: Message, *names: str) -> Row:
     return {name: getattr(message, name) for name in names}
+
+
+def _find(session: Session, account: str | None, name: str) -> Message:
+    """The account's message with that name or id."""
+    return find_by_name_or_id(session, Message, find_account(session, account).id, name, "message")
 
 
 @group.command("list")
@@ -96,7 +101,7 @@ def _messages(session: Session, account_id: int) -> Iterable[Message]:
 def show(message: str, account: str | None, as_json: bool) -> None:
     """Show a message with its bodies."""
     with services().database.read() as session:
-        found = find_by_name_or_id(session, Message, find_account(session, account).id, message, "message")
+        found = _find(session, account, message)
         row = _row(found, *SHOWN, *TIMES, *BODIES)
     print_row(row, as_json, texts=("body_html", "body_text"))
 
@@ -126,7 +131,7 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
     """Change a message; an empty text clears an attribute. Sends accepted before keep the old content."""
     attributes = _attributes(**options) | ({} if name is None else {"name": name})
     with services().database.write() as transaction:
-        found = find_by_name_or_id(transaction, Message, find_account(transaction, account).id, message, "message")
+        found = _find(transaction, account, message)
         update_message(transaction, found, attributes)
         row = _row(found, *SHOWN, *TIMES)
     print_row(row, as_json, texts=("body_html", "body_text"))
@@ -139,6 +144,6 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
 def delete(message: str, account: str | None, as_json: bool) -> None:
     """Delete a message. Reports of its sends stay."""
     with services().database.write() as transaction:
-        found = find_by_name_or_id(transaction, Message, find_account(transaction, account).id, message, "message")
+        found = _find(transaction, account, message)
         transaction.delete(found)
     print_done(f"deleted message {found.name}", {"id": found.id, "name": found.name, "deleted": True}, as_json)

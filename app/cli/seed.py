@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from flask.cli import with_appcontext
 
-from app.cli.base import Command, WrongValue, json_option, print_json, say
+from app.cli.base import Command, WrongValue, echo, json_option, print_json
 from app.http.context import services
 from app.seed import SeedError, load_seed
 
@@ -28,4 +28,4 @@ def command(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(report.as_json())
     else:
-        say("\n".join(report.as_lines()) or "nothing described")
+        echo("\n".join(report.as_lines()) or "nothing described")

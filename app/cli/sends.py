@@ -10,12 +10,12 @@ from app.cli.base import (
     Group,
     Row,
     accounts_option,
+    echo,
     json_option,
     limit_option,
     print_row,
     print_rows,
     rows_of_accounts,
-    say,
 )
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
@@ -77,7 +77,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
         print_row({**row, "timeline": steps}, as_json)
         return
     print_row(row, as_json)
-    say("timeline:")
+    echo("timeline:")
     print_rows(steps, as_json)
 
 

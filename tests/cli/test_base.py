@@ -9,7 +9,7 @@ from flask import Flask
 
 from app import create_app
 from app.cli import NOUNS, group_of
-from app.cli.base import given, print_row, print_rows
+from app.cli.base import given_options, print_row, print_rows
 from app.settings import from_environment
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
@@ -133,4 +133,4 @@ def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_empty_text_clears_and_an_absent_option_does_nothing() -> None:
-    assert given(a="x", b="", c=None, d=False) == {"a": "x", "b": None, "d": False}
+    assert given_options(a="x", b="", c=None, d=False) == {"a": "x", "b": None, "d": False}

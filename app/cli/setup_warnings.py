@@ -1,4 +1,4 @@
-"""What a command says before it runs, on standard error, where it may not do what its operator has in mind."""
+"""Warnings on standard error before a command runs: ignored variables, and a database that may be the wrong one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from app.infrastructure.startup_report import ignored_variables
 from app.services import Services
 
 
-def doubts(services: Services) -> list[str]:
-    """Variables that nobody reads, and which database is used when that may come as a surprise."""
+def setup_warnings(services: Services) -> list[str]:
+    """Variables that have no effect, and the database where the operator may expect another one."""
     own = without_credentials(services.settings.database_url)
     others = databases(services.settings) - {own}
     surprises = []
@@ -27,7 +27,7 @@ def doubts(services: Services) -> list[str]:
 
 
 def _never_migrated(services: Services) -> bool:
-    """False for one that does not answer, too: the command itself tells that."""
+    """False for a database that does not answer, too: the command itself reports that."""
     try:
         with services.database.read() as session:
             return schema_of(session.connection()).state == "missing"

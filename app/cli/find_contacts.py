@@ -1,4 +1,4 @@
-"""What the commands on contacts share: finding a list and a contact, and showing one."""
+"""Finding lists and contacts for commands, and showing a contact."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shown(session: Session, lst: ListSpec, contact_id: int) -> Row:
 
 
 def without_links(item: Row) -> dict[str, Any]:
-    """An object of the API without what only clients of it can use, its instants as text."""
+    """An object of the API without its links, which only clients of the API can use; its times as text."""
     return {
         name: timestamp(value) if isinstance(value, datetime) else value
         for name, value in item.items()
