@@ -1,4 +1,4 @@
-"""Writing given attributes to a row, only where they differ."""
+"""Writing attributes to a row only where they differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.db.models.base import Base, Timestamps
 
 
 def apply_changes(row: Base, attributes: Mapping[str, Any]) -> bool:
-    """Sets the attributes that differ and moves `last_modified_time` when there are any; tells whether there were."""
+    """Sets the attributes that differ, and `last_modified_time` if there are any; returns whether there were."""
     different = {name: value for name, value in attributes.items() if getattr(row, name) != value}
     for name, value in different.items():
         setattr(row, name, value)

@@ -1,4 +1,4 @@
-"""Conditions that mean the same on both databases, in the form that each serves by an index."""
+"""Conditions with the same meaning on both databases, each in the form for which its planner uses an index."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from app.db.dialect import is_postgresql
 
 
 def in_subquery(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool]:
-    """The id is one of those that a correlated, limited select finds.
+    """The id is one of those that a correlated, limited select returns.
 
-    SQLite runs an IN of that sort once per outer row and looks the ids up. PostgreSQL would test every row of the
-    table against it; from an array it looks the ids up.
+    SQLite runs such an IN once per outer row and looks the ids up. PostgreSQL would test every row of the table against
+    it; with an array it looks the ids up.
     """
     if is_postgresql(session):
-        found: ColumnElement[bool] = column == any_(func.array(ids.scalar_subquery(), type_=ARRAY(BigInteger)))
+        condition: ColumnElement[bool] = column == any_(func.array(ids.scalar_subquery(), type_=ARRAY(BigInteger)))
     else:
-        found = column.in_(ids)
-    return found
+        condition = column.in_(ids)
+    return condition
 
 
 def json_contains(session: Session, column: Any, part: Mapping[str, Any]) -> ColumnElement[bool] | None:
-    """The JSON object has these members, as PostgreSQL's GIN index finds it; None on SQLite, which has none."""
+    """The JSON object has these members, for PostgreSQL's GIN index; None on SQLite, which has no such index."""
     if not is_postgresql(session):
         return None
     return type_coerce(column, JSONB).contains(literal(dict(part), JSONB))

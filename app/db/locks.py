@@ -1,4 +1,4 @@
-"""Locks on what is no row: a purpose and a number, until the end of the transaction."""
+"""Advisory locks, for what is not a row: on a purpose and a number, until the end of the transaction."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:purpose, :n
 
 
 def advisory_lock(session: Session, purpose: str, number: int, *, shared: bool = False) -> None:
-    """Waits for the lock; who waits is served in turn, so that many shared holders cannot keep one exclusive out.
+    """Waits for the lock. Waiters are served in turn, so that many shared locks cannot starve an exclusive one.
 
-    On SQLite the session must be a writing one, and then nobody else writes anyway.
+    On SQLite the session must be a writing one, which excludes all other writers anyway.
     """
     if is_postgresql(session):
         session.execute(SHARED if shared else EXCLUSIVE, {"purpose": purpose, "number": number})

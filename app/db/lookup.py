@@ -1,4 +1,4 @@
-"""Finding a row of an account the way operators name it: by its name, else by its id."""
+"""Lookup of an account's row by what an operator types: its name, else its id."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Named = TypeVar("Named", List, Message, Group)
 
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
-    """The account's row of exactly that name, the oldest where there are several."""
+    """The account's row with exactly that name, the oldest where there are several."""
     statement = select(model).where(model.account_id == account_id, model.name == name).order_by(model.id)
     return session.scalars(statement.limit(1)).first()
 
 
 def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
-    """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`) naming the noun."""
-    found = find_by_name(session, model, account_id, wanted)
-    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = session.scalars(select(model).where(model.account_id == account_id, model.id == int(wanted))).first()
-    if found is None:
+    """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`)."""
+    row = find_by_name(session, model, account_id, wanted)
+    if row is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        row = session.scalars(select(model).where(model.account_id == account_id, model.id == int(wanted))).first()
+    if row is None:
         raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
-    return found
+    return row

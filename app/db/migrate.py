@@ -1,4 +1,4 @@
-"""Migrations: bring a database to the shape of the models, or back; any number of processes may try at once.
+"""Migrations of a database to the schema of the models, or back; safe to run in any number of processes at once.
 
 All steps of one call are one transaction on both databases: a migration that fails leaves nothing behind.
 """
@@ -23,45 +23,45 @@ from app.db.wait_budget import limit_waits
 
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117
-"""Any number that nobody else takes in this database."""
+"""An arbitrary key that nothing else uses in this database."""
 
 
 class MigrationError(Exception):
-    """A migration would leave rows that refer to nothing."""
+    """A migration would leave rows with dangling foreign keys."""
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:
-    """Brings the database to a revision, by default the newest. Others who try meanwhile wait and find it done."""
+    """Migrates to a revision, by default the newest. Concurrent calls wait, and find it done."""
     with _exclusive(database_url) as connection:
         command.upgrade(_config(connection), revision)
 
 
 def downgrade(database_url: str, revision: str) -> None:
-    """Takes the database back to a revision; `base` is an empty database."""
+    """Migrates back to a revision; `base` is an empty database."""
     with _exclusive(database_url) as connection:
         command.downgrade(_config(connection), revision)
 
 
 def current(database_url: str) -> str | None:
-    """The revision that the database has; None when it has none."""
+    """The revision of the database; None when it has none."""
     with _shared(database_url) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def newest() -> str | None:
-    """The revision that the code needs."""
+    """The revision that this version needs."""
     return ScriptDirectory(str(FOLDER)).get_current_head()
 
 
 def differences(database_url: str) -> list[object]:
-    """What the models say and the database has not, in alembic's words; empty when a revision exists for everything."""
+    """Differences between models and database, as Alembic lists them; empty when the migrations are complete."""
     with _shared(database_url) as connection:
         options = {"include_object": included_on(connection.dialect.name)}
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata))
 
 
 def included_on(dialect: str) -> Callable[..., bool]:
-    """Alembic's `include_object`: leaves out the GIN indexes where there are none, which it cannot know by itself."""
+    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none."""
 
     def included(item: object, *_rest: object) -> bool:
         is_gin = isinstance(item, Index) and item.dialect_options["postgresql"]["using"] == "gin"
@@ -71,7 +71,7 @@ def included_on(dialect: str) -> Callable[..., bool]:
 
 
 def generate(database_url: str, message: str) -> None:
-    """Writes a new migration with what the models have and the database has not. For development."""
+    """Writes a new migration with the differences between models and database. For development."""
     newer = max((int(path.name[1:5]) for path in (FOLDER / "versions").glob("v*.py")), default=0) + 1
     with _exclusive(database_url) as connection:
         command.revision(_config(connection), message, autogenerate=True, rev_id=f"{newer:04}")
@@ -97,7 +97,7 @@ def _shared(database_url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _exclusive(database_url: str) -> Iterator[Connection]:
-    """A connection in a transaction that keeps every other migration out. It may take any time: tables may be large."""
+    """A connection in a transaction that excludes other migrations, without a time limit: tables may be large."""
     engine = make_engine(database_url)
     try:
         with limit_waits(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
@@ -114,15 +114,16 @@ def _exclusive(database_url: str) -> Iterator[Connection]:
 
 
 def _before_begin(connection: Connection) -> None:
-    """Foreign keys off: SQLite alters a table by making it anew, and dropping the old one would empty its children."""
+    """Turns foreign keys off: SQLite alters a table by recreating it, and dropping the old one would delete from its
+    children."""
     driver = connection.connection.dbapi_connection
     if connection.dialect.name == "sqlite" and driver is not None:
         driver.cursor().execute("PRAGMA foreign_keys=OFF")
 
 
 def _check_references(connection: Connection) -> None:
-    """Makes up for the foreign keys that were off."""
+    """Checks what the foreign keys would have, had they been on."""
     if connection.dialect.name == "sqlite":
-        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
-        if broken:
-            raise MigrationError(f"{len(broken)} rows would refer to nothing, the first in table {broken[0][0]}")
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+        if dangling:
+            raise MigrationError(f"{len(dangling)} rows would refer to nothing, the first in table {dangling[0][0]}")

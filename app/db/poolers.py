@@ -1,6 +1,6 @@
-"""Telling whether a pooler stands before PostgreSQL. In transaction mode it gives each transaction another connection
-of the server's, and what a session keeps there, prepared statements above all, is another client's: their answers may
-be wrong, not only refused.
+"""Detecting a connection pooler in front of PostgreSQL. In transaction mode it gives each transaction another server
+connection, so that session state, prepared statements above all, belongs to another client: results may be wrong, not
+only refused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import psycopg
 from app.db.wait_budget import limit_waits
 
 PROBE_SECONDS = 1.0
-LOOKS = 3
+CHECKS = 3
 
 Connection = psycopg.Connection[Any]
 
 
 def is_apart(connection: Connection) -> bool:
-    """Whether another process of the server's answers than the one that the connection was told of when it was made."""
+    """Whether another server process answers than the one announced when the connection was opened."""
     try:
         return bool(backend_of(connection) != connection.info.backend_pid)
     finally:
@@ -28,14 +28,14 @@ def is_apart(connection: Connection) -> bool:
 
 
 def is_pooled(connection: Connection, another: Callable[[], Connection]) -> bool:
-    """Whether a pooler is between. Most of them make a process number up, which no answer ever has. One that passes
-    that of some connection on is found by two clients that take turns: sooner or later the wrong one answers."""
-    if any(is_apart(connection) for _ in range(LOOKS)):
+    """Whether there is a pooler. Most of them invent a process id, which no server process ever has. One that passes a
+    real one on is detected by two clients that take turns: sooner or later the wrong process answers."""
+    if any(is_apart(connection) for _ in range(CHECKS)):
         return True
     try:
         other = another()
     except psycopg.Error:
-        return False  # the server has no connection left, so nothing speaks for a pooler
+        return False  # the server has no connection left: no evidence of a pooler
     try:
         with limit_waits(PROBE_SECONDS):
             return _are_mixed(connection, other)
@@ -61,6 +61,6 @@ def _are_mixed(one: Connection, other: Connection) -> bool:
 
 
 def backend_of(connection: Connection) -> int:
-    """The process that answers. Leaves the transaction open, unless the connection is in none."""
+    """Id of the server process that answers. Leaves the transaction open, unless the connection is in autocommit."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return int(row[0]) if row else 0

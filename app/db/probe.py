@@ -1,4 +1,4 @@
-"""Whether the database takes a write: the smallest that is one, in a transaction that is committed."""
+"""Whether the database accepts writes: the smallest possible one, in a transaction that is committed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from app.db.database import Database
 
 PROBE_SECONDS = 3.0
 MESSAGE = text("SELECT current_setting('transaction_read_only'), pg_logical_emit_message(true, 'tms', '')")
-"""Goes into the server's log of changes and through its commit, also to a standby that is waited for, and into no
-table."""
+"""Goes through the write-ahead log and the commit, also to a synchronous standby, and into no table."""
 
 
 def accepts_writes(database: Database) -> bool:
-    """False for a server that is read-only. Raises `SQLAlchemyError` for any other reason not to take it."""
+    """False for a read-only server. Raises `SQLAlchemyError` for any other reason."""
     if database.is_postgresql:
         with database.write() as transaction:
             return bool(transaction.execute(MESSAGE).one()[0] == "off")
@@ -27,7 +26,7 @@ def accepts_writes(database: Database) -> bool:
 
 
 def _write_to_sqlite(driver: sqlite3.Connection) -> None:
-    """A number in the file's head that nobody uses, written as it is."""
+    """Rewrites an unused number of the file header with its own value."""
     (usual,) = driver.execute("PRAGMA busy_timeout").fetchone()
     driver.execute(f"PRAGMA busy_timeout={round(PROBE_SECONDS * 1000)}")
     try:

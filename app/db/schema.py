@@ -1,8 +1,8 @@
 """Whether the database's schema fits this version of the code.
 
 An older one, or none, does not: statements would fail one by one. A newer one does: in a rolling upgrade the first host
-migrates while the others still work, so a release's migrations leave what the release before it needs, and the
-changelog says so where one cannot.
+migrates while the others still run, so a release's migrations keep what the previous release needs, and the changelog
+says so where one cannot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SchemaError(Exception):
 
 
 class Schema(NamedTuple):
-    """What the database has. `state` is `ok`, `newer`, `older`, `missing` or `foreign`."""
+    """The schema of the database. `state` is `ok`, `newer`, `older`, `missing` or `foreign`."""
 
     state: str
     revision: str | None
@@ -36,8 +36,8 @@ class Schema(NamedTuple):
 
 @cache
 def newest_revision() -> str:
-    """The one that this version needs. The names of the migrations tell: Alembic would cost each start a fifth of a
-    second."""
+    """The revision that this version needs, from the names of the migrations: Alembic would cost each start a fifth of
+    a second."""
     return max(path.name[1:5] for path in VERSIONS.glob("v[0-9][0-9][0-9][0-9]_*.py"))
 
 
@@ -45,7 +45,7 @@ def schema_of(connection: Connection) -> Schema:
     """Reads the revision. Raises `SQLAlchemyError`."""
     if not inspect(connection).has_table(TABLE):
         return Schema("missing", None)
-    revision = connection.execute(text(f"SELECT max(version_num) FROM {TABLE}")).scalar()  # noqa: S608 - a name of ours
+    revision = connection.execute(text(f"SELECT max(version_num) FROM {TABLE}")).scalar()  # noqa: S608 - a constant name
     return Schema(_state(revision), revision)
 
 
@@ -60,7 +60,7 @@ def _state(revision: str | None) -> str:
 
 
 def check_schema(database: Database) -> None:
-    """Raises `SchemaError` for one on which nothing can work, and `SQLAlchemyError` when nobody can tell."""
+    """Raises `SchemaError` for a schema that does not fit, and `SQLAlchemyError` when it cannot be read."""
     with database.read() as session:
         schema = schema_of(session.connection())
     if schema.state == "newer":

@@ -11,7 +11,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 
 def dump_json(value: Any) -> str:
-    """The text of a JSON column."""
     return orjson.dumps(value).decode()
 
 
@@ -22,7 +21,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuses naive values: they would be read in the zone of the database server."""
+        """Rejects naive values, which would be read in the zone of the database server."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -31,7 +30,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value if dialect.name == "postgresql" else value.replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """SQLite gives naive values, which are UTC."""
+        """SQLite returns naive values, which are UTC."""
         if value is None or value.tzinfo is not None:
             return value
         return value.replace(tzinfo=UTC)

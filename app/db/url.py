@@ -1,4 +1,4 @@
-"""A database URL as people and logs may see it."""
+"""A database URL for people and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import make_url
 
 
 def without_credentials(url: str) -> str:
-    """Which database it is, without user, password and options."""
+    """The URL without user, password and options."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return f"sqlite:///{parsed.database}"

@@ -1,1 +1,1 @@
-"""What every process needs to run, and no rule of the service: logs, metrics, liveness, memory, secrets, wake-ups."""
+"""Infrastructure of every process, without rules of the service: logs, metrics, liveness, memory, secrets, wake-ups."""

@@ -1,6 +1,6 @@
-"""Which processes of this machine live: each keeps a lock on a file of its name, which the system takes away when it
-dies. So a file that can be locked tells for certain that its process is gone, and what it held can be taken over at
-once, without waiting for a lease to run out.
+"""Liveness of the processes of this machine: each holds a lock on a file of its name, which the kernel releases when it
+dies. So a file that can be locked proves that its process is dead, and its leases can be taken over at once instead of
+after they expire.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 
 SUFFIX = ".alive"
 DRAFT = ".draft"
-"""The end of a name that no pattern for finished files matches; a leading dot would not keep `Path.glob` from it."""
+"""A suffix that no pattern for finished files matches; `Path.glob` would match a leading dot."""
 
 OLD_DRAFT = 60.0
-"""Seconds; a draft gets its name within a moment."""
+"""Seconds; a draft is renamed within milliseconds."""
 
 
 def new_process_name() -> str:
-    """A name for this process that no other one has or had."""
+    """A name that no other process has or had."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def create_locked(path: Path, content: bytes = b"") -> int:
-    """Makes the file and locks it until the process ends or the descriptor, opened to append, is closed."""
+    """Creates the file, locked until the process ends or the returned descriptor, opened for appending, is closed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # It gets its name only once it is locked: nobody may take it for a dead process's in between.
+    # Renamed only once it is locked: otherwise it would look like a dead process's in between.
     draft = path.with_name(f"{path.name}{DRAFT}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     try:
@@ -46,23 +46,23 @@ def create_locked(path: Path, content: bytes = b"") -> int:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """The whole of it: `os.write` may write less than it is given. Raises `OSError`; some of it may be written then."""
+    """Writes all of it, which `os.write` may not. Raises `OSError`, possibly after a part is written."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def delete_stale_drafts(folder: Path) -> None:
-    """Deletes what processes left behind that were killed while they made their files."""
-    longest_ago = time.time() - OLD_DRAFT
+    """Deletes drafts of processes that were killed while they created their files."""
+    oldest = time.time() - OLD_DRAFT
     for draft in folder.glob(f"*{DRAFT}"):
         with contextlib.suppress(OSError):
-            if draft.stat().st_mtime < longest_ago:
+            if draft.stat().st_mtime < oldest:
                 draft.unlink()
 
 
 def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
-    """Whether the process of the file is gone; the file is then ours until `locks` is closed."""
+    """Returns whether the process of the file is dead; if so, the file is locked until `locks` is closed."""
     try:
         return lock_if_free(path, os.O_RDONLY, locks)
     except FileNotFoundError:
@@ -70,8 +70,8 @@ def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
 
 
 def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
-    """Whether nobody holds the lock of the file, opened with `flags`; it is then ours until `locks` is closed. Raises
-    OSError for a file that cannot be opened."""
+    """Opens the file with `flags` and returns whether its lock was free; if so, it is held until `locks` is closed.
+    Raises `OSError` for a file that cannot be opened."""
     descriptor = os.open(path, flags, 0o600)
     locks.callback(os.close, descriptor)
     try:
@@ -83,7 +83,7 @@ def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
 
 @functools.cache
 def registered_name(folder: Path) -> str:
-    """The name under which this process is present in the folder, from the first call to its end."""
+    """The name under which this process is registered in the folder, from the first call to its end."""
     name = new_process_name()
     create_locked(folder / f"{name}{SUFFIX}")
     return name
@@ -91,16 +91,16 @@ def registered_name(folder: Path) -> str:
 
 @contextlib.contextmanager
 def dead_processes(folder: Path) -> Iterator[list[str]]:
-    """Names of processes that were present and have died. Unless the block raises, they are forgotten after it."""
+    """Names of registered processes that have died; removed after the block, unless it raises."""
     with contextlib.ExitStack() as locks:
-        gone = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_if_dead(path, locks)]
-        yield [path.name.removesuffix(SUFFIX) for path in gone]
-        for path in gone:
+        dead = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if lock_if_dead(path, locks)]
+        yield [path.name.removesuffix(SUFFIX) for path in dead]
+        for path in dead:
             path.unlink(missing_ok=True)
         delete_stale_drafts(folder)
 
 
 def live_processes(folder: Path) -> list[Path]:
-    """The files of the processes that live."""
+    """The files of the live processes."""
     with contextlib.ExitStack() as locks:
         return [path for path in sorted(folder.glob(f"*{SUFFIX}")) if not lock_if_dead(path, locks)]

@@ -1,7 +1,7 @@
-"""Logs: one line per record on standard error, as JSON or for a person, each with the request id that caused it.
+"""Logs: one line per record on standard error, as JSON or for a terminal, each with the id of the request behind it.
 
-The HTTP guard sets `request_id` for a request, and a worker sets it to that of the send it works on, so that one
-search finds a request's whole way. Never log tokens, bodies or passwords: log ids.
+The HTTP guard sets `request_id` for a request, and a worker sets it to that of the send it processes, so that one
+search finds every line about a request. Never log tokens, bodies or passwords: log ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import orjson
 from app.settings import Settings
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The `X-Request-Id` of the request on whose behalf this context works."""
+"""The `X-Request-Id` of the request that this context works for."""
 
 _buffer: ContextVar[list[str] | None] = ContextVar("log_buffer", default=None)
 
@@ -30,14 +30,14 @@ QUIET = {
     "alembic": logging.WARNING,
     "urllib3": logging.ERROR,  # its warnings hold the URLs of webhooks and gateways, which may hold tokens
 }
-"""Loggers that tell of every step; a wake-up is no news."""
+"""Loggers that log every step; wake-ups are not worth a line."""
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "request_id", "taskName"}
-"""What every record has; the rest was given as `extra`."""
+"""Attributes of every record; others were passed as `extra`."""
 
 
 def configure(settings: Settings) -> None:
-    """Sends all records of this process to standard error in the form of `LOG_FORMAT`. May be called again."""
+    """Sends all records of this process to standard error in the form of `LOG_FORMAT`. Can be called repeatedly."""
     handler = LineHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else ConsoleFormatter())
     handler.addFilter(_add_request_id)
@@ -50,10 +50,10 @@ def configure(settings: Settings) -> None:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes each line when it is logged, or those of a block of `buffered` at once."""
+    """Writes each line when it is logged; inside `buffered`, all lines at the end of the block."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Raises nothing, as any handler."""
+        """Raises nothing, like every handler."""
         lines = _buffer.get()
         if lines is None:
             super().emit(record)
@@ -64,7 +64,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def write(self, lines: Sequence[str]) -> None:
-        """Lines that are formatted already."""
+        """Writes formatted lines."""
         with self.lock or contextlib.nullcontext():
             self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
             self.flush()
@@ -72,8 +72,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 @contextlib.contextmanager
 def buffered() -> Iterator[None]:
-    """Lines that are logged inside the block are written at its end: one write for many, which costs little more than
-    one of them."""
+    """Lines logged inside the block are written at its end: one write for many costs little more than one for each."""
     lines: list[str] = []
     token = _buffer.set(lines)
     try:
@@ -92,12 +91,12 @@ def _add_request_id(record: logging.LogRecord) -> bool:
 
 
 def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller added with `extra=`."""
+    """The fields that the caller passed as `extra=`."""
     return {name: value for name, value in vars(record).items() if name not in STANDARD}
 
 
 def moment(record: logging.LogRecord) -> datetime:
-    """When the record was made, in UTC."""
+    """Time of the record in UTC."""
     return datetime.fromtimestamp(record.created, UTC)
 
 
@@ -105,7 +104,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, request_id, process, extra fields, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A value that JSON does not know is written as its text."""
+        """Writes values that JSON does not know as their text."""
         line: dict[str, Any] = {
             "time": f"{moment(record).isoformat(timespec='milliseconds')[:-6]}Z",
             "level": record.levelname.lower(),
@@ -127,7 +126,7 @@ class ConsoleFormatter(logging.Formatter):
     """Time, level, logger, message and extra fields for a terminal; the traceback follows."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The time is local, as a person at the terminal reads it."""
+        """Times are local."""
         parts = [
             moment(record).astimezone().strftime("%H:%M:%S"),
             f"{record.levelname.lower():7}",

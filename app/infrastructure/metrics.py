@@ -1,6 +1,6 @@
 """Prometheus metrics of all processes of this machine.
 
-Each process counts in its own memory and now and then shares its counts with the others
+Each process counts in its own memory and regularly shares its counts with the others
 (app/infrastructure/shared_counts.py); a scrape adds them up.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-# With one of these in the environment the library would count in files that it maps into memory, and on a full disk the
-# system ends whoever counts there.
+# With one of these in the environment the library would count in memory-mapped files, and on a full disk the kernel
+# kills a process that writes to one (SIGBUS).
 for _name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
     os.environ.pop(_name, None)
 
@@ -24,7 +24,7 @@ from app.settings import Settings  # noqa: E402
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 OWN = CollectorRegistry()
-"""What this process has counted."""
+"""The counts of this process."""
 
 REQUESTS = Counter("tms_http_requests", "API requests answered.", ["method", "status"], registry=OWN)
 REQUEST_SECONDS = Histogram(
@@ -42,17 +42,17 @@ _shared: SharedCounts | None = None
 
 
 def share(settings: Settings) -> None:
-    """From now on to the end of the process the others of this machine see its counts, and it theirs. Call it once, in
-    a process that stays, after any fork."""
+    """Starts sharing counts with the other processes of this machine, until this one ends. Call it once, in a
+    long-lived process, after any fork."""
     global _shared  # noqa: PLW0603 - like the counters themselves, one per process
     _shared = SharedCounts(settings.data_dir / "metrics", own_counts)
     _shared.start()
 
 
 def own_counts() -> Counts:
-    """What this process has counted: whatever is more than nothing."""
+    """All counts of this process above zero."""
     samples = (sample for family in OWN.collect() for sample in family.samples)
-    return {_key(sample): sample.value for sample in samples if sample.value and _counts(sample.name)}
+    return {_key(sample): sample.value for sample in samples if sample.value and _is_count(sample.name)}
 
 
 def exposition() -> bytes:
@@ -63,30 +63,29 @@ def exposition() -> bytes:
 
 
 class _Sum(Collector):
-    """The families of this process with the counts of all."""
+    """The families of this process with the counts of all processes."""
 
     def __init__(self, others: Iterable[Counts]) -> None:
         self._others = list(others)
 
     def collect(self) -> Iterator[Metric]:
-        """Each family once."""
         for family in OWN.collect():
             names = {f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_sum", "_count")}
-            summed = {_key(sample): sample.value for sample in family.samples if _counts(sample.name)}
+            summed = {_key(sample): sample.value for sample in family.samples if _is_count(sample.name)}
             for counts in self._others:
                 for key, value in counts.items():
                     if key[0] in names:
                         summed[key] = summed.get(key, 0.0) + value
-            made = Metric(family.name, family.documentation, family.type)
+            metric = Metric(family.name, family.documentation, family.type)
             for (name, labels), value in summed.items():
-                made.add_sample(name, dict(labels), value)
-            yield made
+                metric.add_sample(name, dict(labels), value)
+            yield metric
 
 
 def _key(sample: object) -> Key:
     return sample.name, tuple(sample.labels.items())  # type: ignore[attr-defined]
 
 
-def _counts(name: str) -> bool:
-    """Not when a counter was made, which cannot be added up."""
+def _is_count(name: str) -> bool:
+    """False for the creation time of a counter, which cannot be added up."""
     return not name.endswith("_created")

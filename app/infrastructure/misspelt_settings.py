@@ -1,9 +1,9 @@
-"""Environment variables that look like settings of ours and are none: nobody reads `EMAIL_TRANSPORT`, so mail would go
-to the folder while everything looks well.
+"""Environment variables that look like misspelt settings: `EMAIL_TRANSPORT` is ignored, so mail would go to the folder
+while everything seems to work.
 
-One looks like ours when it is a setting's name but for case and underscores; when its words are, in this order, words
-of one setting, all or some of them, each possibly misspelt; or when it begins with a word that stands for what only we
-set.
+A variable looks like a setting when it has a setting's name except for case and underscores; when its words are, in
+order, some or all words of one setting, each possibly misspelt; or when it begins with a word that only this service's
+settings begin with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOT_OF_SETTINGS = ("RECEIVER_PORT", "RECEIVER_SECRET")
 """Read by the launcher and the demo's receiver."""
 KNOWN = frozenset(one.metadata["variable"] for one in fields(Settings)).union(NOT_OF_SETTINGS)
 
-OURS = {
+FIRST_WORDS = {
     "TMS": "",
     "EMAIL": "",
     "SMS": "",
@@ -28,32 +28,31 @@ OURS = {
     "SMPP": "SMS_TRANSPORT_URL",
     "KANNEL": "SMS_TRANSPORT_URL",
 }
-"""First words -> the setting that was probably meant, where it is not the nearest by its letters."""
-ALIKE, SAME_START = 0.85, 0.6
-"""How much of two words must agree; less is enough for words that begin with the same letter."""
-SHORTEST_START = 3
-"""Characters of a word that is cut short, as in DIRECTORY and DIR."""
-LONGEST = 60
-"""Characters; no setting's name has half as many."""
+"""First word -> the setting that was probably meant, where it is not the most similar one."""
+SIMILARITY, SIMILARITY_OF_SAME_INITIAL = 0.85, 0.6
+"""Least similarity of two words; lower for words with the same first letter."""
+MIN_PREFIX = 3
+"""Characters of an abbreviated word, as DIR for DIRECTORY."""
+MAX_LENGTH = 60
+"""Characters; twice the length of any setting."""
 
 
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variable -> the setting that it is nearest to, for those that look like ours and are not. An empty one sets
-    nothing, whatever it was meant for."""
+    """Variable -> the most similar setting, for variables that look like misspelt settings. Empty ones do not count."""
     candidates = (
-        name for name, value in environ.items() if name not in KNOWN and value.strip() and len(name) < LONGEST
+        name for name, value in environ.items() if name not in KNOWN and value.strip() and len(name) < MAX_LENGTH
     )
-    return {name: meant for name in sorted(candidates) if (meant := _meant(name))}
+    return {name: intended for name in sorted(candidates) if (intended := _intended(name))}
 
 
-def _meant(name: str) -> str | None:
+def _intended(name: str) -> str | None:
     words = _words(name)
     joined = "".join(words)
     likely = [known for known in KNOWN if joined == known.replace("_", "") or _reads_as(words, known.split("_"))]
     if likely:
         return _nearest(name, likely)
     first = words[0] if len(words) > 1 else ""
-    return (OURS[first] or _nearest(name, KNOWN)) if first in OURS else None
+    return (FIRST_WORDS[first] or _nearest(name, KNOWN)) if first in FIRST_WORDS else None
 
 
 def _words(name: str) -> list[str]:
@@ -61,18 +60,18 @@ def _words(name: str) -> list[str]:
 
 
 def _reads_as(words: list[str], wanted: list[str]) -> bool:
-    """Two words or more, each like one of the setting's, in its order."""
+    """Two words or more, each similar to one of the setting's, in its order."""
     rest = iter(wanted)
-    return len(words) > 1 and all(any(_alike(word, one) for one in rest) for word in words)
+    return len(words) > 1 and all(any(_similar(word, one) for one in rest) for word in words)
 
 
-def _alike(word: str, wanted: str) -> bool:
+def _similar(word: str, wanted: str) -> bool:
     shorter, longer = sorted((word, wanted), key=len)
-    if longer.startswith(shorter) and len(shorter) >= SHORTEST_START:
+    if longer.startswith(shorter) and len(shorter) >= MIN_PREFIX:
         return True
-    needed = SAME_START if word[0] == wanted[0] else ALIKE
+    needed = SIMILARITY_OF_SAME_INITIAL if word[0] == wanted[0] else SIMILARITY
     return difflib.SequenceMatcher(None, word, wanted).ratio() >= needed
 
 
-def _nearest(name: str, among: Iterable[str]) -> str:
-    return difflib.get_close_matches(name.upper(), sorted(among), 1, 0.0)[0]
+def _nearest(name: str, settings: Iterable[str]) -> str:
+    return difflib.get_close_matches(name.upper(), sorted(settings), 1, 0.0)[0]

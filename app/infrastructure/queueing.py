@@ -1,8 +1,8 @@
-"""Wake-ups: the one thing that Redis queues carry.
+"""Wake-ups: the only jobs in the Redis queues.
 
-The recipients and events tables are the queues; a job holds no work, it only says "look". So a job may be lost (a sweep
-looks every half second, app/maintenance/sweeps.py) or doubled (the second look finds nothing) without harm, and a
-thousand accepted sends need one job. Inside `app` only this module knows RQ.
+The recipients and events tables are the queues; a job has no content, it only makes a worker check its tables. So a job
+may be lost (a sweep checks every half second, app/maintenance/sweeps.py) or duplicated (the second check finds nothing)
+without harm, and a thousand accepted sends need one job. Inside `app` only this module uses RQ.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ JOBS = {
     WEBHOOKS: "jobs.webhooks.dispatch",
     MAINTENANCE: "jobs.maintenance.clean",
 }
-"""What a worker calls when it is woken. Names, not functions: `app` does not import `jobs`."""
+"""The function that a worker runs. Names, not functions: `app` does not import `jobs`."""
 
 NO_TIME_LIMIT = -1
-"""A job ends its time slice by itself; a limit from outside could cut a send between the wire and its record."""
+"""A job ends after its time slice by itself; a time limit could interrupt a send between transmission and record."""
 
 
 class WakeUps:
@@ -39,12 +39,12 @@ class WakeUps:
         self._breaker = breaker or CircuitBreaker()
 
     def wake(self, queue: str) -> None:
-        """Makes a worker look at its tables; call it after the commit of what it shall find.
+        """Makes a worker check its tables; call it after the commit.
 
-        Nothing is added while a wake-up waits: whoever takes that one looks later than now, so it sees everything
-        that is committed now. A worker that has taken its wake-up, and may have looked already, no longer counts.
-        Never raises: without Redis the sweeps find the work, and for a second nobody tries again, so that a request
-        does not wait for a server that is gone.
+        Adds nothing while a wake-up waits in the queue: the worker that takes it checks later than now, so it sees
+        everything committed now. A wake-up that a worker has taken does not count: that worker may have checked
+        already. Never raises: without Redis the sweeps find the work, and the circuit breaker stays open for a second,
+        so that a request does not wait for a server that is down.
         """
         if self._breaker.is_open:
             return

@@ -1,5 +1,5 @@
-"""Which processes of the service run on this machine with this data folder, and over which database: a command that was
-given another one says so.
+"""The running processes of the service on this machine with this data folder, and their databases: a command that uses
+another database warns of it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ logger = logging.getLogger(__name__)
 
 
 def register(settings: Settings) -> None:
-    """This process runs, until it ends. Without a place to note it nothing is lost but that hint."""
+    """Registers this process until it ends. A failure costs nothing but that warning."""
     folder = settings.data_dir / "processes"
     try:
         create_locked(folder / f"{new_process_name()}{SUFFIX}", without_credentials(settings.database_url).encode())
         with dead_processes(folder):
-            pass  # forgets those that have ended
+            pass  # removes the files of dead processes
     except OSError as error:
         logger.warning("cannot note in the data folder that this process runs: %s", error)
 
 
 def databases(settings: Settings) -> set[str]:
-    """Those that the running processes use."""
+    """The databases of the running processes."""
     found = set()
     with contextlib.suppress(OSError):
         for path in live_processes(settings.data_dir / "processes"):

@@ -1,8 +1,8 @@
-"""The counts of a process for all others of its machine: a file each, replaced as a whole by ordinary writes.
+"""Sharing the counts of all processes of a machine: one file per process, replaced as a whole by ordinary writes.
 
-What goes wrong with it costs counts, never a request or a process: a disk that is full, a folder that is gone or is
-somebody else's is told in one log line, and tried again a moment later. A process that dies leaves its file, which the
-next one adds to `total.json`, so that nothing is counted less after a restart and files do not pile up.
+A failure costs counts, never a request or a process: a full disk, or a folder that is missing or not writable, is
+logged once and retried a moment later. The file of a dead process is added to `total.json` by the next one that starts,
+so that no count is lost by a restart and files do not accumulate.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from app.infrastructure.liveness import (
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
-"""The name of a sample, and its labels."""
+"""Name and labels of a sample."""
 Counts = dict[Key, float]
 
 PERIOD = 0.5
-"""Seconds between two looks whether there is something new to share."""
+"""Seconds between two checks for new counts."""
 COUNTS = ".counts"
 TOTAL = "total.json"
-MOST_FOLDED = 1000
-"""Names that the total remembers, so that no file is counted twice: neither by who reads both while the one is added to
-the other, nor when its process was killed before the file was deleted."""
+MAX_MERGED = 1000
+"""Process names kept in the total, so that no file is counted twice: neither by a reader while a file is being added to
+the total, nor when the process that adds it is killed before it deletes the file."""
 
 
 class SharedCounts:
-    """The folder in which the processes of this machine share what they count."""
+    """The folder in which the processes of this machine share their counts."""
 
     def __init__(self, folder: Path, own: Callable[[], Counts]) -> None:
         self._folder = folder
@@ -55,10 +55,10 @@ class SharedCounts:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """A thread shares from now on; what is left is shared at the end of the process."""
-        with self._telling():
+        """Starts a thread that shares new counts; the last ones are shared at the end of the process."""
+        with self._errors_logged():
             self._join()
-            self._fold_dead()
+            self._merge_dead()
         atexit.register(self.write)
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
@@ -68,8 +68,8 @@ class SharedCounts:
             self.write()
 
     def write(self) -> None:
-        """Shares what this process has counted, when that has changed. Raises nothing."""
-        with self._telling(), self._lock:
+        """Shares the counts of this process if they have changed. Raises nothing."""
+        with self._errors_logged(), self._lock:
             counts = self._own()
             if self._name is None:
                 self._join()
@@ -78,9 +78,9 @@ class SharedCounts:
                 self._written = counts
 
     def others(self) -> Iterable[Counts]:
-        """What all other processes have counted, the dead ones included."""
+        """The counts of all other processes, including dead ones."""
         found = {path.stem: _read(path) for path in self._folder.glob(f"*{COUNTS}") if path.stem != self._name}
-        # Read last: what has been added to it meanwhile is named there.
+        # Read last: files added to it meanwhile are named in it.
         total = _read(self._folder / TOTAL)
         folded = set(total.get("folded", ()))
         yield _counts_of(total)
@@ -89,8 +89,8 @@ class SharedCounts:
                 yield _counts_of(content)
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Swallows what is wrong with the disk or the folder, and tells it once."""
+    def _errors_logged(self) -> Iterator[None]:
+        """Suppresses errors of the disk or the folder, and logs the first one."""
         try:
             yield
         except OSError as error:
@@ -109,21 +109,21 @@ class SharedCounts:
         self._name, self._written = name, {}
 
     def _leave(self) -> None:
-        """The file may be gone with its folder; a new one gets a new name, and this one is added to the total."""
+        """For a file that is gone with its folder: the next one gets a new name."""
         if self._name is not None and not (self._folder / f"{self._name}{SUFFIX}").exists():
             os.close(self._descriptor)
             self._name = None
 
-    def _fold_dead(self) -> None:
-        """Adds the counts of processes that have ended to the total, and deletes their files."""
+    def _merge_dead(self) -> None:
+        """Adds the counts of dead processes to the total, and deletes their files."""
         with contextlib.ExitStack() as locks:
             if not lock_if_free(self._folder / "fold.lock", os.O_RDWR | os.O_CREAT, locks):
                 return
-            present = sorted(self._folder.glob(f"*{SUFFIX}"))
-            gone = [path.name.removesuffix(SUFFIX) for path in present if lock_if_dead(path, locks)]
-            if gone:
-                self._add_to_total(gone)
-            for name in gone:
+            files = sorted(self._folder.glob(f"*{SUFFIX}"))
+            dead = [path.name.removesuffix(SUFFIX) for path in files if lock_if_dead(path, locks)]
+            if dead:
+                self._add_to_total(dead)
+            for name in dead:
                 for suffix in (f"{COUNTS}{DRAFT}", COUNTS, SUFFIX):
                     (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
             delete_stale_drafts(self._folder)
@@ -135,11 +135,11 @@ class SharedCounts:
             if name not in folded:
                 for key, value in _counts_of(_read(self._folder / f"{name}{COUNTS}")).items():
                     summed[key] = summed.get(key, 0.0) + value
-        _replace(self._folder / TOTAL, {**_listed(summed), "folded": [*names, *folded][:MOST_FOLDED]})
+        _replace(self._folder / TOTAL, {**_listed(summed), "folded": [*names, *folded][:MAX_MERGED]})
 
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
-    """All of it or nothing: who reads finds the old or the new. Raises `OSError`."""
+    """Replaces the file atomically. Raises `OSError`."""
     draft = path.with_name(f"{path.name}{DRAFT}")
     try:
         draft.write_text(json.dumps(content), "utf-8")
@@ -151,7 +151,7 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Nothing for a file that is gone or that nobody can read."""
+    """Empty for a file that is missing or cannot be read."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def _listed(counts: Counts) -> dict[str, Any]:
 
 
 def _counts_of(content: dict[str, Any]) -> Counts:
-    """Nothing of a file that was not written by this code."""
+    """Empty for a file that this code has not written."""
     try:
         return {
             (name, tuple((label, value) for label, value in labels)): float(count)

@@ -1,4 +1,4 @@
-"""What a process of the service says of itself when it starts: what it works with, and which variables nobody reads."""
+"""Log lines at the start of a process: its database and transports, and environment variables that are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def log_startup(settings: Settings) -> None:
-    """One line with database and transports, one for each variable that looks like a setting and is none."""
+    """Logs one line with database and transports, and one for each variable that looks like a misspelt setting."""
     running.register(settings)
     logger.info(
         "using the database %s, sending mail to %s and texts to %s",
@@ -30,12 +30,12 @@ def log_startup(settings: Settings) -> None:
 
 
 def email_destination(settings: Settings) -> str:
-    """Where mail goes: a folder, a relay, or several in their order."""
+    """A folder, a relay, or several relays in their order."""
     return ", else to ".join(map(display_url, relay_urls(settings.email_transport_url)))
 
 
 def ignored_variables() -> Iterable[str]:
-    """A line for each variable of the environment that is probably meant for us and that nobody reads."""
+    """A line for each environment variable that looks like a misspelt setting."""
     return [
         f"{name} is no setting of this service, so it is ignored; did you mean {meant}?"
         for name, meant in misspelt(os.environ).items()

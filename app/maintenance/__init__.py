@@ -1,1 +1,1 @@
-"""Looking after an installation: sweeps for work that nobody announced, its health, and figures that tell its state."""
+"""Maintenance of an installation: sweeps for work without a wake-up, clean-up, health checks and status figures."""

@@ -1,4 +1,4 @@
-"""Whether the parts that a process needs answer, and the database fits it (docs/operations.md#health)."""
+"""Health of what a process depends on: the database, its schema and Redis (docs/operations.md#health)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ logger = logging.getLogger(__name__)
 OK = "ok"
 SILENT = "does not answer"
 NEEDED = ("database", "migrations")
-"""Without these no request can be accepted; without Redis every one can."""
+"""Without these no request can be accepted; without Redis all can."""
 
 
 def check_parts(services: Services) -> dict[str, str]:
-    """`ok`, or what is wrong, for each part. The reason goes to the log, not to the client."""
+    """`ok` or the problem of each part. The reason is logged, not returned."""
     wait_budget.current().shorten(PROBE_SECONDS)
     return {**_database(services), "redis": _redis(services)}
 
 
 def failed_parts(parts: dict[str, str]) -> list[str]:
-    """Those that are not as they should be. A newer schema serves this version, too."""
+    """The parts with a problem. A newer schema is none."""
     return [name for name, state in parts.items() if state not in (OK, "unknown", *FITS)]
 
 

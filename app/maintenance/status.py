@@ -1,7 +1,6 @@
-"""What an installation has in hand at this moment, over all accounts: the figures that tell whether it is at rest.
+"""Status figures of an installation over all accounts: queued and unfinished work.
 
-Each is one statement. Those of the queue read the partial indexes of what is on its way, which are small where little
-is.
+Each is one statement. Those of the send queue read its partial indexes, whose size is that of the unfinished work.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from app.recipients.states import RecipientState
 
 
 def status(session: Session) -> dict[str, int]:
-    """How many recipients and events are in each part of their way.
+    """Numbers of recipients and events per status.
 
-    `due` could be sent now and `deferred` later; `in_flight` are with a sender, of which `abandoned` with one that has
-    not renewed its lease; `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and
-    `webhooks_in_flight` have a request under way.
+    `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
+    `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight`
+    have a request in flight.
     """
     return {name: session.scalars(statement).one() for name, statement in figures(now()).items()}
 
 
 def figures(moment: datetime) -> dict[str, Select[int]]:
-    """The statement of each."""
+    """The statement of each figure."""
     queued, sending = in_state(RecipientState.QUEUED), in_state(RecipientState.SENDING)
     return {
         "due": _recipients(and_(queued, Recipient.due_time <= moment)),

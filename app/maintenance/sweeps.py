@@ -1,8 +1,8 @@
-"""Sweeps: what is found by looking, because nobody may be relied on to tell.
+"""Sweeps find work that no wake-up announced, and clean-up deletes rows past their retention.
 
-A wake-up can be lost with Redis, and nobody sends one for a row that becomes due by time or whose worker died. The
-scheduler (jobs/schedule.py) asks the questions here twice a second, so each is one statement that an index answers,
-however many rows there are. The slower half deletes what has been kept long enough.
+A wake-up can be lost with Redis, and there is none for a row that becomes due by time or whose worker died. The
+scheduler (jobs/schedule.py) runs the sweeps twice a second, so each is one statement that an index answers, however
+many rows there are.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from app.services import Services
 
 logger = logging.getLogger(__name__)
 
-PAUSES_KEPT = timedelta(days=1)
-"""After its end a pause is remembered for this long, so that the next one is longer."""
+BACKOFFS_KEPT = timedelta(days=1)
+"""A back-off is kept this long after its end, so that the next one is longer."""
 CHUNK = 1000
-"""Rows deleted in one transaction: a writer waits for that, not for the whole of a large table."""
+"""Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
 
 def sends_waiting(session: Session) -> bool:
-    """Whether a worker would find something to send: a recipient that is due, one whose lease has run out, or one
-    that has been uncertain for long enough."""
+    """Whether there is a recipient that is due, has an expired lease, or has been uncertain for long enough."""
     return claim.has_due(session) or claim.has_expired_leases(session) or uncertain.has_uncertain_due(session)
 
 
@@ -50,14 +49,13 @@ def events_waiting(session: Session) -> bool:
 
 
 def replies_waiting(session: Session) -> bool:
-    """Whether parts of a long reply have waited for the others for long enough."""
+    """Whether parts of a long reply have waited long enough for the missing ones."""
     return reassembly.has_overdue_parts(session)
 
 
 def clean(services: Services) -> None:
-    """Tells replies of which a part did not come. Deletes idempotency records, webhook attempts, trigger firings and
-    marks of reports that came in, all that are older than their settings say, and pauses of destinations that are long
-    over, and brings the planner's statistics up to date."""
+    """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings and
+    records of processed reports past their retention, and expired back-offs; updates the planner's statistics."""
     reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -66,7 +64,7 @@ def clean(services: Services) -> None:
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
-    _delete_older(services, DestinationPause, DestinationPause.until_time, now() - PAUSES_KEPT)
+    _delete_older(services, DestinationPause, DestinationPause.until_time, now() - BACKOFFS_KEPT)
     services.database.refresh_statistics()
 
 

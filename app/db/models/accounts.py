@@ -22,14 +22,14 @@ class Account(Timestamps, Base):
     owner_email: Mapped[str | None]
     owner_confirmed: Mapped[bool] = mapped_column(default=False)
     allowed_networks: Mapped[list[Any]] = mapped_column(Json, default=list)
-    """CIDR texts; empty: any client may come."""
+    """CIDR blocks; empty: no restriction."""
     default_from_name: Mapped[str | None]
     default_from_address: Mapped[str | None]
     rate_limit: Mapped[str | None]
-    """In the form of the setting RATE_LIMIT; null: the setting holds."""
+    """In the form of the setting RATE_LIMIT; null: the setting applies."""
     track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
-    """Whether emails of the account tell when they are opened and which links are followed."""
+    """Whether opens and clicks of the account's emails are tracked."""
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone that personalisation and automations tell times in
     (docs/personalisation.md#time-zone)."""
@@ -69,10 +69,10 @@ class Domain(Base):
     verified_time: Mapped[datetime | None]
     """Null until the domain counts as configured."""
     trusted: Mapped[bool] = mapped_column(default=False, server_default=false())
-    """Configured because the operator says so, whatever a look-up of its records finds."""
+    """Configured by decision of the operator, whatever a lookup of its records finds."""
     checked_time: Mapped[datetime | None]
     findings: Mapped[dict[str, Any] | None] = mapped_column(Json)
-    """What the last look-up found: under `records`, for each its purpose, name, state and the texts found."""
+    """Result of the last lookup: under `records`, the purpose, name, state and texts of each record."""
 
 
 class DkimKey(Base):
@@ -107,5 +107,5 @@ class SmsSender(Base):
     """`virtual_number`, `number` or `alphanumeric`."""
     list_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("lists.id", ondelete="SET NULL"))
     messages_per_second: Mapped[float | None]
-    """How fast the gateway takes messages from this sender; null: as fast as they come."""
+    """Rate at which the gateway accepts messages from this sender; null: unlimited."""
     creation_time: Mapped[datetime]

@@ -11,7 +11,7 @@ from app.db.models.base import AccountId, Base, BigInt, Identity
 
 
 class TriggerFiring(Base):
-    """A contact was created or updated: both kinds of automation see it under their own trigger's name."""
+    """A contact was created or updated; each kind of automation has its own name for the trigger."""
 
     __tablename__ = "trigger_firings"
     __table_args__ = (

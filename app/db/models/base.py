@@ -1,4 +1,4 @@
-"""What all tables share: naming of constraints, identity, and the account that every row belongs to."""
+"""Common parts of all tables: names of constraints, ids, and the account that every row belongs to."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ NAMING = {
 
 
 AUTOINCREMENT = {"sqlite_autoincrement": True}
-"""An id is never used twice, also not on SQLite."""
+"""No id is ever reused, on SQLite either."""
 
 
 class Base(DeclarativeBase):
-    """The declarative base of all models."""
-
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar = {datetime: UtcDateTime}
     __table_args__: Any = AUTOINCREMENT
 
 
 def table_of(model: type[Base]) -> Table:
-    """The table of a model. Statements that write it pass the ORM by, which would look for each changed row among the
+    """The table of a model. Statements that write it bypass the ORM, which would look up each changed row among the
     objects of its session."""
     return cast(Table, model.__table__)
 

@@ -15,10 +15,10 @@ from app.db.types import BigId, Json
 class Contact(Timestamps, Base):
     """A person in a list (docs/contacts.md#attributes).
 
-    `email_key` is the email in the form in which addresses are compared. `identifier` is what must be unique in the
-    list: the email key, or the mobile in a list without an email field; null where the list allows duplicates, so that
-    one unique index serves every list and two sends at the same moment create one contact
-    (docs/contacts.md#identifiers). `values` holds the list field values by key, without nulls.
+    `email_key` is the email in its normalised form. `identifier` must be unique in the list: the email key, or the
+    mobile in a list without an email field; null where the list allows duplicates, so that one unique index serves
+    every list and two sends at the same moment create one contact (docs/contacts.md#identifiers). `values` holds the
+    list field values by key, without nulls.
     """
 
     __tablename__ = "contacts"
@@ -54,7 +54,7 @@ class Contact(Timestamps, Base):
 
 
 class Unsubscriber(Base):
-    """An address that does not want messages: of one list, or of the whole account where `list_id` is null."""
+    """An unsubscribed address: of one list, or of the whole account where `list_id` is null."""
 
     __tablename__ = "unsubscribers"
     __table_args__ = (
@@ -109,8 +109,8 @@ class AddressTrouble(Base):
     (docs/contacts.md#blocked-addresses).
 
     A mail that was accepted counts as delivered until a bounce says otherwise (docs/delivery.md#recipient-states). So
-    they are not forgotten at once, but by the recipient `forgotten_by`: when that one bounces after all, they count
-    again.
+    a delivery does not delete the row but sets `forgotten_by` to its recipient: if that one bounces after all, the
+    bounces count again.
     """
 
     __tablename__ = "address_troubles"

@@ -1,4 +1,4 @@
-"""Remembered answers of requests that carried an Idempotency-Key."""
+"""Stored responses of requests with an Idempotency-Key."""
 
 from __future__ import annotations
 

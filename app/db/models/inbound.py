@@ -1,4 +1,4 @@
-"""What came in from outside, and destinations that are given time."""
+"""Processed inbound reports, parts of long replies, and back-offs per domain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.db.models.base import AccountId, Base, Identity
 
 
 class InboundRecord(Base):
-    """A report, receipt or reply that has been dealt with: the same one again changes nothing."""
+    """A processed report, receipt or reply: receiving it again changes nothing."""
 
     __tablename__ = "inbound_records"
     __table_args__ = (
@@ -28,7 +28,7 @@ class InboundRecord(Base):
 
 
 class ReplyPart(Base):
-    """One part of a long text that somebody sent to a number, as the gateway handed it in."""
+    """One part of a long reply to a number, as the gateway delivered it."""
 
     __tablename__ = "reply_parts"
     __table_args__ = (
@@ -44,21 +44,21 @@ class ReplyPart(Base):
     number: Mapped[str]
     mobile: Mapped[str]
     reference: Mapped[int]
-    """The number that the phone gave to the whole text."""
+    """The phone's reference number of the whole text."""
     total: Mapped[int]
     position: Mapped[int]
     """From 1."""
     coding: Mapped[int]
     body: Mapped[bytes] = mapped_column(LargeBinary)
-    """As it came: a character may begin in one part and end in the next."""
+    """Undecoded: a character may begin in one part and end in the next."""
     time: Mapped[datetime]
-    """When it came; once it is told, when that was."""
+    """Time of receipt; once it is reported, the time of that."""
     told: Mapped[bool]
 
 
 class DestinationPause(Base):
-    """A domain whose mail servers put off what an account sends from a domain of its own: nothing of it goes there
-    before `until_time`."""
+    """Back-off of a recipient domain whose servers defer what an account sends from one of its own domains: no attempt
+    starts before `until_time`."""
 
     __tablename__ = "destination_pauses"
     __table_args__ = (
@@ -72,5 +72,5 @@ class DestinationPause(Base):
     sender_domain: Mapped[str]
     domain: Mapped[str]
     failures: Mapped[int]
-    """Deferrals of the whole domain since it last took a message."""
+    """Deferrals of the whole domain since it last accepted a message."""
     until_time: Mapped[datetime]

@@ -13,7 +13,7 @@ from app.db.types import BigId, Json
 
 
 class Send(Base):
-    """One accepted request, with the content as it was then: a message changed later does not change it."""
+    """One accepted request with a copy of its content: later changes of a saved message do not affect it."""
 
     __tablename__ = "sends"
     __table_args__ = (Index("ix_sends_account", "account_id", "id"), {"sqlite_autoincrement": True})
@@ -40,11 +40,11 @@ class Send(Base):
     track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_clicks: Mapped[bool] = mapped_column(default=False, server_default=false())
     track_secrets: Mapped[bool] = mapped_column(default=False, server_default=false())
-    """Also links that look as if they held a secret."""
+    """Also links that appear to contain a secret."""
 
 
 class SendLink(Base):
-    """A link of a send's bodies, as it was written; what a tracked link leads to."""
+    """A link of a send's bodies as written: the target of tracked links."""
 
     __tablename__ = "send_links"
     __table_args__ = (UniqueConstraint("send_id", "link_type", "url"), {"sqlite_autoincrement": True})
@@ -58,12 +58,11 @@ class SendLink(Base):
 
 
 class Recipient(Base):
-    """One person of a send, and its place in the queue.
+    """One recipient of a send, and its entry in the send queue.
 
     `state` is queued, sending, sent, delivered, bounced or failed (docs/delivery.md#recipient-states), or uncertain
     until `due_time`. A queued row is due at `due_time`; a row that is being sent belongs to `worker` until
-    `lease_time`. Ids of list, group, message and contact stand here without foreign keys, because a report outlives
-    what it tells of.
+    `lease_time`. Ids of list, group, message and contact have no foreign keys, because a report outlives them.
     """
 
     __tablename__ = "recipients"
@@ -125,7 +124,7 @@ class Recipient(Base):
     email: Mapped[str | None]
     mobile: Mapped[str | None]
     values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
-    """Wildcard values as given: texts, those of numbers included. Older rows may hold numbers."""
+    """Wildcard values as text, numbers included. Older rows may contain numbers."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it failed or bounced."""
@@ -141,18 +140,18 @@ class Recipient(Base):
     """`not_opened`, `html`, `text` or `sms`."""
     first_click_time: Mapped[datetime | None]
     rendered_bytes: Mapped[int | None]
-    """What subject and bodies came to, once they were rendered."""
+    """Size of subject and bodies after rendering."""
     further_visits: Mapped[int] = mapped_column(server_default=text("0"))
-    """Opens and clicks beyond those that have a step."""
+    """Opens and clicks beyond those recorded as steps."""
     complaint_time: Mapped[datetime | None]
     segments: Mapped[int | None]
-    """Parts that a text message was split into."""
+    """Number of parts of a text message."""
     gateway_id: Mapped[str | None]
-    """The gateway's own id of a text message, which its receipts name."""
+    """The gateway's id of a text message, which its receipts contain."""
 
 
 class Attachment(Base):
-    """A file of a send: of all its recipients, or of one where `recipient_id` is given."""
+    """A file for all recipients of a send, or for the one in `recipient_id`."""
 
     __tablename__ = "attachments"
     __table_args__ = (Index("ix_attachments_send", "send_id"), {"sqlite_autoincrement": True})
@@ -170,9 +169,9 @@ class Attachment(Base):
 
 
 class RecipientStep(Base):
-    """One step of a recipient's way: what happened, when, and the other side's own words.
+    """One step of a recipient's timeline: what happened, when, and the remote server's reply.
 
-    `note` is for the operator alone: it may name hosts, ports and paths of the installation.
+    `note` is for the operator alone: it may contain hosts, ports and paths of the installation.
     """
 
     __tablename__ = "recipient_steps"

@@ -14,7 +14,7 @@ from app.db.types import BigId, Json
 class Webhook(Base):
     """An application URL that receives events, and the state of its dispatch (docs/webhooks.md).
 
-    `batch_id` is the `jti` of a batch that is on its way or whose last try failed, and `batch_events` are the ids of
+    `batch_id` is the `jti` of a batch in flight or whose last attempt failed, and `batch_events` are the ids of
     its events, all of them: an event that a slow transaction commits later may have an id in between. So the batch
     keeps its id and its events until it is accepted or expires, also when a worker dies, and the events themselves are
     written once and deleted once.
@@ -33,7 +33,7 @@ class Webhook(Base):
     """Set while a request is in flight: one at a time per webhook."""
     worker: Mapped[str | None]
     failures: Mapped[int] = mapped_column(default=0)
-    """Failed tries since the last success."""
+    """Failed attempts since the last success."""
     batch_id: Mapped[str | None]
     batch_events: Mapped[list[int] | None] = mapped_column(Json)
     first_failed_time: Mapped[datetime | None]

@@ -22,8 +22,8 @@ from app.infrastructure.liveness import (
 
 PROGRAM = """
 import pathlib, sys
-from app.infrastructure.liveness import make_locked
-make_locked(pathlib.Path(sys.argv[1]), b"its words")
+from app.infrastructure.liveness import create_locked
+create_locked(pathlib.Path(sys.argv[1]), b"its words")
 print("made", flush=True)
 sys.stdin.read()
 """

@@ -128,7 +128,7 @@ def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -
     assert counted(tmp_path) == 2
     (tmp_path / TOTAL).write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]], "folded": ["dead"]}))
     assert counted(tmp_path) == 2
-    SharedCounts(tmp_path, dict)._fold_dead()
+    SharedCounts(tmp_path, dict)._merge_dead()
     assert counted(tmp_path) == 2
     assert not (tmp_path / f"dead{COUNTS}").exists()
 
