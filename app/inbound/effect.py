@@ -11,7 +11,7 @@ from app.db.database import Transaction
 from app.services import Services
 
 POLL_INTERVAL = 0.1
-"""Seconds between two looks for a recipient whose outcome is not written yet."""
+"""Seconds between two attempts, while the outcome is not written yet."""
 
 
 class Effect(enum.Enum):

@@ -79,15 +79,15 @@ def _parse_event(event: Event) -> ReportedEvent | None:
 
 
 def _report(kind: ReportKind, event: Event) -> Report:
-    words = one_line(_text(event, "reason") or _text(event, "response"))
-    status = status_in(_text(event, "status")) or status_in(words)
+    detail = one_line(_text(event, "reason") or _text(event, "response"))
+    status = status_in(_text(event, "status")) or status_in(detail)
     if kind is ReportKind.FAILED:
-        status = DROPPED if event["event"] == "dropped" else failure_status(status, words)
+        status = DROPPED if event["event"] == "dropped" else failure_status(status, detail)
         if event.get("type") == BLOCKED:
             status = f"4{status[1:]}"
     if kind is ReportKind.COMPLAINT:
-        words = "spam report at SendGrid"
-    return Report(kind, status, words, frozenset({_text(event, "email").lower()} - {""}))
+        detail = "spam report at SendGrid"
+    return Report(kind, status, detail, frozenset({_text(event, "email").lower()} - {""}))
 
 
 def _text(event: Event, name: str) -> str:

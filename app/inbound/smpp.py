@@ -1,4 +1,5 @@
-"""What an SMPP gateway hands in over the connection that sends: receipts by the gateway's id, and replies."""
+"""Receipts and replies that an SMPP gateway delivers over the connection that sends; receipts name the gateway's
+ids."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ PATIENCE = 3.0
 
 
 def incoming_handler(services: Services) -> IncomingHandler:
-    """Writes each receipt and reply in a transaction of its own. What the database does not take the gateway keeps."""
+    """Writes each receipt and reply in a transaction of its own. What cannot be stored stays with the gateway."""
 
     def take(incoming: Incoming) -> bool:
         try:

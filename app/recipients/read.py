@@ -100,9 +100,9 @@ class Viewer:
         """The properties of a recipient that it sees."""
         return RECIPIENT if self.sees_contacts else ANONYMOUS
 
-    def words(self, words: str | None) -> str | None:
+    def redacted(self, text: str | None) -> str | None:
         """The other side's words, redacted; None if it does not see them."""
-        return self.redaction.redact(words) if self.sees_contacts and words is not None else None
+        return self.redaction.redact(text) if self.sees_contacts and text is not None else None
 
 
 def require_recipient(session: Session, account_id: int, uuid: str) -> int:
@@ -123,7 +123,7 @@ def get_recipient(session: Session, account_id: int, recipient_id: int, query: Q
         raise ServiceError("not_found")
     links = found.pop("_links")
     if found.get("reason") is not None and viewer.sees_contacts:
-        found["reason"] = viewer.words(found["reason"])
+        found["reason"] = viewer.redacted(found["reason"])
     if query.fields is None or TIMELINE in query.fields:
         found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query, viewer)
         links = {**links, **page_links(links["self"]["href"], query, has_next=has_next)}
@@ -143,7 +143,7 @@ def _timeline(
     )
     rows = session.execute(statement).all()
     steps = [
-        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": viewer.words(row.detail)}
+        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": viewer.redacted(row.detail)}
         for row in rows[: query.limit]
     ]
     return steps, len(rows) > query.limit

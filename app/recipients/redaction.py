@@ -40,9 +40,9 @@ class Redaction:
         urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
         return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
 
-    def redact(self, words: str) -> str:
+    def redact(self, text: str) -> str:
         """The text without names of the installation."""
-        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, words)))
+        return _ADDRESS.sub(_hidden_unless_public, _NAMES.sub(HIDDEN, self._known.sub(HIDDEN, text)))
 
 
 @lru_cache(maxsize=16)

@@ -72,5 +72,5 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
 
 @lru_cache(maxsize=1)
 def _table(database: str) -> Table:
-    """Loaded at the first look-up: processes that never need it do not hold it."""
+    """Loaded at the first look-up, so that processes which never need it save its memory."""
     return MaxMindTable(database) if database else PackagedTable()

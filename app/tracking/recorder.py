@@ -33,11 +33,11 @@ MAX_OF_ONE_RECIPIENT = 200
 BATCH_SIZE = 200
 """Recipients whose visits are written in one transaction."""
 RETRY_DELAY = 1.0
-"""Seconds before a database that failed is tried again."""
+"""Seconds before the next attempt after the database failed."""
 SHUTDOWN_RETRY_DELAY = 0.1
 """The same while the process ends."""
 SHUTDOWN_TIMEOUT = 3.0
-"""For writing what waits when the process ends; it is stopped by force soon after."""
+"""Seconds for the last writes when the process shuts down; it is killed soon after."""
 
 
 class Recorder:

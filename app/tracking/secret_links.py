@@ -1,4 +1,4 @@
-"""Links that look as if they held a secret, such as one that sets a new password. Pure, in time linear in the URL.
+"""Links that look as if they contained a secret, such as one that sets a new password. Pure, in time linear in the URL.
 
 A tracked link is stored, sent to webhooks and shown in timelines, and it leads through this service. A link that grants
 access is exempt from that, unless the request itself asks for it (docs/tracking.md#secret-links).

@@ -23,7 +23,7 @@ from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_tok
 
 @dataclass(frozen=True, slots=True)
 class UnsubscribeRequest:
-    """A wish of a recipient: an address and the list that it leaves, or the whole account where there is none."""
+    """An address, and the list from which it is to be unsubscribed, or the whole account where there is none."""
 
     recipient_id: int
     account_id: int

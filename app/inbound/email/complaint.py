@@ -27,7 +27,7 @@ def complaint_reports(message: Message) -> Iterator[Report]:
             type_ = field(block, "Feedback-Type").lower()
             if type_ in KINDS:
                 reporter = field(block, "User-Agent")
-                words = f"{type_} reported by {reporter}" if reporter else type_
+                detail = f"{type_} reported by {reporter}" if reporter else type_
                 about = frozenset(address.lower() for address in addresses_in(block, ["Original-Rcpt-To"]))
                 senders = tuple(addresses_in(block, ["Original-Mail-From"]))
-                yield Report(KINDS[type_], None, words, about, original_senders=senders)
+                yield Report(KINDS[type_], None, detail, about, original_senders=senders)

@@ -38,24 +38,24 @@ def _report(block: Message) -> Report | None:
     about = frozenset(
         filter(None, (_address(field(block, name)) for name in ("Final-Recipient", "Original-Recipient")))
     )
-    words = _untyped(field(block, "Diagnostic-Code"))
+    detail = _untyped(field(block, "Diagnostic-Code"))
     status = status_in(field(block, "Status"))
     kind = ACTIONS.get(field(block, "Action").lower()) or BY_CLASS.get((status or "")[:1])
     if kind is None or not about:
         return None
     if kind is ReportKind.FAILED:
-        status = failure_status(status, words)
-    return Report(kind, status, words, about)
+        status = failure_status(status, detail)
+    return Report(kind, status, detail, about)
 
 
-def failure_status(status: str | None, words: str) -> str:
-    """The code of a failure: its own, else one that the words contain, else a generic one."""
+def failure_status(status: str | None, detail: str) -> str:
+    """The code of a failure: its own, else one that its detail contains, else a generic one."""
     if status and status[0] in "45":
         return status
-    found = status_in(words)
+    found = status_in(detail)
     if found and found[0] in "45":
         return found
-    code = _REPLY_CODE.search(words)
+    code = _REPLY_CODE.search(detail)
     return f"{code[1]}.0.0" if code else UNSPECIFIC
 
 

@@ -28,7 +28,7 @@ from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 
 logger = logging.getLogger(__name__)
 
-UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, words="by mail")
+UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, detail="by mail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
     redaction = Redaction.of(services.settings)
-    reports = [replace(report, words=redaction.redact(report.words)) for report in reports]
+    reports = [replace(report, detail=redaction.redact(report.detail)) for report in reports]
     effect = _record(services, signed, reports, _fingerprint(head, raw), patience) if signed else Effect.IGNORED
     if effect is Effect.IGNORED:
         logger.info("an email was ignored", extra={"kind": kind, "from": field(head, "From")})

@@ -62,7 +62,7 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
         return Effect.KNOWN
     effect = _apply(transaction, mail, report)
     if effect is Effect.RECORDED:
-        logger.info(kind, extra={"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": report.words})
+        logger.info(kind, extra={"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": report.detail})
     return effect
 
 
@@ -93,7 +93,7 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         case ReportKind.OPT_OUT:
             apply_unsubscribe(transaction, UnsubscribeRequest.of(mail.recipient))
         case ReportKind.DELAYED | ReportKind.ARRIVED:
-            detail = bounce_string(report.words, report.status)
+            detail = bounce_string(report.detail, report.status)
             add_steps(transaction, [mail.recipient.step(STEPS[report.kind], detail or None, now())])
     return Effect.RECORDED
 
@@ -101,7 +101,7 @@ def _apply(transaction: Transaction, mail: Mail, report: Report) -> Effect:
 def _bounce(transaction: Transaction, recipient: RecipientRow, report: Report) -> Effect:
     if recipient.state not in MAY_STILL_BOUNCE or not recipient.attempts:
         return Effect.KNOWN
-    write_late_bounce(transaction, recipient, Bounce.of_dsn(report.words, report.status))
+    write_late_bounce(transaction, recipient, Bounce.of_dsn(report.detail, report.status))
     return Effect.RECORDED
 
 
@@ -112,6 +112,6 @@ def _complain(transaction: Transaction, mail: Mail, report: Report) -> Effect:
         return Effect.KNOWN
     moment = now()
     update_recipients(transaction, [recipient.id], complaint_time=moment)
-    add_steps(transaction, [recipient.step(TimelineStep.COMPLAINED, report.words or None, moment)])
+    add_steps(transaction, [recipient.step(TimelineStep.COMPLAINED, report.detail or None, moment)])
     apply_unsubscribe(transaction, UnsubscribeRequest.of(recipient), block_reason=COMPLAINT)
     return Effect.RECORDED

@@ -12,7 +12,7 @@ class ReportKind(enum.Enum):
     FAILED = "failed"
     """A bounce: it did not arrive, and no server tries any more."""
     DELAYED = "delayed"
-    """It has not arrived yet; the other side goes on trying."""
+    """It has not arrived yet; the other side keeps retrying."""
     ARRIVED = "arrived"
     """Delivered, relayed or expanded; nothing new to us."""
     COMPLAINT = "complaint"
@@ -25,14 +25,14 @@ class ReportKind(enum.Enum):
 class Report:
     """One recipient's part of a report.
 
-    `status` is an RFC 3463 code, `words` are the other side's own. `about` holds the addresses that it names, in lower
-    case; a `guessed` one was made out of prose, and counts only when it names the recipient. `original_senders` are the
-    envelope senders that the original message is said to have had.
+    `status` is an RFC 3463 code, `detail` is in the other side's own words. `about` holds the addresses that it names,
+    in lower case; a `guessed` one was made out of prose, and counts only when it names the recipient.
+    `original_senders` are the envelope senders that the original message is said to have had.
     """
 
     kind: ReportKind
     status: str | None = None
-    words: str = ""
+    detail: str = ""
     about: frozenset[str] = frozenset()
     guessed: bool = False
     original_senders: tuple[str, ...] = ()

@@ -54,9 +54,9 @@ class Bounce(NamedTuple):
         return cls(bounce_string(reply, status), bounce_reason(status), is_soft)
 
     @classmethod
-    def of_dsn(cls, words: str, status: str | None) -> Bounce:
+    def of_dsn(cls, diagnostic: str, status: str | None) -> Bounce:
         """The bounce that a DSN reports."""
-        return cls.of_reply(words, status, is_soft=(status or "").startswith("4"))
+        return cls.of_reply(diagnostic, status, is_soft=(status or "").startswith("4"))
 
     @classmethod
     def of_receipt(cls, detail: str) -> Bounce:

@@ -56,12 +56,12 @@ def _replay(services: Services, journal: FoundJournal) -> None:
     while batch := list(itertools.islice(results, BATCH_SIZE)):
         written = write_bisecting(services.database, journal.worker, batch, rules)
         if written:
-            logger.warning("settled by the journal of a dead worker", extra={"recipients": written})
+            logger.warning("recovered from the journal of a dead worker", extra={"recipients": written})
 
 
 def _requeue_all(services: Services, dead: Collection[str]) -> None:
     while requeued := _requeue_batch(services, dead):
-        logger.warning("queued again what a dead worker held", extra={"recipients": requeued})
+        logger.warning("requeued rows of a dead worker", extra={"recipients": requeued})
 
 
 def _requeue_batch(services: Services, dead: Collection[str]) -> int:

@@ -145,7 +145,7 @@ def hold(worker: Services, rows: Rows, name: str, count: int = 1) -> list[int]:
     return ids
 
 
-def verdict(recipient_id: int, attempt: int = 1, **changes: Any) -> AttemptResult:
+def attempt_result(recipient_id: int, attempt: int = 1, **changes: Any) -> AttemptResult:
     return AttemptResult(**{
         "recipient_id": recipient_id, "attempt": attempt, "address": "x@example.com", "moment": now(),
         "result": ACCEPTED, **changes,
@@ -157,7 +157,7 @@ def test_a_dead_worker_of_this_machine_is_known_at_once(rows: Rows, worker: Serv
     folder = journal_folder(worker.settings)
     sent, begun = hold(worker, rows, "dead", 2)
     journal = Journal(folder, "dead")
-    journal.append(verdict(sent))
+    journal.append(attempt_result(sent))
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["sending", "sending"]
     journal.close()
@@ -182,7 +182,7 @@ def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker:
     """Its lease ran out while it lives: what its journal says was sent is not sent again."""
     sent, begun = hold(worker, rows, "stalled", 2)
     journal = Journal(journal_folder(worker.settings), "stalled")
-    journal.append(verdict(sent))
+    journal.append(attempt_result(sent))
     rows.change([sent, begun], lease_time=now())
     recover_expired_leases(worker)
     assert rows.states([sent, begun]) == ["delivered", "queued"]
@@ -224,19 +224,19 @@ def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -
     first, second = hold(worker, rows, "dead", 2)
     folder = journal_folder(worker.settings)
     journal = Journal(folder, "dead")
-    journal.append(verdict(first))
+    journal.append(attempt_result(first))
     journal.close()
     path = folder / "dead.journal"
-    path.write_bytes(path.read_bytes() + verdict(second).line()[:40])
+    path.write_bytes(path.read_bytes() + attempt_result(second).line()[:40])
     recover_expired_leases(worker)
     assert rows.states([first, second]) == ["delivered", "queued"]
 
 
-def test_verdicts_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Services) -> None:
+def test_results_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Services) -> None:
     """A journal may tell of tries that are settled long since."""
     (settled,) = rows.add_send([{"email": "ann@example.com", "state": "delivered", "attempts": 1}])
     journal = Journal(journal_folder(worker.settings), "dead")
-    journal.append(verdict(settled))
+    journal.append(attempt_result(settled))
     journal.close()
     recover_expired_leases(worker)
     assert rows.steps(settled) == []
@@ -311,7 +311,7 @@ def test_a_claim_whose_commit_goes_unanswered_is_made_again(
     assert times_received(mail_server) == Counter(addresses(10))
 
 
-def test_a_drain_that_fails_leaves_its_verdicts_to_the_next(
+def test_a_drain_that_fails_leaves_its_results_to_the_next(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong in the loop, what was sent is not sent again."""

@@ -172,21 +172,21 @@ def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Servi
     (ann,) = rows.add_send(["ann@example.com"])
     take(worker, 1, worker="new")
     lease_time = rows.recipient(ann).lease_time
-    verdict = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    attempt_result = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
     with worker.database.write() as transaction:
         release_claims(transaction, "old", [ann])
         renew_leases(transaction, "old", [ann])
-        assert write_outcomes(transaction, "old", [verdict], RetryRules(30, 60)) == []
+        assert write_outcomes(transaction, "old", [attempt_result], RetryRules(30, 60)) == []
     assert (rows.recipient(ann).state, rows.recipient(ann).lease_time) == ("sending", lease_time)
 
 
-def test_a_verdict_of_an_earlier_try_does_not_count(rows: Rows, worker: Services) -> None:
-    """The number of the try tells a verdict from an old journal from today's."""
+def test_a_result_of_an_earlier_attempt_does_not_count(rows: Rows, worker: Services) -> None:
+    """By its number a result of an old journal is told apart from that of a later attempt."""
     (ann,) = rows.add_send([{"email": "ann@example.com", "attempts": 1}])
     take(worker, 1)
-    verdict = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
+    attempt_result = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
     with worker.database.write() as transaction:
-        assert write_outcomes(transaction, "w", [verdict], RetryRules(30, 60)) == []
+        assert write_outcomes(transaction, "w", [attempt_result], RetryRules(30, 60)) == []
     assert rows.states([ann]) == ["sending"]
 
 
@@ -299,9 +299,9 @@ def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, cou
     with database.read() as session:
         recipients = counting(lambda: load(session, within_budget(session, claimed)))
     skip = "blocked" if outcome == "skipped" else None
-    verdicts = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
+    results = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
     with database.write() as transaction:
-        made = counting(lambda: write_outcomes(transaction, "w", verdicts, RetryRules(30, 0)))
+        made = counting(lambda: write_outcomes(transaction, "w", results, RetryRules(30, 0)))
     assert len(made) == count
     return counts
 

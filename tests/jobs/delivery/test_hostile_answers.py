@@ -122,7 +122,7 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return answers
 
 
-def test_whatever_a_transport_answers_every_message_gets_its_verdict(
+def test_whatever_a_transport_answers_every_message_gets_its_result(
     rows: Rows, make_worker: Changed, parrot: dict[str, Any]
 ) -> None:
     """Those of others too, at once."""
@@ -144,8 +144,8 @@ def test_whatever_a_transport_answers_every_message_gets_its_verdict(
 @pytest.mark.parametrize("name", TAKEN)
 def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> None:
     kept = sanitize_result(TAKEN[name])
-    verdict = AttemptResult(1, 1, "ann@example.com", now(), kept)
-    assert parse_line(verdict.line()) == verdict
+    attempt_result = AttemptResult(1, 1, "ann@example.com", now(), kept)
+    assert parse_line(attempt_result.line()) == attempt_result
     assert kept.outcome is ACCEPTED
     assert len(kept.reply) <= 1000
 

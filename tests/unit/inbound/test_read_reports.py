@@ -33,7 +33,7 @@ def test_a_failure() -> None:
 
 def test_words_that_have_no_type_are_whole() -> None:
     raw = delivery_failure(TO, "ann@example.com").replace(b"smtp; 550 5.1.1", b"550 5.1.1 no; try later:")
-    assert [one.words for one in reports(raw)] == ["550 5.1.1 no; try later: mailbox does not exist"]
+    assert [one.detail for one in reports(raw)] == ["550 5.1.1 no; try later: mailbox does not exist"]
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
@@ -64,7 +64,7 @@ def test_actions(action: str, status: str, kind: ReportKind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "expected"),
+    ("status", "detail", "expected"),
     [
         ("5.2.2", "550 5.1.1 no", "5.2.2"),
         (None, "550 5.1.1 no", "5.1.1"),
@@ -74,8 +74,8 @@ def test_actions(action: str, status: str, kind: ReportKind) -> None:
         (None, "", "5.0.0"),
     ],
 )
-def test_the_code_of_a_failure(status: str | None, words: str, expected: str) -> None:
-    assert failure_status(status, words) == expected
+def test_the_code_of_a_failure(status: str | None, detail: str, expected: str) -> None:
+    assert failure_status(status, detail) == expected
 
 
 def test_failures_stand_first_among_several_recipients() -> None:
@@ -211,5 +211,5 @@ def test_whatever_comes_nothing_fails(pieces: list[bytes]) -> None:
     message = parse(b"".join(pieces))
     is_automatic(message)
     for report in read_reports(message):
-        assert "\0" not in report.words
-        report.words.encode()
+        assert "\0" not in report.detail
+        report.detail.encode()

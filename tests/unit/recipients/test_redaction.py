@@ -27,7 +27,7 @@ def redaction(tmp_path: Path) -> Redaction:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("text", "expected"),
     [
         ("no connection to relay:2525: refused", "no connection to [hidden]: refused"),
         ("421 4.3.2 mx1.relays.example.net closing", "421 4.3.2 [hidden] closing"),
@@ -40,12 +40,12 @@ def redaction(tmp_path: Path) -> Redaction:
         ("connect to host.lan, mail.local", "connect to [hidden], [hidden]"),
     ],
 )
-def test_names_of_the_installation_are_hidden(redaction: Redaction, words: str, expected: str) -> None:
-    assert redaction.redact(words) == expected
+def test_names_of_the_installation_are_hidden(redaction: Redaction, text: str, expected: str) -> None:
+    assert redaction.redact(text) == expected
 
 
 @pytest.mark.parametrize(
-    "words",
+    "text",
     [
         "550 5.1.1 <ann@example.com>: no such user",
         "550 5.7.1 ann@mx1.relays.example.net: relay access denied",
@@ -57,10 +57,10 @@ def test_names_of_the_installation_are_hidden(redaction: Redaction, words: str, 
         "",
     ],
 )
-def test_other_words_stay(redaction: Redaction, words: str) -> None:
-    assert redaction.redact(words) == words
+def test_other_names_stay(redaction: Redaction, text: str) -> None:
+    assert redaction.redact(text) == text
 
 
 def test_paths_are_hidden_with_what_lies_in_them(redaction: Redaction, tmp_path: Path) -> None:
-    words = f"[Errno 28] No space left on device: '{tmp_path}/data/mail/1.eml'; {tmp_path}/data2 stays"
-    assert redaction.redact(words) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"
+    text = f"[Errno 28] No space left on device: '{tmp_path}/data/mail/1.eml'; {tmp_path}/data2 stays"
+    assert redaction.redact(text) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"

@@ -17,7 +17,7 @@ from app.sends.outcomes.journal import Journal, scan_journals
 from app.transports.base import DeliveryResult
 
 
-def verdict(number: int) -> AttemptResult:
+def attempt_result(number: int) -> AttemptResult:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     return AttemptResult(number, 1, f"person{number}@example.com", moment, DeliveryResult.accepted("250 ok"))
 
@@ -31,24 +31,24 @@ def recipients(folder: Path) -> list[int]:
 SHORT_WRITE = """
 import pathlib, resource, sys
 from app.sends.outcomes.journal import Journal
-from tests.unit.sends.test_journal import verdict
+from tests.unit.sends.test_journal import attempt_result
 
 def limit(bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes, resource.RLIM_INFINITY))
 
 folder = pathlib.Path(sys.argv[1])
 journal = Journal(folder, "worker")
-journal.append(verdict(1))
+journal.append(attempt_result(1))
 size = (folder / "worker.journal").stat().st_size
 for number, room in ((2, 20), (3, 0)):
     limit(size + room)
     try:
-        journal.append(verdict(number))
+        journal.append(attempt_result(number))
     except OSError as error:
         print(error.strerror)
 limit(resource.RLIM_INFINITY)
-journal.append(verdict(4))
-journal.append(verdict(5))
+journal.append(attempt_result(4))
+journal.append(attempt_result(5))
 """
 
 
@@ -64,24 +64,24 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypa
     journal, write = Journal(tmp_path, "worker"), os.write
     monkeypatch.setattr("app.infrastructure.liveness.os.write", lambda descriptor, data: write(descriptor, data[:7]))
     for number in range(3):
-        journal.append(verdict(number))
+        journal.append(attempt_result(number))
     journal.close()
     assert recipients(tmp_path) == [0, 1, 2]
 
 
 def test_after_it_was_cleared_it_starts_with_a_whole_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path, "worker")
-    journal.append(verdict(1))
+    journal.append(attempt_result(1))
     journal.clear()
-    journal.append(verdict(2))
-    assert (tmp_path / "worker.journal").read_bytes() == verdict(2).line()
+    journal.append(attempt_result(2))
+    assert (tmp_path / "worker.journal").read_bytes() == attempt_result(2).line()
     journal.close()
     assert recipients(tmp_path) == [2]
 
 
 def test_lines_that_are_none_are_skipped(tmp_path: Path) -> None:
-    lines = [b"", b"{", b"12", b"[]", b"null", b'{"recipient_id": 1}', verdict(7).line()[:-20], b"\xff\xfe"]
-    (tmp_path / "dead.journal").write_bytes(b"\n".join([*lines, verdict(8).line()]))
+    lines = [b"", b"{", b"12", b"[]", b"null", b'{"recipient_id": 1}', attempt_result(7).line()[:-20], b"\xff\xfe"]
+    (tmp_path / "dead.journal").write_bytes(b"\n".join([*lines, attempt_result(8).line()]))
     assert recipients(tmp_path) == [8]
 
 

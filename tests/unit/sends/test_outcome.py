@@ -100,13 +100,13 @@ def test_bounce_reason(status: str | None, reason: str) -> None:
 
 
 @given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome))
-def test_every_verdict_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
+def test_every_result_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
     """Whatever the other side says, once it is cleaned."""
     result = sanitize_result(DeliveryResult(outcome, reply, None))
-    verdict = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
-    line = verdict.line()
+    attempt_result = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
+    line = attempt_result.line()
     assert line.count(b"\n") == 1
-    assert parse_line(line) == verdict
+    assert parse_line(line) == attempt_result
 
 
 @given(st.binary())
