@@ -85,8 +85,8 @@ def resolve(host: str, seconds: float = LOOKUP_TIMEOUT) -> list[str]:
 
     def look_up() -> None:
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            answers.put([str(address[0]) for *_, address in found])
+            results = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            answers.put([str(address[0]) for *_, address in results])
         except (OSError, UnicodeError) as error:
             answers.put(error if isinstance(error, OSError) else OSError(str(error)))
 

@@ -1,1 +1,1 @@
-"""The door for requests: guards, parsing, rendering, and the wiring of blueprints."""
+"""HTTP layer: guards, parsing, rendering, and the registration of blueprints."""

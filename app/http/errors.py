@@ -64,7 +64,7 @@ def error_body(error: ServiceError, id_: str, method: str, path: str) -> dict[st
         body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
     body["_links"] = {"self": {"href": path}, "error": {"href": error_page_path(code)}}
     if len(error.errors) > 1:
-        body["_embedded"] = {"errors": [_listed(one) for one in error.errors[:MAX_LISTED_ERRORS]]}
+        body["_embedded"] = {"errors": [_listed(field_error) for field_error in error.errors[:MAX_LISTED_ERRORS]]}
     return body
 
 

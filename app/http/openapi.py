@@ -1,7 +1,7 @@
-"""The OpenAPI description: flask-smorest gathers it from the blueprints, and this module completes it.
+"""The OpenAPI description: flask-smorest collects it from the blueprints, and this module completes it.
 
-It holds what needs a key: pages and probes are no part of the API. What all operations share is added here, so that
-no route has to say it: the errors that any request may get, the scope that the key needs, and what an id is.
+It describes the routes that need a key: pages and probes are no part of the API. What all operations share is added
+here rather than at each route: the common errors, the scope that the key needs, and the schema of ids.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from app.errors import CATALOGUE, MAX_LISTED_ERRORS
 from app.http.api import PUBLIC, scopes_of
 
 COMMON_ERRORS = (400, 401, 403, 404, 405, 429, 503)
-"""What any request may get; a route declares the others."""
+"""Errors of every operation; a route declares the others."""
 
-FINISHED = "tms.openapi"
+DOCUMENT = "tms.openapi"
 ID = {"type": "integer", "format": "int64", "minimum": 1}
 TEXT = {"type": "string"}
 PLACE: dict[str, Any] = {
@@ -102,7 +102,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class Collector(Api):  # type: ignore[misc]
-    """Gathers the routes of blueprints and their schemas."""
+    """Collects the routes of blueprints and their schemas."""
 
     DEFAULT_ERROR_RESPONSE_NAME = None
 
@@ -115,25 +115,25 @@ def make_api(app: Flask) -> Collector:
 
 def description(app: Flask) -> dict[str, Any]:
     """The OpenAPI document of the application. Made once: the routes of a running application do not change."""
-    if FINISHED not in app.extensions:
-        app.extensions[FINISHED] = _finished(app)
-    found: dict[str, Any] = app.extensions[FINISHED]
-    return found
+    if DOCUMENT not in app.extensions:
+        app.extensions[DOCUMENT] = _make_document(app)
+    document: dict[str, Any] = app.extensions[DOCUMENT]
+    return document
 
 
-def _finished(app: Flask) -> dict[str, Any]:
+def _make_document(app: Flask) -> dict[str, Any]:
     spec = app.extensions["flask-smorest"]["apis"][""]["ext_obj"].spec
     document: dict[str, Any] = deepcopy(spec.to_dict())
     document["components"]["schemas"].pop("PaginationMetadata", None)  # the library's paging, which is not ours
     for rule in app.url_map.iter_rules():
         path = FlaskPlugin.flaskpath2openapi(rule.rule)
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:
-            _finish_operation(document["paths"], path, method.lower(), scopes_of(app, rule.endpoint, method))
+            _complete_operation(document["paths"], path, method.lower(), scopes_of(app, rule.endpoint, method))
     document["tags"] = [tag for tag in document["tags"] if tag["name"] in _used_tags(document)]
     return document
 
 
-def _finish_operation(paths: dict[str, Any], path: str, method: str, scopes: tuple[str, ...]) -> None:
+def _complete_operation(paths: dict[str, Any], path: str, method: str, scopes: tuple[str, ...]) -> None:
     if PUBLIC in scopes:
         paths.pop(path, None)
         return

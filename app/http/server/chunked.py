@@ -50,10 +50,10 @@ class ChunkedDecoder:
                 return True
 
     def _size(self, line: bytes) -> bool:
-        found = SIZE.fullmatch(line)
-        if found is None:
+        size_line = SIZE.fullmatch(line)
+        if size_line is None:
             raise MalformedChunked
-        self._left = int(found[1], 16)
+        self._left = int(size_line[1], 16)
         self._step = self._end_of_chunk if self._left else self._trailer
         return False
 

@@ -96,7 +96,7 @@ def held_back(gate: threading.Event) -> None:
 
 
 def trickle(connection: socket.socket, head: bytes) -> None:
-    """Sends the head, then a byte every now and then, for as long as somebody listens: who ever ends has cut it."""
+    """Sends the head, then a byte every now and then, until the connection is cut."""
     read_request(connection)
     connection.sendall(head)
     while True:
@@ -109,10 +109,10 @@ def trickle(connection: socket.socket, head: bytes) -> None:
 
 def test_the_body_arrives_as_it_is_with_its_headers(client: WebhookClient) -> None:
     with Receiver(Reply(202, body=b"thank\nyou\x00")) as receiver:
-        answer = post(client, f"{receiver.url}/ü?a=b c".replace(" ", "%20"))
+        result = post(client, f"{receiver.url}/ü?a=b c".replace(" ", "%20"))
     (hit,) = receiver.hits
-    assert (answer.status, answer.detail) == (202, "thank you")
-    assert answer.began <= hit.time <= answer.ended
+    assert (result.status, result.detail) == (202, "thank you")
+    assert result.began <= hit.time <= result.ended
     assert (hit.path, hit.body) == ("/in/%C3%BC?a=b%20c", BODY)
     assert hit.headers["Host"] == f"127.0.0.1:{receiver.port}"
     assert hit.headers["Content-Type"] == "application/json"
@@ -144,9 +144,9 @@ def test_cookies_are_not_sent_back(client: WebhookClient) -> None:
 def test_a_compressed_answer_is_not_unpacked(client: WebhookClient) -> None:
     packed = gzip.compress(b"0" * 10_000_000)
     with Receiver(Reply(500, {"Content-Encoding": "gzip"}, packed)) as receiver:
-        answer = post(client, receiver.url)
-    assert answer.status == 500
-    assert "0" * 10 not in answer.detail
+        result = post(client, receiver.url)
+    assert result.status == 500
+    assert "0" * 10 not in result.detail
 
 
 def test_nothing_of_an_url_is_logged_because_of_a_malformed_answer(
@@ -243,17 +243,17 @@ def test_the_number_of_kept_connections_is_bounded(client: WebhookClient) -> Non
 def test_no_answer_is_a_time_out(hasty: WebhookClient) -> None:
     gate = threading.Event()
     with Receiver(Reply(gate=gate)) as receiver:
-        answer = post(hasty, receiver.url)
+        result = post(hasty, receiver.url)
         gate.set()
-    assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
-    assert answer.ended - answer.began >= timedelta(seconds=0.4)
+    assert (result.status, result.detail) == (None, "no answer in 0.4 s")
+    assert result.ended - result.began >= timedelta(seconds=0.4)
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: "])
 def test_a_receiver_that_trickles_its_answer_is_cut_off(hasty: WebhookClient, head: bytes) -> None:
     with raw_server(lambda connection: trickle(connection, head)) as url:
-        answer = post(hasty, url)
-    assert (answer.status, answer.detail) == (None, "no answer in 0.4 s")
+        result = post(hasty, url)
+    assert (result.status, result.detail) == (None, "no answer in 0.4 s")
 
 
 @pytest.mark.parametrize("connection_header", [b"", b"Connection: close\r\n"])
@@ -263,8 +263,8 @@ def test_a_trickling_body_does_not_undo_the_status(
     monkeypatch.setattr("app.events.endpoint.REST_TIMEOUT", 0.2)
     head = b"HTTP/1.1 200 OK\r\n" + connection_header + b"Content-Length: 1000000\r\n\r\n"
     with raw_server(lambda connection: trickle(connection, head)) as url:
-        answer = post(client, url)
-    assert answer.status == 200
+        result = post(client, url)
+    assert result.status == 200
 
 
 def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> None:
@@ -282,14 +282,14 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
             ended.set()
 
     with raw_server(flood) as url:
-        answer = post(client, url)
+        result = post(client, url)
         assert ended.wait(PATIENCE), "the connection was not closed"
-    assert (answer.status, answer.detail) == (500, "x" * 200)
+    assert (result.status, result.detail) == (500, "x" * 200)
     assert sent < MAX_BODY_BYTES + 16 * 1024 * 1024  # what the kernel buffers comes on top
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "detail"),
     [
         (b"", "Remote end closed connection without response"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH-2.0-OpenSSH_9.6"),
@@ -297,14 +297,14 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
         (b"HTTP/1.1 " + b"2" * 70000, "got more than 65536 bytes when reading status line"),
     ],
 )
-def test_what_is_no_http_is_no_answer(client: WebhookClient, answer: bytes, said: str) -> None:
+def test_what_is_no_http_is_no_answer(client: WebhookClient, answer: bytes, detail: str) -> None:
     def serve(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(answer)
 
     with raw_server(serve) as url:
-        outcome = post(client, url)
-    assert (outcome.status, outcome.detail) == (None, said)
+        result = post(client, url)
+    assert (result.status, result.detail) == (None, detail)
 
 
 def test_an_answer_before_the_end_of_the_body_counts(client: WebhookClient) -> None:
@@ -319,22 +319,22 @@ def test_an_answer_before_the_end_of_the_body_counts(client: WebhookClient) -> N
 def test_a_refused_connection_is_a_failure(client: WebhookClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    answer = post(client, f"http://127.0.0.1:{port}/in")
-    assert answer.status is None
-    assert "Connection refused" in answer.detail
+    result = post(client, f"http://127.0.0.1:{port}/in")
+    assert result.status is None
+    assert "Connection refused" in result.detail
 
 
 def test_a_host_that_does_not_take_connections_is_a_time_out() -> None:
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # the queue of the listener is full, so nobody answers the next one
+        for _ in range(3):  # the queue of the listener is full, so the next one gets no answer
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
         hasty = stack.enter_context(closing(WebhookClient(connect_timeout=0.3)))
-        answer = post(hasty, f"http://127.0.0.1:{full.getsockname()[1]}/in")
-    assert (answer.status, answer.detail) == (None, "timed out")
-    assert answer.ended - answer.began >= timedelta(seconds=0.3)
+        result = post(hasty, f"http://127.0.0.1:{full.getsockname()[1]}/in")
+    assert (result.status, result.detail) == (None, "timed out")
+    assert result.ended - result.began >= timedelta(seconds=0.3)
 
 
 def test_a_tls_handshake_without_end_is_a_time_out() -> None:
@@ -343,24 +343,24 @@ def test_a_tls_handshake_without_end_is_a_time_out() -> None:
         raw_server(lambda _: held_back(gate)) as url,
         closing(WebhookClient(connect_timeout=0.3)) as hasty,
     ):
-        answer = post(hasty, url.replace("http://", "https://"))
+        result = post(hasty, url.replace("http://", "https://"))
         gate.set()
-    assert answer.status is None
-    assert "timed out" in answer.detail
-    assert answer.ended - answer.began >= timedelta(seconds=0.3)
+    assert result.status is None
+    assert "timed out" in result.detail
+    assert result.ended - result.began >= timedelta(seconds=0.3)
 
 
 def test_requests_can_be_aborted_from_another_thread() -> None:
     gate = threading.Event()
-    answers: list[PostResult] = []
+    results: list[PostResult] = []
     with Receiver(Reply(gate=gate)) as receiver, closing(WebhookClient(read_timeout=10 * PATIENCE)) as client:
-        thread = threading.Thread(target=lambda: answers.append(post(client, receiver.url)))
+        thread = threading.Thread(target=lambda: results.append(post(client, receiver.url)))
         thread.start()
         wait_until(lambda: receiver.hits, "the request is there")
         client.abort()
         thread.join(PATIENCE)
         gate.set()
-    assert [answer.status for answer in answers] == [None]
+    assert [result.status for result in results] == [None]
 
 
 # ------------------------------------------------------------------------------------------------ addresses
@@ -368,15 +368,15 @@ def test_requests_can_be_aborted_from_another_thread() -> None:
 
 def test_the_own_network_is_refused_before_anything_is_sent(client: WebhookClient) -> None:
     with Receiver() as receiver:
-        answer = post(client, receiver.url.replace("http://", "https://"), allow_private=False)
-    assert (answer.status, answer.detail) == (None, "leads to 127.0.0.1 (127.0.0.1), which is not a public address")
+        result = post(client, receiver.url.replace("http://", "https://"), allow_private=False)
+    assert (result.status, result.detail) == (None, "leads to 127.0.0.1 (127.0.0.1), which is not a public address")
     assert receiver.hits == []
 
 
 def test_http_is_refused_once_the_setting_is_off(client: WebhookClient) -> None:
     with Receiver() as receiver:
-        answer = post(client, receiver.url, allow_private=False)
-    assert (answer.status, answer.detail) == (None, "must begin with https://")
+        result = post(client, receiver.url, allow_private=False)
+    assert (result.status, result.detail) == (None, "must begin with https://")
     assert receiver.hits == []
 
 
@@ -420,8 +420,8 @@ def test_a_name_that_leads_to_the_own_network_is_refused(
 ) -> None:
     with Receiver(tls=authority.server("inner.example")) as receiver:
         name_server(monkeypatch, ["127.0.0.1"])
-        answer = post(trusting, f"https://inner.example:{receiver.port}/in", allow_private=False)
-    assert answer.detail == "leads to 127.0.0.1 (inner.example), which is not a public address"
+        result = post(trusting, f"https://inner.example:{receiver.port}/in", allow_private=False)
+    assert result.detail == "leads to 127.0.0.1 (inner.example), which is not a public address"
     assert receiver.hits == []
 
 
@@ -430,8 +430,8 @@ def test_tls_host_and_certificate_are_those_of_the_name(
 ) -> None:
     with Receiver(200, tls=authority.server("hooks.example")) as receiver:
         name_server(monkeypatch, ["127.0.0.1"])
-        answers = [post(trusting, f"https://hooks.example:{receiver.port}/in") for _ in range(2)]
-    assert [answer.status for answer in answers] == [200, 200]
+        results = [post(trusting, f"https://hooks.example:{receiver.port}/in") for _ in range(2)]
+    assert [result.status for result in results] == [200, 200]
     assert [hit.headers["Host"] for hit in receiver.hits] == [f"hooks.example:{receiver.port}"] * 2
     assert receiver.hits[0].client_port == receiver.hits[1].client_port
 
@@ -441,9 +441,9 @@ def test_a_certificate_of_another_name_is_refused(
 ) -> None:
     with Receiver(tls=authority.server("other.example")) as receiver:
         name_server(monkeypatch, ["127.0.0.1"])
-        answer = post(trusting, f"https://hooks.example:{receiver.port}/in")
-    assert answer.status is None
-    assert "certificate is not valid for 'hooks.example'" in answer.detail
+        result = post(trusting, f"https://hooks.example:{receiver.port}/in")
+    assert result.status is None
+    assert "certificate is not valid for 'hooks.example'" in result.detail
     assert receiver.hits == []
 
 
@@ -452,9 +452,9 @@ def test_a_certificate_of_an_unknown_authority_is_refused(
 ) -> None:
     with Receiver(tls=authority.server("hooks.example")) as receiver:
         name_server(monkeypatch, ["127.0.0.1"])
-        answer = post(client, f"https://hooks.example:{receiver.port}/in")
-    assert answer.status is None
-    assert "unable to get local issuer certificate" in answer.detail
+        result = post(client, f"https://hooks.example:{receiver.port}/in")
+    assert result.status is None
+    assert "unable to get local issuer certificate" in result.detail
     assert receiver.hits == []
 
 

@@ -1,4 +1,4 @@
-"""Where webhooks may lead (docs/webhooks.md#ssrf-guard)."""
+"""The SSRF guard: URLs and addresses that webhooks may lead to (docs/webhooks.md#ssrf-guard)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_urls_into_the_own_network_are_refused(url: str, strict: Settings, lenie
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("http://1.1.1.1/in", "must begin with https://"),
         ("ftp://1.1.1.1/in", "must begin with https://"),
@@ -165,8 +165,8 @@ def test_urls_into_the_own_network_are_refused(url: str, strict: Settings, lenie
         ("https://1.1.1.1/" + "a" * 2000, "at most 2000 characters"),
     ],
 )
-def test_malformed_urls_are_refused_with_one_line(url: str, said: str, strict: Settings, lenient: Settings) -> None:
-    with pytest.raises(ForbiddenAddress, match=said) as caught:
+def test_malformed_urls_are_refused_with_one_line(url: str, message: str, strict: Settings, lenient: Settings) -> None:
+    with pytest.raises(ForbiddenAddress, match=message) as caught:
         check_url(url, strict)
     assert "\n" not in str(caught.value)
     if not url.startswith("http:"):
@@ -178,7 +178,7 @@ def test_http_is_for_development(lenient: Settings) -> None:
     check_url("http://127.0.0.1:8001/in", lenient)
 
 
-def test_a_name_server_that_is_silent_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_server_that_is_silent_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: answered.wait(PATIENCE) and [])
     try:
