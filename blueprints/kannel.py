@@ -32,7 +32,7 @@ class KannelReceipt(MethodView):
 
 @blp.route("/mo")
 class KannelReply(MethodView):
-    """A text that somebody sent."""
+    """A text message that a person sent."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:

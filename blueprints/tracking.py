@@ -31,7 +31,7 @@ class Open(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """The image, whoever asks; a token that was made here tells that its message is being read."""
+        """The image, for any token; a valid one records that its message was opened."""
         recipient_id = recipient_from_token(services().settings.secret_key, OPEN, token)
         if recipient_id is not None:
             _note(recipient_id, None)

@@ -25,26 +25,27 @@ class Unsubscribe(MethodView):
     def get(self, token: str) -> Response:
         """Asks whether the recipient wants no more messages."""
         with services().database.read() as session:
-            wish = find_unsubscribe_request(session, services().settings.secret_key, token)
-        return _page(wish, done=False)
+            unsubscribe_request = find_unsubscribe_request(session, services().settings.secret_key, token)
+        return _page(unsubscribe_request, done=False)
 
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:
         """Unsubscribes; doing it again changes nothing."""
-        wish = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
-        return _page(wish, done=True)
+        unsubscribe_request = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
+        return _page(unsubscribe_request, done=True)
 
 
 def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | None:
-    wish = find_unsubscribe_request(transaction, services().settings.secret_key, token)
-    if wish is not None:
-        apply_unsubscribe(transaction, wish)
-    return wish
+    unsubscribe_request = find_unsubscribe_request(transaction, services().settings.secret_key, token)
+    if unsubscribe_request is not None:
+        apply_unsubscribe(transaction, unsubscribe_request)
+    return unsubscribe_request
 
 
-def _page(wish: UnsubscribeRequest | None, *, done: bool) -> Response:
-    """404 for a link that leads nowhere, as a page: the reader is a person with a telephone."""
-    response = make_response(render_template("unsubscribe.html", wish=wish, done=done), 200 if wish else 404)
+def _page(unsubscribe_request: UnsubscribeRequest | None, *, done: bool) -> Response:
+    """404 for a link that leads nowhere, as an HTML page, because the reader is a person."""
+    page = render_template("unsubscribe.html", unsubscribe_request=unsubscribe_request, done=done)
+    response = make_response(page, 200 if unsubscribe_request else 404)
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"
     return response

@@ -1,4 +1,4 @@
-"""What answers tell a client beside their body (docs/requests.md#responses)."""
+"""Headers and other parts of responses besides the body (docs/requests.md#responses)."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (b'{"contacts": [' + b"[]," * MAX_VALUES + b"[]]}", "200000 values"),
         (b'{"contacts": [' + b'"",' * MAX_VALUES + b'""]}', "200000 values"),
@@ -203,11 +203,11 @@ def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -
     ],
 )
 def test_a_body_of_very_many_values_is_refused_before_they_are_made(
-    api: Client, path: str, body: bytes, told: str
+    api: Client, path: str, body: bytes, reason: str
 ) -> None:
     answer = api.raw("POST", path, body)
     bad_request(answer)
-    assert told in answer.get_json()["developer_message"]
+    assert reason in answer.get_json()["developer_message"]
 
 
 @pytest.mark.parametrize("text", ["," * MAX_VALUES, '\\"[{,' * MAX_VALUES, "\\\\"])
@@ -429,7 +429,7 @@ PLACES = ("create", "create many", "update", "update many", "send")
 
 
 def check_answered(answer: Any, sent: Any) -> None:
-    """2xx, or an error that tells the client what is wrong with the request."""
+    """2xx, or an error that describes what is wrong with the request."""
     assert answer.status_code < 500, (answer.text, orjson.dumps(sent)[:300])
     if answer.status_code >= 400:
         body = answer.get_json()

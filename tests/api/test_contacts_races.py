@@ -195,7 +195,7 @@ def test_an_email_whose_holder_goes_away_while_it_is_refused(
 
 
 def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, services: Services, customers: int) -> None:
-    """Somebody else creates the contact first, and it is deleted before the send can take it: the send creates one."""
+    """Another request creates the contact first, and it is deleted before the send reads it: the send creates one."""
     if not services.database.is_postgresql:
         pytest.skip("SQLite has one writer: nothing changes while a send looks")
     email = new_email()

@@ -43,7 +43,7 @@ def age(tenant: Tenant, *contact_ids: int) -> None:
 
 
 def is_moved(body: dict[str, Any]) -> bool:
-    """Whether last_modified_time tells of a change since `age`."""
+    """Whether last_modified_time has moved since `age`."""
     return bool(body["last_modified_time"] > timestamp(LONG_AGO))
 
 

@@ -1,4 +1,4 @@
-"""The database hangs or goes away: requests are told so in time, and the log is not flooded (docs/operations.md)."""
+"""The database hangs or is unavailable: requests get a 503 in time, and the log is not flooded (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def test_an_outage_has_one_line_for_each_request_and_one_traceback(
         answers = [own_sends.tenant.api.get("/v1/messages") for _ in range(5)]
     for answer in answers:
         check_away(answer)
-    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [(record.levelno, bool(record.exc_info)) for record in told] == [
+    logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [(record.levelno, bool(record.exc_info)) for record in logged] == [
         (logging.WARNING, number == 0) for number in range(5)
     ]
-    assert [record.path for record in told] == ["/v1/messages"] * 5  # type: ignore[attr-defined]
+    assert [record.path for record in logged] == ["/v1/messages"] * 5  # type: ignore[attr-defined]
     wait_until(lambda: is_back(own_sends), "it answers again")
 
 

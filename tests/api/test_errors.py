@@ -1,4 +1,4 @@
-"""The error body, its links and headers, several errors at once, and failures that nobody foresaw
+"""The error body, its links and headers, several errors at once, and unforeseen failures
 (docs/requests.md#errors)."""
 
 from __future__ import annotations

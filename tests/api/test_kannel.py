@@ -52,7 +52,7 @@ def events(rows: Rows) -> list[dict[str, Any]]:
 def test_a_receipt_comes_by_its_token(
     *, anon: Client, tenant: Tenant, rows: Rows, query: str, state: str, steps: list[tuple[str, str]]
 ) -> None:
-    """Delivered, not delivered and refused are an end; what tells of the way there changes nothing."""
+    """Delivered, not delivered and refused are final; intermediate receipts change nothing."""
     recipient_id = sent(rows)
     for _ in range(2):  # the second one changes nothing
         response = anon.get(path_of(tenant, recipient_id, query))
@@ -92,9 +92,9 @@ def test_a_reply_comes_by_the_secret(anon: Client, tenant: Tenant, rows: Rows) -
     mobile, number = new_mobile(), new_mobile()
     tenant.add_sender(number)
     recipient_id = sent(rows, mobile, from_address=number)
-    told = {"from": f"+{mobile}", "to": number, "text": "Grüße 🐝 stop", "charset": "UTF-8", "id": "abc"}
+    call = {"from": f"+{mobile}", "to": number, "text": "Grüße 🐝 stop", "charset": "UTF-8", "id": "abc"}
     for _ in range(2):
-        response = reply(anon, tenant, **told)
+        response = reply(anon, tenant, **call)
         assert (response.status_code, response.data) == (200, b"")
     (event,) = events(rows)
     assert (event["object"], event["event"], event["id"], event["body_text"]) == (
@@ -105,7 +105,7 @@ def test_a_reply_comes_by_the_secret(anon: Client, tenant: Tenant, rows: Rows) -
     )
     assert rows.group_of(recipient_id).unsubscribed == 1
     for more in ({"id": "def"}, {"id": ""}, {"id": ""}):
-        reply(anon, tenant, **{**told, **more})
+        reply(anon, tenant, **{**call, **more})
     assert len(events(rows)) == 4
     assert rows.group_of(recipient_id).unsubscribed == 1
 
@@ -135,11 +135,11 @@ def test_a_reply_is_read_in_its_character_set(
 def test_a_reply_without_the_secret_changes_nothing(anon: Client, tenant: Tenant, rows: Rows) -> None:
     number = new_mobile()
     tenant.add_sender(number)
-    told = {"from": new_mobile(), "to": number, "text": "stop"}
-    check_error(reply(anon, tenant, **told, secret="wrong"), 403, "permission_denied")
-    check_error(reply(anon, tenant, **told, secret=""), 403, "permission_denied")
-    check_error(reply(anon, tenant, **{**told, "to": new_mobile()}), 404, "not_found")
-    check_error(reply(anon, tenant, **{**told, "from": ""}), 400, "invalid_request")
+    call = {"from": new_mobile(), "to": number, "text": "stop"}
+    check_error(reply(anon, tenant, **call, secret="wrong"), 403, "permission_denied")
+    check_error(reply(anon, tenant, **call, secret=""), 403, "permission_denied")
+    check_error(reply(anon, tenant, **{**call, "to": new_mobile()}), 404, "not_found")
+    check_error(reply(anon, tenant, **{**call, "from": ""}), 400, "invalid_request")
     assert events(rows) == []
 
 

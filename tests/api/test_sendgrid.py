@@ -64,7 +64,7 @@ def blocked(rows: Rows) -> list[str]:
         return list(session.scalars(select(BlockedAddress.reason).where(BlockedAddress.account_id == rows.account_id)))
 
 
-def told(rows: Rows) -> list[dict[str, Any]]:
+def events_of(rows: Rows) -> list[dict[str, Any]]:
     return [json.loads(payload) for payload in rows.payloads()]
 
 
@@ -77,7 +77,7 @@ def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
         1,
         ["permanent bounce"],
     )
-    one, update = told(rows)
+    one, update = events_of(rows)
     assert (update["object"], update["event"]) == ("contact", "updated")
     assert (one["event"], one["uuid"], one["bounce_string"], one["is_temporary_bounce"]) == (
         "bounced",
@@ -90,14 +90,14 @@ def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
 def test_a_mail_that_was_not_tried_has_bounced_for_now(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     relay_client.post(PATH, [event(sent, "dropped", reason="Bounced Address")])
     assert (rows.recipient(sent.id).reason, blocked(rows)) == ("Bounced Address (4.7.0)", [])
-    assert told(rows)[0]["is_temporary_bounce"] is True
+    assert events_of(rows)[0]["is_temporary_bounce"] is True
 
 
 def test_a_bounce_that_sendgrid_calls_temporary(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     """The type `blocked`: the server refused the sender, whatever its status says of the address."""
     relay_client.post(PATH, [event(sent, "bounce", type="blocked", reason="550 5.7.1 bad reputation", status="5.7.1")])
     assert (rows.recipient(sent.id).state, blocked(rows)) == ("bounced", [])
-    assert told(rows)[0]["is_temporary_bounce"] is True
+    assert events_of(rows)[0]["is_temporary_bounce"] is True
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,20 @@ def test_what_only_makes_a_step(
     rows = Rows(relay_client.app.extensions[EXTENSION], sent.account_id)
     for _ in range(2):
         assert relay_client.post(PATH, [event(sent, name, response=said)]).status_code == 204
-    assert (rows.steps(sent.id), rows.recipient(sent.id).state, told(rows)) == ([step], "delivered", [])
+    assert (rows.steps(sent.id), rows.recipient(sent.id).state, events_of(rows)) == ([step], "delivered", [])
 
 
 def test_a_complaint_and_an_opt_out(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     relay_client.post(PATH, [event(sent, "unsubscribe"), event(sent, "spamreport")])
     assert (blocked(rows), rows.group_of(sent.id).unsubscribed) == (["complaint"], 1)
-    assert [(one["object"], one["event"]) for one in told(rows)] == [("contact", "updated")] * 2
+    assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")] * 2
 
 
 def test_a_complaint_that_blocks_and_unsubscribes_is_one_change_of_the_contact(
     relay_client: Client, rows: Rows, sent: Recipient
 ) -> None:
     relay_client.post(PATH, [event(sent, "spamreport")])
-    assert [(one["object"], one["event"]) for one in told(rows)] == [("contact", "updated")]
+    assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")]
 
 
 def test_what_is_about_somebody_else_is_ignored(relay_client: Client, rows: Rows, sent: Recipient) -> None:

@@ -511,8 +511,8 @@ def test_any_attribute_may_hold_any_json(sends: SendsApi, make: Callable[[SendsA
     assert sends.rows(Send)
 
 
-def test_a_domain_that_is_added_and_not_verified_is_told_so(tenant: Tenant) -> None:
-    """Whoever sends from it need not look for what is missing; a domain of nobody's is told apart."""
+def test_a_domain_that_is_not_verified_is_reported_as_such(tenant: Tenant) -> None:
+    """An unverified domain is reported as such; a domain that no account has is another error."""
     moment = this_second()
     for name in ("waiting.example", "later.example"):
         tenant.add(Domain, name=name, creation_time=moment, verified_time=None)

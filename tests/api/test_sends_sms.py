@@ -80,7 +80,7 @@ def test_an_unknown_mobile_becomes_a_contact(sends: SendsApi) -> None:
 
 @pytest.mark.parametrize("fields", [PLAIN_FIELDS, MOBILE_ONLY])
 def test_a_known_mobile_is_found(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
-    """Also in a list whose contacts are told apart by their email (docs/sending.md#recipients)."""
+    """Also in a list whose identifier is the email (docs/sending.md#recipients)."""
     list_id = sends.tenant.add_list(fields=fields)
     known = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
     body = sends.sms(list_id=list_id, recipients=[{"mobile": known["mobile"]}])

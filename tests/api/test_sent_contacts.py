@@ -126,7 +126,7 @@ def sent(app: Flask) -> tuple[Tenant, str]:
 
 @pytest.fixture(scope="module")
 def reports(sent: tuple[Tenant, str]) -> Callable[..., set[int]]:
-    """The report ids of the sent contacts that a query finds: they tell them apart."""
+    """The report ids, which are unique, of the sent contacts that a query finds."""
     collection = Collection(sent[0].api, sent[1], NAME, "report_id")
     return lambda *pairs: collection.found(pairs)
 

@@ -92,7 +92,7 @@ def test_steps_stand_in_the_order_in_which_they_happened(sends: SendsApi) -> Non
 
 
 def test_a_long_timeline_comes_in_pages(sends: SendsApi) -> None:
-    """By `limit` and `offset`, as collections do; whoever follows the links sees every step once."""
+    """By `limit` and `offset`, as collections do; following the links gives every step once."""
     row = sends.send(sends.email()).recipient
     for number in range(105):
         add_step(

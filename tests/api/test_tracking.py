@@ -160,7 +160,7 @@ def test_a_stored_link(mail: Mail) -> None:
 
 
 def test_the_same_again_changes_only_the_last_time(mail: Mail) -> None:
-    """A replay is told once; each link is told by itself."""
+    """A replay is reported once; each link by itself."""
     for _ in range(3):
         mail.open(User_Agent=IPHONE)
         mail.click(User_Agent=IPHONE)
@@ -211,7 +211,7 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
 
 @pytest.mark.parametrize("token", ["nonsense", "A" * 24, "A" * 4000])
 def test_a_made_up_token_leads_nowhere(mail: Mail, anon: Client, token: str) -> None:
-    """No page but a person's own message can send anybody anywhere."""
+    """Only a link of a message that this service signed redirects."""
     page = anon.get(f"/c/{token}")
     assert (page.status_code, page.mimetype) == (404, "text/html")
     assert "This link does not work" in page.text
