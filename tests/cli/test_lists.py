@@ -41,7 +41,7 @@ def test_webhooks_hear_of_the_contacts_of_a_deleted_list(
     cli: Cli, tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events tell of contacts whatever deleted them (docs/contacts.md#events-and-triggers)."""
-    monkeypatch.setattr("app.contacts.delete.AT_ONCE", 2)
+    monkeypatch.setattr("app.contacts.delete.BATCH_SIZE", 2)
     ids = [tenant.new_contact(customers)["id"] for _ in range(5)]
     other = tenant.new_contact(tenant.add_list("Others"))["id"]
     tenant.add_list("Empty")
