@@ -17,7 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from app.clock import now
 from app.db.models import (
     Base,
-    DestinationPause,
+    DomainBackoff,
     IdempotencyRecord,
     InboundRecord,
     TriggerFiring,
@@ -64,7 +64,7 @@ def clean(services: Services) -> None:
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
-    _delete_older(services, DestinationPause, DestinationPause.until_time, now() - BACKOFFS_KEPT)
+    _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
     services.database.refresh_statistics()
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 from app.clock import now
 from app.db.models import (
     Base,
-    DestinationPause,
+    DomainBackoff,
     IdempotencyRecord,
     InboundRecord,
     TriggerFiring,
@@ -77,10 +77,10 @@ def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None
 
 def test_pauses_of_destinations_go_a_day_after_their_end(parts: Alone) -> None:
     route = {"sender_domain": "acme.example", "failures": 3}
-    parts.tenant.add(DestinationPause, domain="a.example", until_time=now() - timedelta(hours=25), **route)
-    young = parts.tenant.add(DestinationPause, domain="b.example", until_time=now() - timedelta(hours=23), **route)
+    parts.tenant.add(DomainBackoff, domain="a.example", until_time=now() - timedelta(hours=25), **route)
+    young = parts.tenant.add(DomainBackoff, domain="b.example", until_time=now() - timedelta(hours=23), **route)
     sweeps.clean(parts.services)
-    assert kept(parts, DestinationPause) == [young]
+    assert kept(parts, DomainBackoff) == [young]
 
 
 def test_many_go_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:

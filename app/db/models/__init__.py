@@ -6,7 +6,7 @@ from app.db.models.base import Base, table_of
 from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
-from app.db.models.inbound import DestinationPause, InboundRecord, ReplyPart
+from app.db.models.inbound import DomainBackoff, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
@@ -20,9 +20,9 @@ __all__ = [
     "Base",
     "BlockedAddress",
     "Contact",
-    "DestinationPause",
     "DkimKey",
     "Domain",
+    "DomainBackoff",
     "Event",
     "Group",
     "IdempotencyRecord",

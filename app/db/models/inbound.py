@@ -56,7 +56,7 @@ class ReplyPart(Base):
     told: Mapped[bool]
 
 
-class DestinationPause(Base):
+class DomainBackoff(Base):
     """Back-off of a recipient domain whose servers defer what an account sends from one of its own domains: no attempt
     starts before `until_time`."""
 

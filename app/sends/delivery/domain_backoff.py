@@ -1,5 +1,4 @@
-"""Per-domain back-off after repeated deferrals: a domain whose mail servers defer all of an account's mail gets a
-pause.
+"""Per-domain back-off after repeated deferrals by the domain's mail servers.
 
 After three deferrals that concern the domain rather than the recipient, and no delivery in between, no message goes
 there for two minutes; then one does, as a probe. If the probe is deferred, too, the back-off doubles, up to an hour.
@@ -24,7 +23,7 @@ from app.addresses import domain_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
-from app.db.models import Contact, DestinationPause, Recipient, Send
+from app.db.models import Contact, DomainBackoff, Recipient, Send
 from app.db.prepared import PreparedStatement
 from app.db.upsert import upsert
 from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
@@ -52,7 +51,7 @@ class Route(NamedTuple):
 
 
 class Backoff(NamedTuple):
-    """The back-off of a route: a row of `DestinationPause`."""
+    """The back-off of a route: a row of `DomainBackoff`."""
 
     id: int
     account_id: int
@@ -67,9 +66,9 @@ class Backoff(NamedTuple):
 
 
 BACKOFFS = PreparedStatement(
-    select(*(getattr(DestinationPause, name) for name in Backoff._fields)).where(
-        in_json(DestinationPause.account_id, bindparam("accounts", type_=String)),
-        in_json(DestinationPause.domain, bindparam("domains", type_=String)),
+    select(*(getattr(DomainBackoff, name) for name in Backoff._fields)).where(
+        in_json(DomainBackoff.account_id, bindparam("accounts", type_=String)),
+        in_json(DomainBackoff.domain, bindparam("domains", type_=String)),
     )
 )
 
@@ -95,7 +94,7 @@ def update_backoffs(transaction: Transaction, transitions: Sequence[Transition])
     destinations = {(route.account_id, route.domain) for route in routes}
     backoffs = {backoff.route: backoff for backoff in _load_backoffs(transaction, destinations)}
     if ended := sorted(backoffs[route].id for route in delivered & backoffs.keys()):
-        statement = delete(DestinationPause).where(DestinationPause.id.in_(ended))
+        statement = delete(DomainBackoff).where(DomainBackoff.id.in_(ended))
         transaction.execute(statement, execution_options={"synchronize_session": False})
     for route in sorted(deferred.keys() - delivered):
         _count_failures(transaction, route, deferred[route], backoffs.get(route))
@@ -128,7 +127,7 @@ def _count_failures(transaction: Transaction, route: Route, more: int, backoff: 
     failures = before + 1 if before >= FAILURE_THRESHOLD else min(before + more, FAILURE_THRESHOLD)
     values = {"failures": failures, "until_time": moment + timedelta(seconds=_duration(failures))}
     row = {**route._asdict(), **values}
-    transaction.execute(upsert(transaction, DestinationPause, row, index=Route._fields, update=lambda _: values))
+    transaction.execute(upsert(transaction, DomainBackoff, row, index=Route._fields, update=lambda _: values))
 
 
 def _duration(failures: int) -> float:
@@ -200,9 +199,9 @@ def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequen
 def _claim_probe(transaction: Transaction, backoff: Backoff) -> bool:
     """Whether this worker is the one that extends the back-off, which only one does."""
     extended = (
-        update(DestinationPause)
-        .where(DestinationPause.id == backoff.id, DestinationPause.until_time == backoff.until_time)
+        update(DomainBackoff)
+        .where(DomainBackoff.id == backoff.id, DomainBackoff.until_time == backoff.until_time)
         .values(until_time=now() + timedelta(seconds=PROBE_TIMEOUT))
-        .returning(DestinationPause.id)
+        .returning(DomainBackoff.id)
     )
     return transaction.execute(extended, execution_options={"synchronize_session": False}).first() is not None

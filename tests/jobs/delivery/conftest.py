@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from app.db.models import DestinationPause, Recipient
+from app.db.models import DomainBackoff, Recipient
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
@@ -39,7 +39,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
     made: list[Services] = []
     with services.database.write() as transaction:
         transaction.execute(delete(Recipient))
-        transaction.execute(delete(DestinationPause))
+        transaction.execute(delete(DomainBackoff))
 
     def make(**settings: Any) -> Services:
         given = {

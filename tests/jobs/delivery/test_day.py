@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from app.clock import this_second, timestamp
-from app.db.models import BlockedAddress, DestinationPause, Recipient, RecipientStep
+from app.db.models import BlockedAddress, DomainBackoff, Recipient, RecipientStep
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
@@ -277,7 +277,7 @@ def deliver(day: Day) -> None:
     for _ in range(5):
         drain(day.worker)
         with day.worker.database.write() as transaction:
-            transaction.execute(delete(DestinationPause))
+            transaction.execute(delete(DomainBackoff))
             waiting = list(
                 transaction.scalars(select(Recipient.id).filter_by(account_id=day.tenant.id, state="queued"))
             )
