@@ -26,7 +26,7 @@ TRIGGERS: dict[Action, dict[AutomationKind, str]] = {
 
 
 def trigger_names(action: Action) -> dict[AutomationKind, str]:
-    """The name under which each kind of automation sees the action."""
+    """The trigger name of the action for each kind of automation."""
     return TRIGGERS[action]
 
 

@@ -1,4 +1,4 @@
-"""Reading contacts (docs/contacts.md#attributes). What a contact has depends on its list."""
+"""Reading contacts (docs/contacts.md#attributes). The properties of a contact depend on its list."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILTER_KINDS = {
 }
 """How values of list fields are compared; all others as strings."""
 EXACT_INTEGERS = 2**53
-"""Up to here a JSON number and the float that a filter gives are the same."""
+"""Up to this number a JSON integer and the float of a filter are equal."""
 
 
 def _blocked(kind: AddressKind) -> ColumnElement[bool]:
@@ -109,9 +109,9 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
 
 def page_contacts(session: Session, lst: ListSpec, query: Query) -> Page:
     """A page of the list's contacts, in one statement."""
-    served, others = _served(session, lst, query.conditions)
+    indexed, others = _indexed(session, lst, query.conditions)
     query = replace(query, conditions=others)
-    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *served)
+    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *indexed)
 
 
 def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
@@ -150,24 +150,24 @@ def _compared(field: FieldSpec) -> ColumnElement[Any]:
     return found
 
 
-def _served(
+def _indexed(
     session: Session, lst: ListSpec, conditions: Sequence[FilterCondition]
 ) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
-    """Conditions that an index on all list field values serves, where there is one, and those that are left."""
-    served: list[ColumnElement[bool]] = []
+    """Conditions on list fields in a form that the index on all values can answer, and the other conditions."""
+    indexed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
-    for one in conditions:
-        value = _exact_value(lst, one)
-        found = None if value is None else json_contains(session, Contact.values, {one.filter.name: value})
-        if found is None:
-            others.append(one)
+    for condition in conditions:
+        value = _exact_value(lst, condition)
+        contained = None if value is None else json_contains(session, Contact.values, {condition.filter.name: value})
+        if contained is None:
+            others.append(condition)
         else:
-            served.append(found)
-    return served, tuple(others)
+            indexed.append(contained)
+    return indexed, tuple(others)
 
 
 def _exact_value(lst: ListSpec, condition: FilterCondition) -> str | float | None:
-    """What a list field must equal; None where the condition is not of that sort."""
+    """The value that a list field must equal; None for any other condition."""
     if condition.op != "eq" or len(condition.alternatives) != 1:
         return None
     if all(field.key != condition.filter.name for field in lst.value_fields):

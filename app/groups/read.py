@@ -33,7 +33,7 @@ FILTERS = {
 
 
 def group_path(group_id: int) -> str:
-    """Where a group is."""
+    """The path of a group."""
     return f"/v1/transactional-groups/{group_id}"
 
 

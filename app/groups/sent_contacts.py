@@ -53,7 +53,7 @@ SENT_CONTACTS = Shape(
 
 
 def page_sent_contacts(session: Session, account_id: int, message_id: int, query: Query) -> Page:
-    """A page of those who were sent the message, the latest first."""
+    """A page of the recipients who were sent the message, the latest first."""
     return read_page(
         session,
         SENT_CONTACTS,

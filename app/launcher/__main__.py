@@ -38,7 +38,7 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the steps of a start share."""
+    """The settings, supervisor and environment that the steps of a start share."""
 
     settings: Settings
     supervisor: Supervisor
@@ -96,7 +96,7 @@ def _serve(start: Start, patience: float) -> int:
 
 
 def _start_redis(start: Start) -> str | None:
-    """Our own, unless REDIS_URL names another; tells which kind it is."""
+    """Starts the embedded Redis unless REDIS_URL names another; returns its kind."""
     data_dir = start.settings.data_dir
     if start.settings.redis_url != own_redis_url(data_dir):
         return None
@@ -108,7 +108,7 @@ def _start_redis(start: Start) -> str | None:
 
 
 def _prepare_database(start: Start) -> Demo | None:
-    """Migrated, and seeded on the first start. Gives the demo when the database holds it."""
+    """Migrates the database and seeds it on the first start. Returns the demo when the database holds it."""
     prepare.migrate_database(start.settings)
     demo = demos.read(start.settings)
     services = make_services(start.settings)
@@ -141,7 +141,7 @@ def _close(services: Services) -> None:
 
 
 def _start_api(start: Start) -> None:
-    """Returns when it answers, so that the workers' start does not delay the first answer."""
+    """Starts the API and waits until it answers, so that the workers' start does not delay the first answer."""
     api = start.python("api", "gunicorn", "wsgi:application")
     api.essential = True
     start.supervisor.start(api)

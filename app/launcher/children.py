@@ -53,7 +53,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -71,7 +71,7 @@ class Child:
         self._signal_group(signal.SIGTERM)
 
     def start_again(self) -> None:
-        """Once its time has come and nothing is left of the one before, which may hold its port."""
+        """Restarts when it is time and the last process group is gone, which may still hold the port."""
         moment = time.monotonic()
         if self.restart_time is None or moment < self.restart_time:
             return
@@ -82,7 +82,7 @@ class Child:
         self.start()
 
     def _signal_group(self, number: int) -> bool:
-        """Whether there is anybody in the group that it leads."""
+        """Sends a signal to the process group; returns whether the group still has a process."""
         if self._process is None:
             return False
         try:
@@ -97,14 +97,14 @@ class Child:
             self._process.terminate()
 
     def kill(self) -> None:
-        """SIGKILL to it and to whatever it left behind."""
+        """SIGKILL to the process and its whole group."""
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
             self._process.wait()
 
 
 def _follower_of(launcher: int) -> Callable[[], None] | None:
-    """What a new process does first: ask the kernel to end it when the launcher dies without a word (Linux)."""
+    """Code that a new process runs first: has the kernel end it when the launcher is killed (Linux)."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)

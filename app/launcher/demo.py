@@ -1,4 +1,4 @@
-"""What only the demo needs: its key for the screen, and a receiver of its webhook on a port of the loopback address.
+"""The demo: its key for the screen, and a receiver of its webhook on a port of the loopback address.
 
 The receiver's port stands in the seeded webhook, so it is chosen once per data folder and kept there.
 
@@ -39,7 +39,7 @@ class Demo:
 
     @property
     def substitutions(self) -> dict[str, str]:
-        """What stands as `${NAME}` in the seed file."""
+        """The values of `${NAME}` in the seed file."""
         return {"RECEIVER_PORT": str(self.receiver_port)}
 
 
@@ -69,7 +69,7 @@ def loaded(services: Services, demo: Demo) -> Demo | None:
 
 def replace_published_keys(services: Services, demo: Demo) -> int:
     """Gives the demo's keys random tokens, which are kept in the data folder, so that the published ones stop working.
-    Tells how many there were."""
+    Returns how many there were."""
     known = select(ApiKey).where(ApiKey.token_hash.in_(demo.published), ApiKey.revoked_time.is_(None))
     with services.database.write() as transaction:
         keys = list(transaction.scalars(known))

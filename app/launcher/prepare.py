@@ -1,4 +1,4 @@
-"""What must be right before anything is started. Everything wrong is one line: `StartError`."""
+"""Checks and preparations before any process starts. Every error is one line: `StartError`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _owner(file: int) -> str:
 
 
 def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
-    """Gives who listens there some time to end. Raises `StartError` when nobody can listen there even then."""
+    """Waits for a process that listens there to end. Raises `StartError` when the port is still taken afterwards."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -92,7 +92,7 @@ def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> N
 
 
 def check_port(host: str, port: int, setting: str = "PORT") -> None:
-    """Raises `StartError` when nobody can listen there."""
+    """Raises `StartError` when the port cannot be listened on."""
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

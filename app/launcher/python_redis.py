@@ -1,9 +1,9 @@
 """A Redis in Python, for machines that have no other: `python -m app.launcher.python_redis SOCKET`.
 
-fakeredis holds the data and knows the commands; this serves it on a Unix socket, which has no port that somebody else
-may want or reach. (Over TCP it would also have to switch Nagle's algorithm off, or each command of a pipeline would
-wait 40 ms.) It keeps nothing on disk: what Redis holds here may be lost at any moment. It suits development and a
-small installation; a real Redis carries ten times as much.
+fakeredis holds the data and knows the commands; this serves it on a Unix socket, which takes no port and which others
+cannot reach. (Over TCP it would also have to switch Nagle's algorithm off, or each command of a pipeline would wait 40
+ms.) It keeps nothing on disk: what Redis holds here may be lost at any moment. It suits development and a small
+installation; a real Redis carries ten times as much.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Server(TcpFakeServer):
         return connection, ("unix", next(self._numbers))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away in the middle of an answer is nobody's trouble."""
+        """A client that disconnects in the middle of an answer is no error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -95,7 +95,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def _follow(parent: int) -> None:
-    """Ends with whoever started it; only Linux tells a process of its parent's death."""
+    """Ends with the parent process; only Linux can signal a process at its parent's death."""
     while os.getppid() == parent:
         threading.Event().wait(1)
     end()

@@ -1,1 +1,1 @@
-"""Lists: what they are made of, how they are found, shown, created and changed."""
+"""Lists and their fields: the specification of a list, finding, reading, creating and changing lists."""

@@ -32,14 +32,14 @@ def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]
     _check_free(session, account_id, attributes["name"])
     _check(attributes)
     moment = this_second()
-    made = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
-    session.add(made)
+    lst = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
+    session.add(lst)
     session.flush()
-    return made
+    return lst
 
 
 def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> bool:
-    """Changes the given attributes; tells whether anything differed.
+    """Changes the attributes; returns whether any differed.
 
     Raises `ServiceError`: `conflict` for a taken name, or when duplicates are forbidden while there are some;
     `not_empty`, `too_long` or `invalid_string` for the name or a stop word.
@@ -72,25 +72,25 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
     check_options(type_, options)
     present = fields_of(session, row)
     _check_room(present, name, key, type_)
-    made = ListField(
+    field = ListField(
         account_id=row.account_id,
         list_id=row.id,
-        position=max((one.position for one in present), default=-1) + 1,
+        position=max((other.position for other in present), default=-1) + 1,
         name=name,
         key=key,
         type=type_,
         options=list(options),
     )
-    session.add(made)
+    session.add(field)
     row.last_modified_time = this_second()
     session.flush()
     if type_ in ADDRESS_KEYS:
         _refresh_identifiers(session, row)
-    return made
+    return field
 
 
 def update_field(session: Session, row: List, field: ListField, type_: str, options: Sequence[str]) -> bool:
-    """Changes type and options; tells whether anything differed.
+    """Changes type and options; returns whether any differed.
 
     A type can change only while the list has no contacts, whose values would otherwise be of the wrong kind.
     Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change any more.
@@ -163,7 +163,7 @@ def _check_type_may_change(session: Session, row: List, field: ListField) -> Non
 
 
 def _refresh_identifiers(session: Session, row: List) -> None:
-    """Gives every contact the identifier that the list now asks for (docs/contacts.md#identifiers)."""
+    """Sets the identifier of every contact by the list's present rules (docs/contacts.md#identifiers)."""
     types = {one.type for one in fields_of(session, row)}
     address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
     if not row.allow_duplicates:
@@ -180,6 +180,6 @@ def _check_no_duplicates(session: Session, row: List, address: Any) -> None:
         .having(func.count() > 1)
         .limit(1)
     )
-    twice = session.execute(statement).scalar()
-    if twice is not None:
-        raise ServiceError("conflict", field="allow_duplicates", detail=f"the list holds {twice} more than once")
+    duplicate = session.execute(statement).scalar()
+    if duplicate is not None:
+        raise ServiceError("conflict", field="allow_duplicates", detail=f"the list holds {duplicate} more than once")

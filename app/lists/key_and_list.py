@@ -1,4 +1,4 @@
-"""The key of a request and the list in its path, in one statement.
+"""The API key of a request and the list in its path, in one statement.
 
 Every request about contacts needs both, and a round trip to PostgreSQL costs the process about 60 microseconds: a fifth
 of what a bare Flask route takes.

@@ -1,4 +1,4 @@
-"""Where lists and their contacts are (docs/requests.md#links)."""
+"""Paths of lists and their contacts (docs/requests.md#links)."""
 
 from __future__ import annotations
 
