@@ -1,1 +1,2 @@
-"""Doors for HTTP, one module per noun: each parses, calls one use case and renders. Every module offers `blp`."""
+"""Flask blueprints, one module per resource: each view parses, calls one use case and renders. Every module has a
+`blp`."""

@@ -1,6 +1,6 @@
 """`/v1/lists/{list_id}/contacts`: the contacts of a list.
 
-Every view looks at the path first, then at the query, then at the body, and last asks the use case
+Every view checks the path first, then the query, then the body, and then calls the use case
 (docs/requests.md#order-of-checks).
 """
 
@@ -50,15 +50,15 @@ from schemas.contacts import (
 
 blp = Blueprint("contacts", __name__, url_prefix="/v1/lists/<list_id>/contacts", description="The contacts of a list")
 
-COMMON = contact_shape().resource
-"""What contacts of every list have; a list adds its own fields."""
+COMMON_RESOURCE = contact_shape().resource
+"""The attributes that contacts of every list have; a list adds its own fields."""
 REMOVE_UNSUBSCRIBERS = {
     "in": "query",
     "name": "remove_unsubscribers",
     "description": "Skip contacts with an address on the unsubscribers list: of this list, or of any.",
     "schema": {"type": "string", "enum": ["none", "list", "any"], "default": "none"},
 }
-IDS = [
+ID_PARAMETERS = [
     {"in": "query", "name": "id", "description": "The contact to delete.", "schema": {"type": "integer"}},
     {"in": "query", "name": "id:in", "description": "Up to 1000 ids, comma-separated.", "schema": {"type": "string"}},
 ]
@@ -69,12 +69,12 @@ def list_of_path(list_id: str) -> ListSpec:
     return existing(g.list, path_id(list_id))
 
 
-def the_contact(list_id: str, contact_id: str) -> tuple[ListSpec, int]:
-    """The list and the id of the contact that the path names. Raises `not_found`."""
-    lst = list_of_path(list_id)
+def contact_of_path(list_id: str, contact_id: str) -> tuple[ListSpec, int]:
+    """The list and the id of the contact in the path. Raises `not_found`."""
+    contact_list = list_of_path(list_id)
     with services().database.read() as session:
-        require_contact(session, lst, path_id(contact_id))
-    return lst, path_id(contact_id)
+        require_contact(session, contact_list, path_id(contact_id))
+    return contact_list, path_id(contact_id)
 
 
 @blp.route("")
@@ -82,14 +82,14 @@ class Contacts(MethodView):
     """The contacts of a list."""
 
     @blp.scope("contact.view")
-    @blp.describe(returns=ContactCollectionSchema, query=collection_parameters(COMMON))
+    @blp.describe(returns=ContactCollectionSchema, query=collection_parameters(COMMON_RESOURCE))
     def get(self, list_id: str) -> Response:
         """A page of contacts, newest first."""
-        lst = list_of_path(list_id)
-        resource = contact_shape(lst.value_fields).resource
+        contact_list = list_of_path(list_id)
+        resource = contact_shape(contact_list.value_fields).resource
         query = parse_collection(query_pairs(), resource)
         with services().database.read() as session:
-            page = page_contacts(session, lst, query)
+            page = page_contacts(session, contact_list, query)
         return collection_response(resource, query, page)
 
     @blp.scope("contact.create")
@@ -103,30 +103,30 @@ class Contacts(MethodView):
     )
     def post(self, list_id: str) -> Response:
         """Creates one contact (201 with it), or all of a `contacts` array (204)."""
-        lst = list_of_path(list_id)
-        resource = contact_shape(lst.value_fields).resource
+        contact_list = list_of_path(list_id)
+        resource = contact_shape(contact_list.value_fields).resource
         parameters = parse_write(query_pairs(), {"remove_unsubscribers"}, resource)
         mode = parse_remove_unsubscribers(parameters.get("remove_unsubscribers", "none"))
-        return idempotent(lambda: read_creation(lst, mode))
+        return idempotent(lambda: read_new_contacts(contact_list, mode))
 
     @blp.scope("contact.update")
     @blp.describe(status=204, body=ContactsUpdateSchema, errors=(409, 422))
     def patch(self, list_id: str) -> Response:
         """Updates the contacts of a `contacts` array, each named by its id."""
-        lst = list_of_path(list_id)
-        parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
-        elements = load(contacts_schema(lst, with_id=True), json_object())["contacts"]
+        contact_list = list_of_path(list_id)
+        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        elements = load(contacts_schema(contact_list, with_id=True), json_object())["contacts"]
         changes = [(element["id"], element) for element in elements]
-        services().database.transact(lambda transaction: update_contacts(transaction, lst, changes, bulk=True))
+        services().database.transact(lambda transaction: update_contacts(transaction, contact_list, changes, bulk=True))
         return no_content()
 
     @blp.scope("contact.delete")
-    @blp.describe(status=204, query=IDS, errors=(422,))
+    @blp.describe(status=204, query=ID_PARAMETERS, errors=(422,))
     def delete(self, list_id: str) -> Response:
         """Deletes the contacts that the query names by id; ids that the list does not have are ignored."""
-        lst = list_of_path(list_id)
-        ids = parse_delete_ids(query_pairs(), contact_shape(lst.value_fields).resource)
-        services().database.transact(lambda transaction: delete_contacts(transaction, lst, ids))
+        contact_list = list_of_path(list_id)
+        ids = parse_delete_ids(query_pairs(), contact_shape(contact_list.value_fields).resource)
+        services().database.transact(lambda transaction: delete_contacts(transaction, contact_list, ids))
         return no_content()
 
 
@@ -135,66 +135,68 @@ class Contact(MethodView):
     """One contact."""
 
     @blp.scope("contact.view")
-    @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON))
+    @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON_RESOURCE))
     def get(self, list_id: str, contact_id: str) -> Response:
         """The contact."""
-        lst = list_of_path(list_id)
+        contact_list = list_of_path(list_id)
         with services().database.read() as session:
             try:
-                query = parse_instance(query_pairs(), contact_shape(lst.value_fields).resource)
+                query = parse_instance(query_pairs(), contact_shape(contact_list.value_fields).resource)
             except ServiceError:
                 # An unknown contact is reported before an invalid query (docs/requests.md#order-of-checks).
-                require_contact(session, lst, path_id(contact_id))
+                require_contact(session, contact_list, path_id(contact_id))
                 raise
-            contact = get_contact(session, lst, path_id(contact_id), query)
+            contact = get_contact(session, contact_list, path_id(contact_id), query)
         return json_response(contact)
 
     @blp.scope("contact.update")
     @blp.describe(returns=ContactSchema, body=ContactWriteSchema, errors=(409, 422))
     def patch(self, list_id: str, contact_id: str) -> Response:
         """Updates the contact; null clears an attribute."""
-        lst, wanted = the_contact(list_id, contact_id)
-        parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
-        given = load(contact_schema(lst), json_object())
-        return services().database.transact(lambda transaction: update_one(transaction, lst, wanted, given))
+        contact_list, id_ = contact_of_path(list_id, contact_id)
+        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        attributes = load(contact_schema(contact_list), json_object())
+        return services().database.transact(lambda transaction: update_one(transaction, contact_list, id_, attributes))
 
     @blp.scope("contact.delete")
     @blp.describe(status=204, errors=(422,))
     def delete(self, list_id: str, contact_id: str) -> Response:
         """Deletes the contact."""
-        lst, wanted = the_contact(list_id, contact_id)
-        parse_write(query_pairs(), (), contact_shape(lst.value_fields).resource)
-        services().database.transact(lambda transaction: delete_contacts(transaction, lst, [wanted]))
+        contact_list, id_ = contact_of_path(list_id, contact_id)
+        parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
+        services().database.transact(lambda transaction: delete_contacts(transaction, contact_list, [id_]))
         return no_content()
 
 
-def read_creation(lst: ListSpec, mode: RemoveUnsubscribers) -> Work:
-    """What the body asks for: the multiple form where it has `contacts` (docs/contacts.md#bulk-requests)."""
+def read_new_contacts(contact_list: ListSpec, mode: RemoveUnsubscribers) -> Work:
+    """Validates the body; it is the multiple form if it has `contacts` (docs/contacts.md#bulk-requests)."""
     body = json_object()
     if "contacts" in body:
-        drafts = load(contacts_schema(lst, with_id=False), body)["contacts"]
-        return lambda transaction: create_many(transaction, lst, drafts, mode)
-    draft = load(contact_schema(lst), body)
-    return lambda transaction: create_one(transaction, lst, draft, mode)
+        drafts = load(contacts_schema(contact_list, with_id=False), body)["contacts"]
+        return lambda transaction: create_many(transaction, contact_list, drafts, mode)
+    draft = load(contact_schema(contact_list), body)
+    return lambda transaction: create_one(transaction, contact_list, draft, mode)
 
 
 def create_one(
-    transaction: Transaction, lst: ListSpec, draft: Mapping[str, Any], mode: RemoveUnsubscribers
+    transaction: Transaction, contact_list: ListSpec, draft: Mapping[str, Any], mode: RemoveUnsubscribers
 ) -> Response:
     """The single form: 201 with the new contact."""
-    (contact_id,) = create_contacts(transaction, lst, [draft], remove_unsubscribers=mode)
-    return json_response(get_contact(transaction, lst, contact_id, Query()), 201)
+    (contact_id,) = create_contacts(transaction, contact_list, [draft], remove_unsubscribers=mode)
+    return json_response(get_contact(transaction, contact_list, contact_id, Query()), 201)
 
 
 def create_many(
-    transaction: Transaction, lst: ListSpec, drafts: Sequence[Mapping[str, Any]], mode: RemoveUnsubscribers
+    transaction: Transaction, contact_list: ListSpec, drafts: Sequence[Mapping[str, Any]], mode: RemoveUnsubscribers
 ) -> Response:
     """The multiple form: 204."""
-    create_contacts(transaction, lst, drafts, remove_unsubscribers=mode, bulk=True)
+    create_contacts(transaction, contact_list, drafts, remove_unsubscribers=mode, bulk=True)
     return no_content()
 
 
-def update_one(transaction: Transaction, lst: ListSpec, contact_id: int, given: Mapping[str, Any]) -> Response:
-    """200 with the contact as it is now."""
-    update_contacts(transaction, lst, [(contact_id, given)])
-    return json_response(get_contact(transaction, lst, contact_id, Query()))
+def update_one(
+    transaction: Transaction, contact_list: ListSpec, contact_id: int, attributes: Mapping[str, Any]
+) -> Response:
+    """200 with the updated contact."""
+    update_contacts(transaction, contact_list, [(contact_id, attributes)])
+    return json_response(get_contact(transaction, contact_list, contact_id, Query()))

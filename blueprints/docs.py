@@ -1,4 +1,4 @@
-"""Pages about this API that need no key: its OpenAPI description and what each error means (docs/errors.md)."""
+"""Pages about this API that need no key: its OpenAPI description and the meaning of each error (docs/errors.md)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from app.http.responses import json_response
 
 blp = Blueprint("docs", __name__, url_prefix="/docs", description="Documentation")
 
-OPEN_TO_ALL = "/openapi.json"
+CROSS_ORIGIN_PATH = "/openapi.json"
 
 TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
-def _share(response: Response) -> Response:
-    """Pages of other origins may read the description, and nothing else of this service
+def _allow_cross_origin(response: Response) -> Response:
+    """Scripts of other origins may read the description, and nothing else of this service
     (docs/requests.md#cross-origin)."""
-    if request.path.rstrip("/").endswith(OPEN_TO_ALL):
+    if request.path.rstrip("/").endswith(CROSS_ORIGIN_PATH):
         response.headers["Access-Control-Allow-Origin"] = "*"
     return response
 
 
-blp.after_request(_share)
+blp.after_request(_allow_cross_origin)
 
 
-@blp.route(OPEN_TO_ALL)
+@blp.route(CROSS_ORIGIN_PATH)
 class OpenApi(MethodView):
-    """The description of this API for programs."""
+    """The description of this API."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:

@@ -1,6 +1,6 @@
-"""The doors for Kannel: receipts of text messages and replies to them. No key: a token or a secret stands in the URL.
+"""Callbacks of Kannel: receipts of text messages, and replies. They need no key: the URL has a token or a secret.
 
-Kannel sends what it is answered to the person who wrote, so answers are empty.
+Kannel sends the body of a response to the person who wrote, so responses are empty.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ blp = Blueprint("kannel", __name__, url_prefix="/inbound/kannel", description="C
 
 @blp.route("/dlr/<token>")
 class KannelReceipt(MethodView):
-    """The end of one text message."""
+    """The receipt of one text message."""
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """Takes the receipt in; one that comes again changes nothing."""
-        given = dict(query_pairs())
-        take_kannel_receipt(services(), token, given.get("type", ""), given.get("answer", ""))
+        """Applies the receipt; a repetition changes nothing."""
+        parameters = dict(query_pairs())
+        take_kannel_receipt(services(), token, parameters.get("type", ""), parameters.get("answer", ""))
         return Response(status=200)
 
 
 @blp.route("/mo")
 class KannelReply(MethodView):
-    """A text message that a person sent."""
+    """A reply: a text message from a person."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """Takes the reply in. Its bytes are in the character set that the call itself names."""
+        """Processes the reply. Its bytes are in the character set named in the request."""
         raw = parse_qsl(query_bytes().decode("latin-1"), keep_blank_values=True, encoding="latin-1")
-        given = {name: value.encode("latin-1") for name, value in raw}
-        take_kannel_reply(services(), given.get("secret", b"").decode("latin-1"), given)
+        parameters = {name: value.encode("latin-1") for name, value in raw}
+        take_kannel_reply(services(), parameters.get("secret", b"").decode("latin-1"), parameters)
         return Response(status=200)

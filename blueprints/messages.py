@@ -1,4 +1,4 @@
-"""`/v1/messages`: stored messages, their content and those who were sent them."""
+"""`/v1/messages`: stored messages, their content and their sent contacts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The door for SendGrid's event webhook, and an example of a plugin for a relay's own way of reporting.
+"""SendGrid's event webhook, and an example of a plugin for the reports of a relay.
 
-It needs no key: the secret of SENDGRID_WEBHOOK_SECRET stands in the URL. Without that setting there is no such page.
+It needs no key: the URL has the secret of SENDGRID_WEBHOOK_SECRET. Without that setting it is `not_found`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SendgridEvents(MethodView):
 
     @blp.scope(PUBLIC)
     def post(self, secret: str) -> Response:
-        """Takes the events in; those that come again change nothing. 503 asks SendGrid for another try."""
+        """Applies the events; repetitions change nothing. 503 makes SendGrid retry."""
         expected = services().settings.sendgrid_webhook_secret
         if not expected or not hmac.compare_digest(expected.encode(), secret.encode()):
             raise ServiceError("not_found")

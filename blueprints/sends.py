@@ -1,4 +1,4 @@
-"""`/v1/transactional-sends`: sending messages, and what became of them for each recipient."""
+"""`/v1/transactional-sends`: sending messages, and the timeline of each recipient."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sends(MethodView):
 def _prepare() -> Work:
     body = with_number_texts(json_object(), request.get_data(cache=True))
     send_request = read_request(services(), principal(), body, load_send, request_id())
-    return lambda transaction: _answer(accept(transaction, services(), send_request))
+    return lambda transaction: _render(accept(transaction, services(), send_request))
 
 
 @blp.route("/<uuid>")
@@ -62,7 +62,7 @@ class Recipient(MethodView):
         return json_response(recipient)
 
 
-def _answer(accepted: AcceptedSend) -> Response:
+def _render(accepted: AcceptedSend) -> Response:
     body = {
         "_embedded": {"recipients": [{"uuid": uuid} for uuid in accepted.uuids]},
         "_links": {

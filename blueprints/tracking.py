@@ -1,6 +1,6 @@
-"""What a marked message asks for: its pixel, and the links that lead on. No key: the token is what a reader has.
+"""The pixel and the tracked links of a message. They need no key: the token in the URL identifies the recipient.
 
-The answer comes first and the record after it: a page that a person wants to see waits for no writer of the database.
+A visit is recorded after the response, so that no page waits for a write to the database.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from flask.views import MethodView
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import client_address, services
 from app.http.redirect import VerbatimRedirect
+from app.http.responses import not_cached
 from app.tracking.devices import client_of
 from app.tracking.link_targets import LinkTarget, find_link_target, location_header
 from app.tracking.recorder import VISITS, Recorder
@@ -31,11 +32,11 @@ class Open(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """The image, for any token; a valid one records that its message was opened."""
+        """Returns the image for any token; a valid one records an open."""
         recipient_id = recipient_from_token(services().settings.secret_key, OPEN, token)
         if recipient_id is not None:
-            _note(recipient_id, None)
-        return _uncached(Response(PIXEL, content_type="image/gif"))
+            _record_visit(recipient_id, None)
+        return not_cached(Response(PIXEL, content_type="image/gif"))
 
 
 @blp.route("/c/<token>")
@@ -44,22 +45,16 @@ class Click(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """On to the place that the message names, and to no other."""
+        """Redirects to the address in the message, and to no other."""
         with services().database.read() as session:
             target = find_link_target(session, services().settings.secret_key, token)
         if target is None:
-            return _uncached(make_response(render_template("dead_link.html"), 404))
-        _note(target.recipient_id, target)
-        return _uncached(VerbatimRedirect(location_header(target.url)))
+            return not_cached(make_response(render_template("dead_link.html"), 404))
+        _record_visit(target.recipient_id, target)
+        return not_cached(VerbatimRedirect(location_header(target.url)))
 
 
-def _note(recipient_id: int, target: LinkTarget | None) -> None:
+def _record_visit(recipient_id: int, target: LinkTarget | None) -> None:
     client = client_of(request.method, dict(request.headers))
     recorder: Recorder = current_app.extensions[VISITS]
     recorder.put(visit_of(services().settings, recipient_id, client, client_address(), target))
-
-
-def _uncached(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Robots-Tag"] = "noindex"
-    return response

@@ -1,7 +1,7 @@
-"""The page behind an opt-out link. It needs no key: the token in the link is what a recipient has
+"""The page behind an opt-out link. It needs no key: the token in the link identifies the recipient
 (docs/inbound.md#unsubscribing).
 
-GET only asks, because mail and sms apps fetch links by themselves; only POST unsubscribes.
+GET only shows a form, because mail and sms apps fetch links by themselves; only POST unsubscribes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from flask.views import MethodView
 from app.db.database import Transaction
 from app.http.api import PUBLIC, Blueprint
 from app.http.context import services
+from app.http.responses import not_cached
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe, find_unsubscribe_request
 
 blp = Blueprint("unsubscribe", __name__, url_prefix="/u", description="Opt-out links")
@@ -23,14 +24,14 @@ class Unsubscribe(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """Asks whether the recipient wants no more messages."""
+        """The form to confirm."""
         with services().database.read() as session:
             unsubscribe_request = find_unsubscribe_request(session, services().settings.secret_key, token)
         return _page(unsubscribe_request, done=False)
 
     @blp.scope(PUBLIC)
     def post(self, token: str) -> Response:
-        """Unsubscribes; doing it again changes nothing."""
+        """Unsubscribes; a repetition changes nothing."""
         unsubscribe_request = services().database.transact(lambda transaction: _unsubscribe(transaction, token))
         return _page(unsubscribe_request, done=True)
 
@@ -43,9 +44,6 @@ def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | N
 
 
 def _page(unsubscribe_request: UnsubscribeRequest | None, *, done: bool) -> Response:
-    """404 for a link that leads nowhere, as an HTML page, because the reader is a person."""
+    """An HTML page, also for the 404 of an unknown link: the client is a person's browser."""
     page = render_template("unsubscribe.html", unsubscribe_request=unsubscribe_request, done=done)
-    response = make_response(page, 200 if unsubscribe_request else 404)
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Robots-Tag"] = "noindex"
-    return response
+    return not_cached(make_response(page, 200 if unsubscribe_request else 404))

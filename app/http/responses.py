@@ -18,6 +18,13 @@ def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[s
     return Response(orjson.dumps(body, option=TIMESTAMP_FORMAT), status, headers, content_type=JSON)
 
 
+def not_cached(response: Response) -> Response:
+    """The response of a link with a token: no cache and no search engine may keep it."""
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
 def no_content() -> Response:
     """204, without a body."""
     response = Response(status=204)
