@@ -1,6 +1,6 @@
-"""Email addresses and mobile numbers: what a valid one looks like, and the form in which two are compared.
+"""Validation and normalisation of email addresses and mobile numbers (docs/contacts.md#addresses).
 
-Pure, and quick enough for a thousand addresses in one request (docs/contacts.md#addresses).
+Pure, and fast enough for a thousand addresses in one request.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ MOBILE = re.compile(r"[1-9][0-9]{7,14}")
 PLAIN_EMAIL = re.compile(
     r"(?!.*[^.@]{64})[a-z0-9_+-]+(\.[a-z0-9_+-]+)*@([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}", re.ASCII | re.IGNORECASE
 )
-"""What nearly all addresses look like. The library accepts them too, but takes twenty times as long to say so."""
+"""The form of nearly all addresses. The library accepts them too, but takes twenty times as long."""
 
-# Syntax only: `host.test` and `host.invalid` are addresses here (docs/contacts.md#addresses). The library names this as
-# the way.
+# Syntax only: `host.test` and `host.invalid` are valid here. The library documents this as the way to allow them.
 email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 
 
 def email_key(email: str) -> str:
-    """The form in which emails are compared: without regard to case (docs/contacts.md#addresses)."""
+    """The normalised form for comparison: lower case."""
     return email.lower()
 
 
@@ -51,8 +50,8 @@ def is_valid_email(text: str) -> bool:
     """Whether the text is an email address by its syntax; nothing is looked up.
 
     At most 254 characters, a local part of at most 64 octets, a dot in the domain; special-use and international
-    domains are fine (docs/contacts.md#addresses). An encoded word (RFC 2047) is no part of an address: some readers
-    decode it, and see another address than the one that was checked (docs/contacts.md#addresses).
+    domains are allowed. Encoded words (RFC 2047) are not: some mail clients decode them, and see another address than
+    the one that was checked.
     """
     if len(text) > LONGEST_EMAIL or _has_long_local_part(text) or _holds_encoded_word(text):
         return False
@@ -76,9 +75,9 @@ def _holds_encoded_word(text: str) -> bool:
 
 
 def domain_of(email: str) -> str:
-    """The domain in the form in which domains are compared: lower-case, international ones in their ASCII form."""
+    """The domain in its normalised form: lower case, international domains in ASCII."""
     domain = email.rpartition("@")[2].lower()
-    if domain.isascii():  # it is its own ASCII form, which takes the library 0.1 ms to find
+    if domain.isascii():  # its own ASCII form; the library takes 0.1 ms
         return domain
     try:
         return idna.encode(domain, uts46=True).decode("ascii")
@@ -89,24 +88,23 @@ def domain_of(email: str) -> str:
 def is_valid_mobile(text: str) -> bool:
     """Whether the text is a number in international format: digits with the country code, without plus or zero.
 
-    8 to 15 digits, possible for the country code (docs/contacts.md#addresses) and from everywhere, not only within its
-    area (docs/contacts.md#addresses), and without the zero that is dialled before a number only inside its country
-    (docs/contacts.md#addresses).
+    8 to 15 digits, possible for the country code, reachable from everywhere and not only within its area, and without
+    the zero that is dialled only inside the country.
     """
     return MOBILE.fullmatch(text) is not None and (_is_plain_mobile(text) or is_possible_mobile(text))
 
 
 class NumberingPlan(NamedTuple):
-    """The numbers of a country code: how many digits follow it, and what may be dialled before them in the country."""
+    """The numbers of a country code: possible lengths without it, and the national prefix."""
 
     lengths: frozenset[int]
     prefix: re.Pattern[str]
 
 
 def _is_plain_mobile(digits: str) -> bool:
-    """What nearly all numbers look like: as long as their country has them, and nothing that might be a prefix.
+    """The form of nearly all numbers: a length of their country, and nothing that could be a prefix.
 
-    The library accepts them too (the plans are its own), but takes ten times as long to say so.
+    The library accepts them too (the plans are its own), but takes ten times as long.
     """
     for size in (1, 2, 3):
         plan = _plan(digits[:size])
@@ -123,13 +121,13 @@ def _plan(country_code: str) -> NumberingPlan | None:
     plan = regions and phonenumbers.PhoneMetadata.metadata_for_region_or_calling_code(int(country_code), regions[0])
     if not plan or not plan.general_desc:
         return None
-    # Zeros are looked at more closely, too: some countries have numbers that begin with one.
+    # A leading zero goes to the library, too: some countries have numbers that begin with one.
     prefixes = [prefix for prefix in ("0", plan.national_prefix_for_parsing) if prefix]
     return NumberingPlan(frozenset(plan.general_desc.possible_length), re.compile("|".join(prefixes)))
 
 
 def is_possible_mobile(text: str) -> bool:
-    """The library's word on digits with the country code."""
+    """Whether the library accepts the digits with country code."""
     try:
         number = phonenumbers.parse("+" + text)
     except phonenumbers.NumberParseException:

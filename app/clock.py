@@ -1,4 +1,4 @@
-"""Time: the present moment, the zones, and the timestamp forms of the specification (docs/requests.md#timestamps)."""
+"""Time: the current moment, time zones, and the timestamp formats of the API (docs/requests.md#timestamps)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from zoneinfo import ZoneInfo
 DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 HOUR_FORM = r"(?:[01][0-9]|2[0-3])"
 SIXTY_FORM = r"[0-5][0-9]"
-"""Of minutes and seconds, those of an offset included: Python itself takes an offset of +1060 for one of +1100."""
+"""Minutes and seconds, also of an offset: Python itself reads an offset of +1060 as +1100."""
 OFFSET_FORM = rf"{HOUR_FORM}:?{SIXTY_FORM}"
 """What follows the sign."""
 
 
 def now() -> datetime:
-    """The present moment, aware, in UTC, with microseconds: for due times and leases."""
+    """The current moment in UTC, with microseconds: for due times and leases."""
     return datetime.now(UTC)
 
 
 def this_second() -> datetime:
-    """The present moment cut to the second: for every time that a client can see (docs/requests.md#timestamps)."""
+    """The current moment truncated to the second: for every time that a client can see."""
     return now().replace(microsecond=0)
 
 
 def seconds_from_now(seconds: float) -> datetime:
-    """The moment that many seconds ahead."""
     return now() + timedelta(seconds=seconds)
 
 
 def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
-    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone (docs/requests.md#timestamps)."""
+    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone."""
     if zone is None:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -39,14 +38,14 @@ def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
 
 def find_zone(name: str) -> ZoneInfo | None:
     """The IANA time zone of exactly that name; None where there is none."""
-    # The list comes first because ZoneInfo takes its argument for a path.
+    # Checked first, because ZoneInfo treats its argument as a path.
     return ZoneInfo(name) if name in _zone_names() else None
 
 
 @cache
 def zone_of_account(name: str) -> ZoneInfo | None:
-    """The zone of that name, as `timestamp` takes it: None for UTC under any of its names. A zone that is not known any
-    more counts as UTC: the mail is worth more than the clock in it."""
+    """The zone as `timestamp` takes it: None for UTC under any of its names. An unknown zone counts as UTC: sending the
+    mail matters more than the zone of its times."""
     zone = find_zone(name)
     return None if zone is None or datetime.fromtimestamp(0, zone).tzname() == "UTC" else zone
 

@@ -21,8 +21,8 @@ CHECK_VALUE = "Please check the details you entered."
 class Code:
     """One row of the catalogue.
 
-    `message` is written for an end user. `developer_message` is written for the integrator and stands where the
-    place that raised the error had nothing more exact to say.
+    `message` is for an end user. `developer_message` is for the integrator, and the default where the code that raises
+    the error has no more exact text.
     """
 
     code: str
@@ -230,7 +230,7 @@ class FieldError:
 
     @property
     def developer_message(self) -> str:
-        """The exact text where there is one; it always names the field."""
+        """The detail, else the text of the catalogue; it always contains the field."""
         text = self.detail or CATALOGUE[self.code].developer_message
         if self.field and self.field not in text:
             text = f"{self.field}: {text}"
@@ -264,7 +264,7 @@ class ServiceError(Exception):
 
     @classmethod
     def of(cls, errors: Sequence[FieldError], *, taken: Mapping[str, Mapping[str, int]] | None = None) -> ServiceError:
-        """One exception for all errors of a request, in the order in which they are to be reported."""
+        """One exception for all errors of a request, in the order in which they are reported."""
         made = cls(errors[0].code, taken=taken)
         made.errors = list(errors)
         return made
@@ -276,13 +276,13 @@ class ServiceError(Exception):
 
 
 def in_catalogue_order(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors of a request, that first which stands first in the catalogue (docs/sending.md#order-of-errors)."""
+    """The errors of a request in the order of the catalogue (docs/sending.md#order-of-errors)."""
     return sorted(errors, key=lambda error: RANK[error.code])
 
 
 @dataclass(slots=True)
 class ErrorCollector:
-    """Gathers located errors so that a client learns of every one at once (docs/requests.md#errors)."""
+    """Collects located errors, so that a response reports all of them (docs/requests.md#errors)."""
 
     errors: list[FieldError] = field(default_factory=list)
 
@@ -295,10 +295,9 @@ class ErrorCollector:
         index: int | None = None,
         detail: str | None = None,
     ) -> None:
-        """Notes one error."""
         self.errors.append(FieldError(code, field, collection, index, detail))
 
     def raise_any(self) -> None:
-        """Raises `ServiceError` when there is at least one error."""
+        """Raises `ServiceError` if there are errors."""
         if self.errors:
             raise ServiceError.of(self.errors)

@@ -1,4 +1,4 @@
-"""Names that people give to accounts, keys, lists, messages and groups, by which they find them again."""
+"""Validation of the names of accounts, keys, lists, messages and groups."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from app.errors import ServiceError
 
 LONGEST_NAME = 255
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What begins another line, steers a terminal, or is half a character."""
+"""Line breaks, terminal control characters and surrogates."""
 
 
 def strip_name(name: str | None) -> str:
-    """The name without the white space around it. Raises `ServiceError` like `check_name`."""
+    """The name without surrounding white space. Raises `ServiceError` like `check_name`."""
     return check_name(name.strip() if name else name)
 
 
 def check_name(name: str | None) -> str:
-    """The name itself. Raises `ServiceError` unless it has 1 to 255 characters that are not all blank, and none of them
-    a control character."""
+    """Returns the name. Raises `ServiceError` unless it has 1 to 255 characters, not all blank and without control
+    characters."""
     if not name or not name.strip():
         raise ServiceError("not_empty", field="name", detail="must not be empty")
     if len(name) > LONGEST_NAME:

@@ -16,12 +16,12 @@ from app.infrastructure.queueing import WakeUps
 from app.settings import Settings
 
 WAIT = 2.0
-"""Seconds that a request waits for Redis, once: it can do without."""
+"""Seconds that a request waits for Redis, once: it can continue without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of one process. `stopping` is set when the process has been asked to end: long work looks at it."""
+    """The dependencies of one process. `stopping` is set when it has been asked to end: long work checks it."""
 
     settings: Settings
     database: Database
@@ -32,7 +32,7 @@ class Services:
 
 
 def make_services(settings: Settings) -> Services:
-    """Nothing is connected yet: connections open when they are first used, also after a fork."""
+    """Connects to nothing yet: connections open on first use, also after a fork."""
     redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     return Services(
         settings=settings,
@@ -44,9 +44,9 @@ def make_services(settings: Settings) -> Services:
 
 
 def connect_redis(url: str, *, wait: float = 5.0) -> Redis:
-    """A client that tries once more over a fresh connection, and no longer: the library's own ten tries would hold a
-    request for many seconds while Redis is away. Who has waited for an answer in vain does not wait again: a Redis
-    that hangs, or a network that swallows, would swallow the second try, too."""
+    """A client that retries once over a new connection: the library's own ten retries would hold a request for many
+    seconds while Redis is down. A timeout is not retried: a Redis that hangs, or a network that drops packets, would
+    time out again."""
     return Redis.from_url(
         url,
         socket_connect_timeout=2,

@@ -1,7 +1,7 @@
 """Settings: one frozen object made from environment variables, checked at start.
 
 Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, its
-default, and one sentence of meaning. A wrong value is one clear line and ends the start (docs/settings.md).
+default, and its meaning. An invalid value ends the start with a one-line error.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 LARGEST_PORT = 65535
 LONGEST_SOCKET_PATH = 100
 LONGEST_SQLITE_PATH = 500
-"""SQLite opens no file whose path is longer than 512 bytes, and adds suffixes to it."""
+"""SQLite opens no file with a path of more than 512 bytes, and appends suffixes to it."""
 
 
 class SettingsError(Exception):
-    """A setting whose value cannot be used; the text is one line for the operator."""
+    """An invalid value of a setting; the text is one line for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def parse_port(text: str) -> int:
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of a URL. The texts of `urlsplit`'s own errors may quote a piece of a password."""
+    """Splits a URL. The errors of `urlsplit` itself may quote part of a password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -138,7 +138,7 @@ def parse_public_url(text: str) -> str:
 
 
 def parse_name_server(text: str) -> str:
-    """`address` or `address:port`, given back as `address:port`; an IPv6 address with a port stands in brackets."""
+    """`address` or `address:port`, returned as `address:port`; an IPv6 address with a port in brackets."""
     port = "[0-9]{1,5}"
     found = re.fullmatch(rf"\[(?P<six>[^\]]+)\](?::(?P<port6>{port}))?|(?P<four>[^:]+)(?::(?P<port4>{port}))?", text)
     try:
@@ -203,8 +203,8 @@ def _setting(
     *,
     secret: bool = False,
 ) -> Any:
-    """A field read from `variable`. `shown` stands in the documentation for a default that is computed. The value of a
-    `secret` one, which may hold a password or a key, stands in no error text and in no `repr`."""
+    """A field read from `variable`. The documentation shows `shown` for a computed default. The value of a `secret`
+    setting, which may contain a password or a key, appears in no error text and in no `repr`."""
     return field(
         default=default,
         repr=not secret,
@@ -450,33 +450,33 @@ class Settings:
 
     @property
     def exposed(self) -> bool:
-        """Whether others than this machine may reach the API, as far as the settings tell."""
+        """Whether other machines can reach the API, according to the settings."""
         hosts = (self.host, urlsplit(self.public_url).hostname or "")
         return bool(self.trusted_proxies) or not all(map(is_loopback, hosts))
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process, which from now on makes all its files for its own user alone. Creates `DATA_DIR`
-    and the generated secret. Raises `SettingsError`."""
+    """The settings of this process, whose new files are from now on private to its user. Creates `DATA_DIR` and the
+    generated secret. Raises `SettingsError`."""
     if environ is None:
         os.umask(UMASK)
         environ = os.environ
-    given = _given(environ)
-    plain = Settings(**given)
-    return _completed(plain, given)
+    explicit = _explicit_values(environ)
+    plain = Settings(**explicit)
+    return _completed(plain, explicit)
 
 
-def _given(environ: Mapping[str, str]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
+    explicit: dict[str, Any] = {}
     for one in fields(Settings):
         text = environ.get(one.metadata["variable"], "").strip()
         if not text:
             continue
         try:
-            given[one.name] = one.metadata["parse"](text)
+            explicit[one.name] = one.metadata["parse"](text)
         except ValueError as error:
             raise SettingsError(f"{_named(one.metadata, text)}: {error}") from None
-    return given
+    return explicit
 
 
 def _named(setting: Mapping[str, Any], text: str) -> str:
@@ -486,8 +486,8 @@ def _named(setting: Mapping[str, Any], text: str) -> str:
     return variable if setting["secret"] else f"{variable}={text}"
 
 
-def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """Fills in the defaults that follow from other settings."""
+def _completed(settings: Settings, explicit: Mapping[str, Any]) -> Settings:
+    """Computes the defaults that depend on other settings."""
     data_dir = settings.data_dir.absolute()
     _make_folder(data_dir)
     public_url = settings.public_url or f"http://{_bracketed(settings.host)}:{settings.port}"
@@ -498,9 +498,9 @@ def _completed(settings: Settings, given: Mapping[str, Any]) -> Settings:
         "email_transport_url": settings.email_transport_url or (data_dir / "mail").as_uri(),
         "sms_transport_url": settings.sms_transport_url or (data_dir / "sms").as_uri(),
         "public_url": public_url,
-        "require_https": given.get("require_https", not _is_loopback_http(public_url)),
+        "require_https": explicit.get("require_https", not _is_loopback_http(public_url)),
         "secret_key": settings.secret_key or _generated_secret(data_dir),
-        "log_format": given.get("log_format", "console" if sys.stderr.isatty() else "json"),
+        "log_format": explicit.get("log_format", "console" if sys.stderr.isatty() else "json"),
     }
     if len(changes["secret_key"]) < 32:
         raise SettingsError("SECRET_KEY: must have 32 characters or more")
@@ -520,7 +520,7 @@ def _bracketed(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's alone."""
+    """Whether an address is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -542,12 +542,12 @@ def _own_database_url(data_dir: Path) -> str:
 
 
 def own_redis_url(data_dir: Path) -> str:
-    """The `REDIS_URL` that names the own Redis of a data folder."""
+    """The `REDIS_URL` of the embedded Redis of a data folder."""
     return f"unix://{quote(str(own_redis_socket(data_dir)))}"
 
 
 def own_redis_socket(data_dir: Path) -> Path:
-    """The socket of the own Redis of a data folder. A path too long for a socket is replaced by one under /tmp."""
+    """The socket of the embedded Redis of a data folder; under /tmp where the path is too long for a socket."""
     path = data_dir / "redis.sock"
     if len(str(path)) <= LONGEST_SOCKET_PATH:
         return path
@@ -556,7 +556,7 @@ def own_redis_socket(data_dir: Path) -> Path:
 
 
 def _generated_secret(data_dir: Path) -> str:
-    """The secret kept in the data folder, made by whichever process comes first; a link makes it appear whole."""
+    """The secret in the data folder, created by the first process; linked into place once it is complete."""
     path = data_dir / "secret_key"
     if not path.exists():
         draft = data_dir / f".secret_key.{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Words of strangers in a form that both databases and JSON can hold, whatever they are."""
+"""Text from other systems in a form that both databases and JSON can store."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 def storable_text(value: object, longest: int = MAX_TEXT) -> str:
-    """One line of text: no control characters, no half surrogates, not long. Bytes are read as UTF-8; of anything else
-    that is no text only its type is told. Raises nothing."""
+    """One line without control characters and surrogates, truncated. Bytes are decoded as UTF-8; other values are
+    replaced by the name of their type. Raises nothing."""
     text = _text(value, longest)
     if text is None:
         return "" if value is None else f"({type(value).__name__})"
@@ -19,7 +19,7 @@ def storable_text(value: object, longest: int = MAX_TEXT) -> str:
 
 
 def storable_id(value: object) -> str | None:
-    """An identifier of another system, given as text or as a number; None for what cannot be one."""
+    """An identifier of another system, from text or a number; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value) if abs(value) < 10**LONGEST_ID else None
     text = _text(value, LONGEST_ID + 1)
@@ -28,7 +28,7 @@ def storable_id(value: object) -> str | None:
 
 
 def _text(value: object, longest: int) -> str | None:
-    """At least the first `longest` characters. The methods of a stranger's subclass are not called."""
+    """At least the first `longest` characters. Does not call methods of subclasses."""
     if isinstance(value, str):
         return str.encode(str.__getitem__(value, slice(longest)), "utf-8", "replace").decode()
     if isinstance(value, bytes | bytearray):

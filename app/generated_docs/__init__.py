@@ -1,1 +1,1 @@
-"""Pages of `docs/` that are written from the code: `make docs`."""
+"""Pages of `docs/` that are generated from the code: `make docs`."""
