@@ -161,7 +161,7 @@ def test_a_contact_is_loaded_with_all_of_it_in_as_many_statements_as_many_are(
         return int(counted.count)
 
     cost(1)
-    assert cost(50) <= cost(2) + 2  # a chunk of more than one is weighed first, and may be settled in two parts
+    assert cost(50) <= cost(2) + 2  # sizes of a batch of several are selected first, and it may be written in two parts
 
 
 def test_a_zone_that_is_no_longer_known_counts_as_utc(app: Any) -> None:

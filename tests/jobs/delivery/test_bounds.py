@@ -106,7 +106,7 @@ def test_all_that_a_send_renders_is_bounded(rows: Rows, make_worker: Changed, ma
     assert rows.steps(failed) == [("failed", "with it, the send would render more than 10000 bytes in all")]
 
 
-def test_the_bound_of_a_send_holds_across_chunks_and_workers(
+def test_the_bound_of_a_send_holds_across_batches_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They see each other's rows, and none spends what another one may need."""

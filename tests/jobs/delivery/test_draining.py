@@ -105,7 +105,7 @@ def test_several_connections_at_once(rows: Rows, make_worker: Changed, mail_serv
 def test_a_log_line_carries_the_request_id(
     rows: Rows, worker: Services, mail_server: MailServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of the request that the send came with, whatever else is in the chunk."""
+    """Of the request that the send came with, whatever else is in the batch."""
     mail_server.reply("gone@example.com", "550 5.1.1 no such user here")
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):

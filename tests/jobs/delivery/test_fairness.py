@@ -46,7 +46,7 @@ def accounts(worker: Services) -> list[Rows]:
 
 
 def test_accounts_take_turns(accounts: list[Rows], worker: Services) -> None:
-    """A backlog of one account leaves room for the others in every chunk."""
+    """A backlog of one account leaves room for the others in every batch."""
     big, small, third = accounts
     backlog = big.add_send(addresses(300))
     reset = small.add_send(["ann@example.com"])
@@ -64,14 +64,14 @@ def test_an_account_gives_its_oldest_rows(rows: Rows, worker: Services) -> None:
     assert [one.id for one in take(worker, 7)] == [*latest, *late, later[0]]
 
 
-def test_one_account_alone_fills_a_chunk(rows: Rows, worker: Services) -> None:
+def test_one_account_alone_fills_a_batch(rows: Rows, worker: Services) -> None:
     """Fairness costs nothing where nobody else waits."""
     rows.add_send(addresses(150))
     assert len(take(worker, 100)) == 100
 
 
 def test_turns_go_round(accounts: list[Rows], worker: Services) -> None:
-    """With more accounts than rows in a chunk, the next chunk goes on where the last one ended."""
+    """With more accounts than rows in a batch, the next batch goes on where the last one ended."""
     for account in accounts:
         account.add_send(addresses(5))
     first, second, third = (account.account_id for account in accounts)
@@ -218,12 +218,12 @@ RESULTS = {
 
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
-def test_a_chunk_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
+def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
     """For 2 recipients as for 100 (docs/architecture.md#fixed-number-of-statements). A single one is sent whatever it
     weighs, without two of them."""
     rows.add_webhook()
     list_id = rows.add_list()
-    for_one, for_two, for_many = (statements_of_a_chunk(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
+    for_one, for_two, for_many = (statements_of_a_batch(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
     assert for_two == for_many
     assert for_one == [for_two[0], for_two[1] - 2, for_two[2]]
 
@@ -278,7 +278,7 @@ def plan_of_a_claim(services: Services) -> list[str]:
         return [str(row[column]) for row in explained]
 
 
-def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
+def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
     """Statements to claim, to load and to settle, all with the same outcome."""
     people: list[dict[str, Any]] = []
     for number in range(count):
@@ -306,10 +306,8 @@ def statements_of_a_chunk(rows: Rows, list_id: int, kind: str, outcome: str, cou
     return counts
 
 
-def test_a_chunk_is_cut_where_memory_would_not_do(
-    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bodies and attachments of a chunk are held in memory: what exceeds the budget goes back; one alone may."""
+def test_a_batch_is_cut_at_the_memory_budget(rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies and attachments of a batch are held in memory: what exceeds the budget goes back; one alone may."""
     monkeypatch.setattr("app.sends.delivery.memory_budget.MEMORY_BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)

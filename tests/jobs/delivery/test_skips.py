@@ -180,7 +180,7 @@ def test_include_unsubscribed_does_not_unblock(rows: Rows, worker: Services, mai
 def test_entries_of_another_account_mean_nothing(
     rows: Rows, worker: Services, mail_server: MailServer, other_id: int
 ) -> None:
-    """Nothing of one account shows in another; also when both have recipients in one chunk."""
+    """Nothing of one account shows in another; also when both have recipients in one batch."""
     other = Rows(worker, other_id)
     block(other, "ann@example.com")
     unsubscribe(other, None, "bob@example.com")
