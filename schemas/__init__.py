@@ -1,1 +1,1 @@
-"""What requests and answers look like, one module per noun; no database."""
+"""Schemas of requests and responses, one module per resource; no database."""

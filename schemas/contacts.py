@@ -92,14 +92,14 @@ def _bulk_schema(element: CodeSchema) -> CodeSchema:
     return cast(CodeSchema, CodeSchema.from_dict({"contacts": array})())
 
 
-def contact_schema(lst: ListSpec) -> CodeSchema:
+def contact_schema(contact_list: ListSpec) -> CodeSchema:
     """The attributes of a contact of the list: unknown ones are errors, ignored ones are accepted and dropped."""
-    return _element_schema(lst.value_fields, lst.ignored_keys, with_id=False)
+    return _element_schema(contact_list.value_fields, contact_list.ignored_keys, with_id=False)
 
 
-def contacts_schema(lst: ListSpec, *, with_id: bool) -> CodeSchema:
+def contacts_schema(contact_list: ListSpec, *, with_id: bool) -> CodeSchema:
     """A `contacts` array, for an update each with its id (docs/contacts.md#bulk-requests)."""
-    return _bulk_schema(_element_schema(lst.value_fields, lst.ignored_keys, with_id=with_id))
+    return _bulk_schema(_element_schema(contact_list.value_fields, contact_list.ignored_keys, with_id=with_id))
 
 
 class ContactFlagsSchema(Schema):

@@ -45,7 +45,7 @@ class SentContactLinksSchema(Schema):
 
 
 class SentContactSchema(Schema):
-    """A person who was sent a message."""
+    """A recipient of a message, in the report of the message."""
 
     contact_id = fields.Integer(allow_none=True)
     list_id = fields.Integer(allow_none=True)

@@ -130,7 +130,7 @@ def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: L
 
 
 class RecipientAnswerSchema(Schema):
-    """What was promised to one recipient."""
+    """One accepted recipient."""
 
     uuid = fields.String(required=True)
 
@@ -142,7 +142,7 @@ class RecipientAnswersSchema(Schema):
 
 
 class SendLinksSchema(SelfLinksSchema):
-    """Where the results of a send are found."""
+    """The group that collects the results of a send."""
 
     transactional_group = fields.Nested(LinkSchema, required=True)
 
