@@ -14,6 +14,19 @@ from cryptography.x509.oid import NameOID
 
 from app.clock import now
 
+CERTIFICATE_SIGNING = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=False,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""The extensions are those that Python asks for from 3.13 on."""
+
 
 class Authority:
     """Signs certificates for host names; `trust` is a context that trusts this authority only."""
@@ -24,6 +37,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test Authority")])
         constraints = x509.BasicConstraints(ca=True, path_length=0)
         certificate = self._builder(self._name, self._key).add_extension(constraints, critical=True)
+        certificate = certificate.add_extension(CERTIFICATE_SIGNING, critical=True)
         self._pem = certificate.sign(self._key, SHA256()).public_bytes(Encoding.PEM).decode()
 
     @property
@@ -58,4 +72,6 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now() - timedelta(days=1))
             .not_valid_after(now() + timedelta(days=1))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )

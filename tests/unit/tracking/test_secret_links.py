@@ -57,5 +57,5 @@ def test_these_do_not(url: str) -> None:
 
 def test_the_documentation_names_the_words() -> None:
     page = (ROOT / "docs" / "tracking.md").read_text()
-    listed = page.partition("a name that contains one of these words")[2].partition(". Words end")[0]
+    listed = page.partition("a name that contains one of these words")[2].partition(".\n  Words end")[0]
     assert set(re.findall(r"`([a-z]+)`", listed)) == NAMES
