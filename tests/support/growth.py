@@ -18,8 +18,8 @@ from typing import TypeVar
 FACTOR = 8
 MOST_GROWTH = 1.5
 ROUNDS = 8
-"""Measures in which a function may show that it does not grow, half of them with half of the text: a cache that others
-fill, too, overflows at some size, which is a step and no growth."""
+"""Measures in which a function may show that it does not grow, half of them with a longer text: what grows up to a
+bound, such as the depth of what is nested, has reached it there, and a square is as steep as before."""
 LONG_ENOUGH = 0.0003
 """Seconds that the smaller input should take, so that the cost of one call counts for nothing."""
 LEAST = 256
@@ -49,8 +49,9 @@ def growth(
         for rounds in range(ROUNDS):
             if found <= MOST_GROWTH or (found > 2 * MOST_GROWTH and rounds):
                 break
-            if rounds == ROUNDS // 2:
-                small, large, times, pairs = make(size // 2), make(FACTOR * size // 2), 2 * times, []
+            if rounds == ROUNDS // 2 and size < largest // FACTOR:
+                size = min(4 * size, largest // FACTOR)
+                small, large, times, pairs = make(size), make(FACTOR * size), max(1, times // 4), []
             pairs += [(seconds(read, small, times), seconds(read, large, times)) for _ in range(5)]
             found = min(of_large for _, of_large in pairs) / min(of_small for of_small, _ in pairs) / FACTOR
     return found
