@@ -25,7 +25,7 @@ PROCESSES = {
     "worker": r"jobs\.worker",
     "scheduler": r"jobs\.schedule",
     "gunicorn": r"gunicorn",
-    "launcher": r"app\.launcher",
+    "launcher": r"app\.launcher\s*$",
     "redis": r"redis-server",
 }
 """Name -> the pattern of its command line."""

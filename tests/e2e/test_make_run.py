@@ -21,6 +21,7 @@ from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 
 REDIS = r"redis-server|app\.launcher\.python_redis"
+LAUNCHER = r"app\.launcher\s*$"
 Launch = Callable[..., Launched]
 
 
@@ -269,7 +270,7 @@ def test_a_signal_to_make_alone_ends_everything(launch: Launch) -> None:
 def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
     service = launch()
     service.begin()
-    service.only_pid("app.launcher")
+    service.only_pid(LAUNCHER)
     wait_until(lambda: service.pids(REDIS) != [], "the start has begun")
     service.stop()
 
@@ -277,7 +278,7 @@ def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
 def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
     service = launch()
     service.start()
-    os.kill(service.only_pid("app.launcher"), signal.SIGKILL)
+    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
     assert service.process.wait(PATIENCE) != 0
     wait_until(lambda: not service.pids(), "nothing is left")
 
@@ -286,7 +287,7 @@ def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(laun
     service = launch()
     service.start()
     service.send(addresses(100))
-    os.kill(service.only_pid("app.launcher"), signal.SIGKILL)
+    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
     assert service.process.wait(PATIENCE) != 0
     service.start()
     wait_until(lambda: service.mails() == 100, "the mails are there")
