@@ -8,6 +8,7 @@ import shlex
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,26 +42,32 @@ def launch() -> Iterator[Launch]:
             service.clear()
 
 
+@contextmanager
+def started(folder_name: str, **settings: str) -> Iterator[Launched]:
+    """A service for several tests; nothing is left of it, also when it does not start."""
+    with short_folder() as folder:
+        (own := folder / folder_name).mkdir()
+        service = Launched(own, **settings)
+        try:
+            service.start()
+            yield service
+        finally:
+            service.clear()
+
+
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Launched]:
     """A service with the demo, in a folder whose name is hard to quote, for tests that leave it as it was."""
-    with short_folder() as folder:
-        (odd := folder / "Ünï 100%41 #1? & 'co'").mkdir()
-        service = Launched(odd, SEED="", WEBHOOK_SPACING="1")
-        service.start()
+    with started("Ünï 100%41 #1? & 'co'", SEED="", WEBHOOK_SPACING="1") as service:
         wait_until(lambda: "curl " in service.said(), "the screen is printed")
         yield service
-        service.clear()
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Launched]:
     """A service with one account, for tests after which it runs as before."""
-    with short_folder() as folder:
-        service = Launched(folder)
-        service.start()
+    with started("service") as service:
         yield service
-        service.clear()
 
 
 def addresses(count: int) -> list[str]:
