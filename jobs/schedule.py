@@ -9,8 +9,6 @@ more.
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
 from dataclasses import dataclass
 
@@ -21,6 +19,7 @@ from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.services import Services
 from jobs.runtime import process_services
+from jobs.stop import Stop
 
 logger = logging.getLogger("jobs.schedule")
 
@@ -77,9 +76,7 @@ def run(services: Services) -> None:
 def main() -> None:
     """Ends on SIGTERM and SIGINT within a tick."""
     services = process_services()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # Set by another thread, because the wait that the signal interrupts may hold the event's lock.
-        signal.signal(number, lambda *_: threading.Thread(target=services.stopping.set).start())
+    Stop(services.stopping).catch_signals()
     logger.info("scheduler started")
     run(services)
     services.database.close()

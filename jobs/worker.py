@@ -14,14 +14,10 @@ answer, and a password reset must not wait for it.
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from types import FrameType
 from typing import Any
 
 from redis import Redis
@@ -42,6 +38,7 @@ from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_
 from app.services import Services, connect_redis
 from app.transports.base import TransportUrlError
 from jobs.runtime import process_services
+from jobs.stop import Stop
 
 logger = logging.getLogger("jobs.worker")
 
@@ -50,38 +47,6 @@ WORKER_TTL = 45
 MAX_RECONNECT_DELAY = 2.0
 LOG_INTERVAL = 30.0
 """Seconds between two log lines about the same outage."""
-
-
-class Stop:
-    """The request to stop, made by a signal."""
-
-    def __init__(self, stopping: threading.Event) -> None:
-        self.requested = False
-        self._stopping = stopping
-        self._waiting = False
-
-    def catch_signals(self) -> None:
-        """Installs the handlers; a second signal changes nothing."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-
-    @contextmanager
-    def may_interrupt(self) -> Iterator[None]:
-        """A block without a job: a signal leaves it at once, by `StopRequested`."""
-        self._waiting = True
-        try:
-            if self.requested:
-                raise StopRequested
-            yield
-        finally:
-            self._waiting = False
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.requested = True
-        # Set by another thread, because the code that the signal interrupts may hold the event's lock.
-        threading.Thread(target=self._stopping.set, daemon=True).start()
-        if self._waiting:
-            raise StopRequested
 
 
 class Worker(SimpleWorker):
