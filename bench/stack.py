@@ -26,6 +26,9 @@ from app.services import Services, make_services
 from app.settings import from_environment, parse_database_url
 from bench.processes import children, listens, running, wait_for
 
+AT_ITS_BEST = "contacts_api_tuned"
+AS_IN_ITS_GUIDES = "contacts_api"
+"""The two forms of the peer of the API cases, by their modules in `bench.peers`."""
 WEB_PROCESSES = 2
 
 
@@ -140,10 +143,10 @@ def floor_api(stack: Stack, module: str = "api") -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def peer_api(stack: Stack) -> Iterator[Server]:
-    """The peer of the API cases, under uvicorn with as many processes."""
+def peer_api(stack: Stack, module: str = AT_ITS_BEST) -> Iterator[Server]:
+    """A peer of the API cases, under uvicorn with as many processes."""
     port = free_port()
-    arguments = ["-m", "uvicorn", "bench.peers.contacts_api:application", "--port", str(port)]
+    arguments = ["-m", "uvicorn", f"bench.peers.{module}:application", "--port", str(port)]
     arguments += ["--workers", str(WEB_PROCESSES), "--no-access-log", "--log-level", "warning"]
     with _serving("peer", arguments, stack, port) as server:
         yield server

@@ -11,7 +11,7 @@ from bench.contacts import draft, fill, open_shop
 from bench.load import fetch, rate, request
 from bench.options import Options
 from bench.processes import Failed, all_busy
-from bench.stack import Server, api, floor_api, peer_api, stack
+from bench.stack import AS_IN_ITS_GUIDES, Server, api, floor_api, peer_api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
 CONTACTS = 10_000
@@ -43,6 +43,15 @@ def run(options: Options) -> list[Row]:
             rows.append(in_turns("A. the floor with its duties", "requests/s", Goal(0.70), options.rounds, **duties))
         measures = _measures(servers, page, pages)
         rows.append(in_turns("B. GET 1,000 contacts", "requests/s", Goal(0.75, 3.5), options.rounds, **measures))
+        if options.postgresql:
+            pair = [servers[0], kept.enter_context(peer_api(parts, AS_IN_ITS_GUIDES))]
+            _check_one(pair, one, CONTACTS // 2)
+            _check_page(pair, page)
+            for case, sent, count in (("A", one, singles), ("B", page, pages)):
+                measures = _measures(pair, sent, count)
+                rows.append(
+                    in_turns(f"{case}. the peer as in its guides", "requests/s", Goal(), options.rounds, **measures)
+                )
         return rows
 
 

@@ -16,7 +16,7 @@ from bench.contacts import Shop, draft, fill, open_shop
 from bench.load import fetch, rate, request
 from bench.options import Options
 from bench.processes import Failed, all_busy
-from bench.stack import WEB_PROCESSES, Server, Stack, api, floor_api, peer_api, stack
+from bench.stack import AS_IN_ITS_GUIDES, WEB_PROCESSES, Server, Stack, api, floor_api, peer_api, stack
 from bench.turns import Goal, Measure, Row, in_turns
 
 CONTACTS = 10_000
@@ -41,12 +41,18 @@ def creating(options: Options) -> list[Row]:
     """C. Every request brings people who are not there yet."""
     numbers = itertools.count(CONTACTS)
     with _shop(options) as (parts, shop, servers), contextlib.ExitStack() as kept:
+
+        def creations(competitors: list[Server]) -> dict[str, Measure]:
+            count = options.amount(16, 8)
+            return {server.name: _creations(parts, shop, server, numbers, count) for server in competitors}
+
         peers = [kept.enter_context(peer_api(parts))] if options.postgresql else []
-        measures = {
-            server.name: _creations(parts, shop, server, numbers, options.amount(16, 8))
-            for server in [*servers, *peers]
-        }
-        return [in_turns("C. POST 1,000 contacts", "requests/s", Goal(0.60, 4), options.rounds, **measures)]
+        measures = creations([*servers, *peers])
+        rows = [in_turns("C. POST 1,000 contacts", "requests/s", Goal(0.60, 4), options.rounds, **measures)]
+        if options.postgresql:
+            measures = creations([servers[0], kept.enter_context(peer_api(parts, AS_IN_ITS_GUIDES))])
+            rows.append(in_turns("C. the peer as in its guides", "requests/s", Goal(), options.rounds, **measures))
+        return rows
 
 
 @contextlib.contextmanager

@@ -37,12 +37,14 @@ def connection() -> psycopg.Connection[Any]:
     if not hasattr(_local, "connection"):
         url = plain_url(os.environ["DATABASE_URL"])
         _local.connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, options="-c timezone=UTC")
-        _local.connection.adapters.register_loader("jsonb", _Json)
+        _local.connection.adapters.register_loader("jsonb", JsonLoader)
     found: psycopg.Connection[Any] = _local.connection
     return found
 
 
-class _Json(psycopg.adapt.Loader):
+class JsonLoader(psycopg.adapt.Loader):
+    """Reads jsonb."""
+
     def load(self, data: Any) -> Any:
         return orjson.loads(bytes(data))
 
@@ -56,7 +58,7 @@ def json(body: Any, status: int = 200) -> Response:
 def one_contact(list_id: int, contact_id: int) -> Response:
     """Case A: one select by the primary key."""
     row = connection().execute(f"{CONTACTS} WHERE list_id = %s AND id = %s", (list_id, contact_id)).fetchone()
-    return json(_full(row)) if row else Response(status=404)
+    return json(contact_json(row)) if row else Response(status=404)
 
 
 @application.get("/v1/lists/<int:list_id>/contacts")
@@ -67,19 +69,26 @@ def a_page(list_id: int) -> Response:
         .execute(f"{CONTACTS} WHERE list_id = %s ORDER BY creation_time DESC, id DESC LIMIT 1001", (list_id,))
         .fetchall()
     )
+    return json(page_json(list_id, rows, limit=1000, offset=0))
+
+
+def page_json(list_id: int, rows: list[Any], limit: int, offset: int) -> dict[str, Any]:
+    """A page of contacts; a row more than its limit says that another page follows."""
     path = f"/v1/lists/{list_id}/contacts"
-    links = {"self": {"href": path}, "next": {"href": f"{path}?limit=1000&offset=1000"}}
-    contacts = [_full(row) for row in rows[:1000]]
-    return json(
-        {"offset": 0, "limit": 1000, "size": len(contacts), "_links": links, "_embedded": {"contacts": contacts}}
-    )
+    links = {"self": {"href": path}}
+    if len(rows) > limit:
+        links["next"] = {"href": f"{path}?limit={limit}&offset={offset + limit}"}
+    contacts = [contact_json(row) for row in rows[:limit]]
+    embedded = {"contacts": contacts}
+    return {"offset": offset, "limit": limit, "size": len(contacts), "_links": links, "_embedded": embedded}
 
 
 def _time(moment: datetime | None) -> str | None:
     return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S}Z"
 
 
-def _full(row: Any) -> dict[str, Any]:
+def contact_json(row: Any) -> dict[str, Any]:
+    """A row of CONTACTS as clients see it."""
     list_id, contact_id = row[1], row[0]
     values = row[13]
     return {

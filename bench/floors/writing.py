@@ -29,11 +29,13 @@ MOST = 10_000
 
 __all__ = ["application"]
 
-CREATE = """
+DRAFTED = """
 WITH drafted AS (
     SELECT list.account_id, list.id AS list_id, draft.* FROM lists list,
         unnest(%s::text[], %s::text[], %s::text[], %s::jsonb[]) draft (email, email_key, mobile, "values")
-    WHERE list.id = %s
+    WHERE list.id = %s"""
+"""The first step of creating contacts: those of the request, in the account of the list."""
+CREATE_DRAFTED = """
 ), created AS (
     INSERT INTO contacts (account_id, list_id, creation_time, last_modified_time, email, email_key, mobile, identifier,
         subscribed_email, subscribed_mobile, is_active, double_opt_in, "values")
@@ -49,6 +51,7 @@ SELECT created.account_id, webhook.id, '{"object":"contact","event":"created","i
     || list_id || to_char(now() AT TIME ZONE 'UTC', ',"timestamp":"YYYY-MM-DD"T"HH24:MI:SS"Z"}')
 FROM created JOIN webhooks webhook ON webhook.account_id = created.account_id ORDER BY created.id
 """
+CREATE = DRAFTED + CREATE_DRAFTED
 
 SEND = """
 WITH grouped AS (
