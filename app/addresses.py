@@ -15,6 +15,8 @@ import phonenumbers
 
 AddressKind = Literal["email", "mobile"]
 ADDRESS_KINDS: tuple[AddressKind, ...] = ("email", "mobile")
+ADDRESS_KIND_BY_TYPE: dict[str, AddressKind] = {"email": "email", "sms": "mobile"}
+"""The kind of address that a message of a type goes to."""
 
 LONGEST_EMAIL = 254
 LONGEST_LOCAL_PART = 64
@@ -43,7 +45,24 @@ class NormalizedAddress(NamedTuple):
 
 def normalize_address(kind: AddressKind, text: str) -> NormalizedAddress:
     """An address as a client or a person wrote it, in the form in which it is compared."""
-    return NormalizedAddress(kind, email_key(text) if kind == "email" else text)
+    return NormalizedAddress(kind, _address_key(kind, text))
+
+
+def _address_key(kind: AddressKind, text: str) -> str:
+    return email_key(text) if kind == "email" else text
+
+
+class AccountAddress(NamedTuple):
+    """A normalized address of an account, as the tables of blocked and of unsubscribed addresses store it."""
+
+    account_id: int
+    kind: AddressKind
+    key: str
+
+    @classmethod
+    def of(cls, account_id: int, kind: AddressKind, text: str) -> AccountAddress:
+        """The address as a client or a person wrote it, of that account."""
+        return cls(account_id, kind, _address_key(kind, text))
 
 
 def is_valid_email(text: str) -> bool:

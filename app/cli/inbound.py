@@ -15,7 +15,7 @@ from app.inbound.effect import Effect
 from app.inbound.kannel import reply_url
 from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
-from app.sends.outcomes.requeue import find_recipient
+from app.recipients.read import find_recipient
 
 group = Group("inbound", help="What carriers hand back: reports, receipts and replies.")
 group.add_command(inbound_email.command)

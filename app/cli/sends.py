@@ -22,8 +22,9 @@ from app.db.models import Group as TransactionalGroup
 from app.db.models import Recipient
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
+from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import RecipientState
-from app.sends.outcomes.requeue import find_recipient, requeue, timeline
+from app.sends.outcomes.requeue import requeue
 
 group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
 
@@ -69,8 +70,8 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
     """Show a recipient and its timeline."""
     with services().database.read() as session:
         recipient = find_recipient(session, uuid)
-        latest = timeline(session, recipient, limit)
-        steps = [{"time": one.time, "step": one.step, "detail": one.detail, "note": one.note} for one in latest]
+        latest = latest_steps(session, recipient, limit)
+        steps = [{"time": step.time, "step": step.step, "detail": step.detail, "note": step.note} for step in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
         row = {**_row(recipient), **{name: getattr(recipient, name) for name in own}}
     if as_json:

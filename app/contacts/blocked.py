@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 from sqlalchemy import ColumnElement, Delete, Insert, delete, or_, select, tuple_, update
 
-from app.addresses import AddressKind
+from app.addresses import AccountAddress, AddressKind
 from app.clock import this_second
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import ADDRESS_COLUMNS
@@ -28,14 +28,6 @@ from app.db.upsert import insert_or_ignore
 
 ChangedContacts = dict[int, list[ContactKey]]
 """Account id -> its contacts that have changed, for the caller to record their events."""
-
-
-class AccountAddress(NamedTuple):
-    """A normalized email address or mobile number of an account."""
-
-    account_id: int
-    kind: AddressKind
-    key: str
 
 
 def block_addresses(transaction: Transaction, reasons: Mapping[AccountAddress, str]) -> ChangedContacts:

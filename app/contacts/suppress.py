@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from sqlalchemy import delete
 
-from app.addresses import AddressKind, normalize_address
+from app.addresses import AccountAddress, AddressKind, normalize_address
 from app.clock import this_second
-from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
+from app.contacts.blocked import block_addresses, unblock_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import lock_subscriptions, resubscribe_addresses, unsubscribe_addresses
 from app.db.database import Transaction
@@ -55,19 +55,19 @@ def resubscribe(transaction: Transaction, account_id: int, kind: AddressKind, ad
 
 def block(transaction: Transaction, account_id: int, kind: AddressKind, address: str, reason: str) -> None:
     """Blocks the address for the whole account; the reason of one that is blocked already stays."""
-    changed = block_addresses(transaction, {AccountAddress(account_id, *normalize_address(kind, address)): reason})
+    changed = block_addresses(transaction, {AccountAddress.of(account_id, kind, address): reason})
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
 
 
 def unblock(transaction: Transaction, account_id: int, kind: AddressKind, address: str) -> bool:
     """Unblocks the address and forgets its bounces; returns whether it was blocked."""
-    normalized = normalize_address(kind, address)
+    unblocked = AccountAddress.of(account_id, kind, address)
     troubles = delete(AddressTrouble).where(
         AddressTrouble.account_id == account_id,
-        AddressTrouble.kind == normalized.kind,
-        AddressTrouble.address == normalized.key,
+        AddressTrouble.kind == kind,
+        AddressTrouble.address == unblocked.key,
     )
     transaction.execute(troubles, execution_options={"synchronize_session": False})
-    count, changed = unblock_addresses(transaction, [AccountAddress(account_id, *normalized)])
+    count, changed = unblock_addresses(transaction, [unblocked])
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
     return count > 0

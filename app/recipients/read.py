@@ -147,3 +147,17 @@ def _timeline(
         for row in rows[: query.limit]
     ]
     return steps, len(rows) > query.limit
+
+
+def find_recipient(session: Session, uuid: str) -> Recipient:
+    """The recipient with that uuid, in whatever case and of whatever account. Raises `ServiceError` (`invalid_id`)."""
+    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
+    if found is None:
+        raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
+    return found
+
+
+def latest_steps(session: Session, recipient: Recipient, limit: int) -> list[RecipientStep]:
+    """The latest steps of the recipient, in the order in which they happened."""
+    statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id)
+    return list(session.scalars(statement.order_by(RecipientStep.id.desc()).limit(limit)))[::-1]

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from sqlalchemy import select
 
-from app.addresses import AddressKind, NormalizedAddress, email_key, is_valid_email, is_valid_mobile
+from app.addresses import AccountAddress, AddressKind, NormalizedAddress, email_key, is_valid_email, is_valid_mobile
 from app.clock import this_second
-from app.contacts.blocked import AccountAddress, block_addresses
+from app.contacts.blocked import block_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import unsubscribe_addresses
 from app.db.changes import apply_changes

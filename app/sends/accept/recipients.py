@@ -9,18 +9,15 @@ from typing import Any
 
 from sqlalchemy import select
 
-from app.addresses import AddressKind, normalize_address
+from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.contacts.get_or_create import get_or_create_contacts
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact
 from app.lists.fields import ListSpec
+from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
-from app.sends.delivery.suppression import INVALID_CONTACT_ID
-
-ADDRESS_KIND_BY_TYPE: dict[MessageType, AddressKind] = {"email": "email", "sms": "mobile"}
-"""The kind of address that a message of a type goes to."""
 
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
@@ -36,12 +33,13 @@ def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: Lis
     rows = []
     for recipient in draft.recipients:
         contact_id = contact_of(recipient)
+        is_invalid = contact_id is None and recipient.contact_id is not None
         rows.append(
             {
                 "uuid": str(uuid.uuid4()),
                 "contact_id": contact_id,
                 kind: _address(kind, recipient),
-                "reason": INVALID_CONTACT_ID if contact_id is None and recipient.contact_id is not None else None,
+                "reason": FailReason.INVALID_CONTACT_ID.value if is_invalid else None,
                 "values": recipient.values,
             }
         )

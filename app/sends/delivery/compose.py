@@ -17,13 +17,14 @@ from app.content.plain_text import plain_text
 from app.content.render import Rendered, RenderingTooLong, Template, size_of
 from app.content.templates import cached_template
 from app.content.values import AllValues, WildcardValues, recipient_values
+from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.contact_values import ContactValues
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, RenderQuota
-from app.sends.delivery.suppression import ContactState
+from app.sends.delivery.suppression import RecipientContact
 from app.sends.delivery.unsendable import EmptyMessage
 from app.tracking.feedback_channels import FeedbackChannels
 from app.tracking.instrument import NO_LINKS, LinkIds
@@ -58,10 +59,10 @@ class PreparedRecipient:
     compiled: CompiledMessage
     address: str
     """The address of the request or of the contact; empty where there is neither."""
-    contact: ContactState | None
+    contact: RecipientContact | None
     attachments: Sequence[mime.EncodedAttachment]
     """The recipient's own attachments."""
-    skip: str | None
+    skip: FailReason | None
     is_large: bool
     """Whether building the message takes long."""
     quota: RenderQuota | None = None

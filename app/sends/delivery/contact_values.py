@@ -11,7 +11,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from app.clock import timestamp
-from app.sends.delivery.suppression import ContactState
+from app.sends.delivery.suppression import RecipientContact
 
 HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
 """Attributes whose names a list field may have as its key, each with a bit; all other names are reserved."""
@@ -21,7 +21,7 @@ def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
     return None if moment is None else timestamp(moment, zone)
 
 
-ATTRIBUTES: dict[str, Callable[[ContactState, ZoneInfo | None], object]] = {
+ATTRIBUTES: dict[str, Callable[[RecipientContact, ZoneInfo | None], object]] = {
     "id": lambda contact, _: contact.id,
     "contact_id": lambda contact, _: contact.id,
     "list_id": lambda contact, _: contact.list_id,
@@ -45,7 +45,7 @@ class ContactValues(Mapping[str, object]):
 
     __slots__ = ("_contact", "_hidden", "_zone")
 
-    def __init__(self, contact: ContactState, zone: ZoneInfo | None, hidden: int | None) -> None:
+    def __init__(self, contact: RecipientContact, zone: ZoneInfo | None, hidden: int | None) -> None:
         self._contact = contact
         self._zone = zone
         self._hidden = hidden or 0

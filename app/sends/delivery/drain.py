@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.infrastructure.queueing import SENDS
+from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, release_unknown_claims
 from app.sends.delivery.compose import PreparedRecipient
@@ -243,5 +244,5 @@ class Drain:
             self._pending.add([AttemptResult(failed.id, failed.attempts, address, now(), internal_fault(error))])
 
 
-def _skipped(recipient: PreparedRecipient, reason: str) -> AttemptResult:
+def _skipped(recipient: PreparedRecipient, reason: FailReason) -> AttemptResult:
     return AttemptResult(recipient.id, recipient.claimed.attempts, recipient.address or None, now(), skip=reason)

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from app.addresses import domain_of
+from app.addresses import AccountAddress, domain_of
 from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
@@ -38,8 +38,7 @@ from app.sends.delivery.contacts import load_contacts
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.suppression import (
-    ContactState,
-    SuppressionKey,
+    RecipientContact,
     Suppressions,
     delivery_address,
     skip_reason,
@@ -130,7 +129,7 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
 def _prepare(
     claimed: ClaimedRecipient,
     compiled: CompiledMessage,
-    contact: ContactState | None,
+    contact: RecipientContact | None,
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
@@ -140,7 +139,7 @@ def _prepare(
     return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)
 
 
-def _wildcard_values(claimed: ClaimedRecipient, contact: ContactState | None) -> Iterable[object]:
+def _wildcard_values(claimed: ClaimedRecipient, contact: RecipientContact | None) -> Iterable[object]:
     return (*claimed.values.values(), *(contact.values.values() if contact else ()))
 
 
@@ -167,20 +166,24 @@ def _keys(
 
 
 def _suppressions(
-    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, ContactState]
+    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, RecipientContact]
 ) -> Suppressions:
     """The suppressions of the addresses of these recipients; one select."""
-    keys = {key for row in claimed if (key := suppression_key(row, contacts.get(row.id)))}
+    looked_up = {address for row in claimed if (address := suppression_key(row, contacts.get(row.id)))}
     parameters = {
-        "accounts": json_array({key.account_id for key in keys}),
-        "kinds": json_array({key.kind for key in keys}),
-        "addresses": json_array({key.address for key in keys}),
+        "accounts": json_array({address.account_id for address in looked_up}),
+        "kinds": json_array({address.kind for address in looked_up}),
+        "addresses": json_array({address.key for address in looked_up}),
     }
     entries = SUPPRESSIONS.tuples(session, **parameters)
     return Suppressions(
-        blocked=frozenset(SuppressionKey(*key) for table, *key, _ in entries if table == BlockedAddress.__tablename__),
+        blocked=frozenset(
+            AccountAddress(*address) for table, *address, _ in entries if table == BlockedAddress.__tablename__
+        ),
         unsubscribed=frozenset(
-            (SuppressionKey(*key), list_id) for table, *key, list_id in entries if table == Unsubscriber.__tablename__
+            (AccountAddress(*address), list_id)
+            for table, *address, list_id in entries
+            if table == Unsubscriber.__tablename__
         ),
     )
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from app.recipients.reasons import FailReason
 from app.sends.delivery.unsendable import Unsendable
 from app.settings import Settings
 
-TOO_LARGE = "too_large"
-"""The `fail_reason` of a recipient whose message would exceed a limit."""
 MAX_SUBJECT_BYTES = 64 * 1024
 """No mail program shows as many, and folding a longer one is slow."""
 
@@ -17,7 +16,7 @@ MAX_SUBJECT_BYTES = 64 * 1024
 class MessageTooLarge(Unsendable):
     """A message that would exceed a limit, which the text names. Rendering stops there."""
 
-    reason = TOO_LARGE
+    reason = FailReason.TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)

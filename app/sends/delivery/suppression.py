@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from app.addresses import email_key
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress
+from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
-
-INVALID_CONTACT_ID = "invalid_contact_id"
-"""The `reason` of a recipient whose contact_id was not in the list when the send was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
-class ContactState:
-    """The columns of a contact that the suppression check and the wildcards need."""
+class RecipientContact:
+    """The contact of a recipient: the columns that the suppression check and the wildcards need."""
 
     id: int
     account_id: int
@@ -35,61 +33,53 @@ class ContactState:
     blocked_mobile: bool
 
 
-class SuppressionKey(NamedTuple):
-    """An address as the suppression tables store it; `kind` is `email` or `mobile`, emails are normalised."""
-
-    account_id: int
-    kind: str
-    address: str
-
-
 @dataclass(frozen=True, slots=True)
 class Suppressions:
     """Suppressed addresses; an unsubscribed one with its list, or with None for the whole account."""
 
-    blocked: frozenset[SuppressionKey]
-    unsubscribed: frozenset[tuple[SuppressionKey, int | None]]
+    blocked: frozenset[AccountAddress]
+    unsubscribed: frozenset[tuple[AccountAddress, int | None]]
 
 
-def delivery_address(recipient: ClaimedRecipient, contact: ContactState | None) -> str | None:
+def delivery_address(recipient: ClaimedRecipient, contact: RecipientContact | None) -> str | None:
     """The address of the request, else the current one of the contact."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def suppression_key(recipient: ClaimedRecipient, contact: ContactState | None) -> SuppressionKey | None:
-    """The delivery address as a key of the suppression tables."""
+def suppression_key(recipient: ClaimedRecipient, contact: RecipientContact | None) -> AccountAddress | None:
+    """The delivery address in the form in which the suppression tables store it."""
     address = delivery_address(recipient, contact)
-    if not address:
-        return None
-    if recipient.type == "email":
-        return SuppressionKey(recipient.account_id, "email", email_key(address))
-    return SuppressionKey(recipient.account_id, "mobile", address)
+    return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address) if address else None
 
 
 def skip_reason(
-    recipient: ClaimedRecipient, contact: ContactState | None, suppressions: Suppressions, *, include_unsubscribed: bool
-) -> str | None:
+    recipient: ClaimedRecipient,
+    contact: RecipientContact | None,
+    suppressions: Suppressions,
+    *,
+    include_unsubscribed: bool,
+) -> FailReason | None:
     """The reason for which the recipient is skipped, the first that applies in this order; None when it is sent to."""
-    if recipient.reason == INVALID_CONTACT_ID:
-        return INVALID_CONTACT_ID
+    if recipient.reason == FailReason.INVALID_CONTACT_ID:
+        return FailReason.INVALID_CONTACT_ID
     if recipient.contact_id is not None and contact is None:
-        return "contact_deleted"
+        return FailReason.CONTACT_DELETED
     if contact is not None and not contact.is_active:
-        return "contact_inactive"
+        return FailReason.CONTACT_INACTIVE
     key = suppression_key(recipient, contact)
     if key is None:
-        return "address_missing"
+        return FailReason.ADDRESS_MISSING
     if key in suppressions.blocked:
-        return "blocked"
+        return FailReason.BLOCKED
     if not include_unsubscribed and _is_unsubscribed(recipient, contact, key, suppressions):
-        return "unsubscribed"
+        return FailReason.UNSUBSCRIBED
     return None
 
 
 def _is_unsubscribed(
-    recipient: ClaimedRecipient, contact: ContactState | None, key: SuppressionKey, suppressions: Suppressions
+    recipient: ClaimedRecipient, contact: RecipientContact | None, key: AccountAddress, suppressions: Suppressions
 ) -> bool:
     if contact is not None and not (contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile):
         return True

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from app.recipients.reasons import FailReason
+
 
 class Unsendable(Exception):
     """A message that must not be sent; the text says why, and `reason` is the `fail_reason` of its recipient."""
 
-    reason: ClassVar[str]
+    reason: ClassVar[FailReason]
 
 
 class EmptyMessage(Unsendable):
     """A text message without a text (docs/delivery.md#skipped-recipients)."""
 
-    reason = "content_missing"
+    reason = FailReason.CONTENT_MISSING

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from app.db.storable import storable_id, storable_text
+from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
 from app.transports.base import DeliveryResult, Outcome
 
@@ -32,7 +33,7 @@ class AttemptResult(NamedTuple):
     address: str | None
     moment: datetime
     result: DeliveryResult | None = None
-    skip: str | None = None
+    skip: FailReason | None = None
     detail: str | None = None
     rendered: int | None = None
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from sqlalchemy import bindparam, case, delete, or_, select, update
 
-from app.addresses import AddressKind, email_key
-from app.contacts.blocked import AccountAddress, ChangedContacts, block_addresses
+from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind
+from app.contacts.blocked import ChangedContacts, block_addresses
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import AddressTrouble, table_of
@@ -57,9 +57,8 @@ def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> No
 
 def account_address(recipient: RecipientRow, address: str | None = None) -> AccountAddress:
     """The recipient's address, or the given one that its message was sent to, as blocked addresses are stored."""
-    if recipient.type == "email":
-        return AccountAddress(recipient.account_id, "email", email_key(address or recipient.email or ""))
-    return AccountAddress(recipient.account_id, "mobile", address or recipient.mobile or "")
+    own = recipient.email if recipient.type == "email" else recipient.mobile
+    return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address or own or "")
 
 
 def _address_of(transition: Transition) -> AccountAddress:

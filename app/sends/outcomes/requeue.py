@@ -7,13 +7,14 @@ attempted by itself, and a message that was sent would arrive twice.
 from __future__ import annotations
 
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session
 
 from app.addresses import email_key
 from app.clock import now
 from app.db.database import Transaction
-from app.db.models import BlockedAddress, Group, Recipient, RecipientStep
+from app.db.models import BlockedAddress, Group, Recipient
 from app.errors import ServiceError
+from app.recipients.read import find_recipient
+from app.recipients.reasons import NOT_RETRYABLE
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps
@@ -25,23 +26,6 @@ COUNTERS = {
     RecipientState.UNCERTAIN: None,
 }
 """State that can be retried -> the counter of the group that counts it, if any does."""
-
-NOT_RETRYABLE = ("invalid_contact_id", "contact_deleted")
-"""Reasons that no retry can change: there is no address to send to."""
-
-
-def find_recipient(session: Session, uuid: str) -> Recipient:
-    """The recipient with that uuid, in whatever case and of whatever account. Raises `ServiceError` (`invalid_id`)."""
-    found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
-    if found is None:
-        raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")
-    return found
-
-
-def timeline(session: Session, recipient: Recipient, limit: int) -> list[RecipientStep]:
-    """The latest steps of the recipient, in the order in which they happened."""
-    statement = select(RecipientStep).where(RecipientStep.recipient_id == recipient.id)
-    return list(session.scalars(statement.order_by(RecipientStep.id.desc()).limit(limit)))[::-1]
 
 
 def requeue(transaction: Transaction, uuid: str) -> Recipient:

@@ -26,6 +26,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from app.recipients.reasons import FailReason
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
@@ -128,7 +129,7 @@ def _sent(recipient: RecipientRow, attempt_result: AttemptResult, result: Delive
 
 def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult) -> Transition:
     if recipient.type == "sms":
-        return _failed(recipient, attempt_result, "rejected", result.reply)
+        return _failed(recipient, attempt_result, FailReason.REJECTED, result.reply)
     return _bounced(recipient, attempt_result, result, is_soft=False)
 
 
@@ -160,7 +161,7 @@ def _deferred(
             due_time=due_time,
         )
     if recipient.type == "sms":
-        return _failed(recipient, attempt_result, "expired", result.reply)
+        return _failed(recipient, attempt_result, FailReason.EXPIRED, result.reply)
     return _bounced(recipient, attempt_result, result, is_soft=True)
 
 

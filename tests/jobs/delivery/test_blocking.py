@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
+from app.addresses import AccountAddress
 from app.clock import this_second
-from app.contacts.blocked import AccountAddress, block_addresses, unblock_addresses
+from app.contacts.blocked import block_addresses, unblock_addresses
 from app.contacts.suppress import block, unblock
 from app.db.models import Contact
 from app.sends.delivery.drain import drain

@@ -1,0 +1,32 @@
+"""Reasons for which a recipient fails, as its row and the event `failed` name them
+(docs/delivery.md#skipped-recipients). Pure."""
+
+from __future__ import annotations
+
+import enum
+
+
+class FailReason(enum.StrEnum):
+    """The `fail_reason` of a recipient. Of those with the first six, no message is made: they are skipped."""
+
+    INVALID_CONTACT_ID = "invalid_contact_id"
+    """Found when the send was accepted: the contact was not in the list."""
+    CONTACT_DELETED = "contact_deleted"
+    CONTACT_INACTIVE = "contact_inactive"
+    ADDRESS_MISSING = "address_missing"
+    BLOCKED = "blocked"
+    UNSUBSCRIBED = "unsubscribed"
+
+    TOO_LARGE = "too_large"
+    """The message would exceed a size limit."""
+    CONTENT_MISSING = "content_missing"
+    """The text message is empty after personalisation."""
+
+    REJECTED = "rejected"
+    """The gateway refused the text message."""
+    EXPIRED = "expired"
+    """The text message was deferred until the end of the retry period."""
+
+
+NOT_RETRYABLE = (FailReason.INVALID_CONTACT_ID, FailReason.CONTACT_DELETED)
+"""Reasons that no retry can change: there is no address to send to."""
