@@ -13,3 +13,6 @@ IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
 def in_state(state: RecipientState) -> ColumnElement[bool]:
     """Of recipients in that state."""
     return literal_column(f"recipients.state = '{state}'")
+
+
+IS_SENDING = in_state(RecipientState.SENDING)

@@ -59,6 +59,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
 table, so that there are no cycles. The last one is `create_app`, which wires the others."""
 
+ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {"accept": (), "outcomes": (), "delivery": ("outcomes",)}
+"""The rooms inside `app.sends`: what follows from a delivery attempt knows nothing of how it was made."""
+
 AT_HOME = {
     "flask": ("app", "app.http", "app.cli", "blueprints"),
     "flask_smorest": ("app.http",),
@@ -124,6 +127,15 @@ def test_rooms_import_exactly_what_the_table_says() -> None:
             found[room_of(one.name)] |= {room_of(name) for name, _ in one.imports() if package_of(name) == "app"}
     shown = {room: tuple(sorted(found[room] - {room, *FOUNDATION})) for room in found}
     assert shown == {**ROOMS, **dict.fromkeys(FOUNDATION, ())}
+
+
+def test_rooms_of_sends_import_exactly_what_the_table_says() -> None:
+    found: dict[str, set[str]] = {room: set() for room in ROOMS_OF_SENDS}
+    for one in sources():
+        if one.name.count(".") > 2 and is_in(one.name, "app.sends"):
+            imported = [name.split(".")[2] for name, _ in one.imports() if name.startswith("app.sends.")]
+            found[one.name.split(".")[2]] |= set(imported)
+    assert {room: tuple(sorted(found[room] - {room})) for room in found} == ROOMS_OF_SENDS
 
 
 @pytest.mark.parametrize("library", AT_HOME)

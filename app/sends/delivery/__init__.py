@@ -4,5 +4,5 @@
 fixed number of selects, `suppression` decides which recipients are skipped, `build` builds each message (`compose`
 renders, `sign` signs) and the `dispatcher` hands them to the threads of the `sender_worker`, each with a connection
 slot of its own. `rate_limit` enforces the rate of SMS senders, `domain_backoff` postpones mail to domains that have
-just deferred mail.
+just deferred mail. `pending_outcomes` collects what a drain has still to write.
 """

@@ -20,13 +20,12 @@ from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Recipient, table_of
 from app.db.queue import any_due, claim_due
-from app.recipients.conditions import in_state
+from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
 
-IS_SENDING = in_state(RecipientState.SENDING)
 # Plain strings, because the driver of PostgreSQL binds them without a search through the bases of their class.
 QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 

@@ -27,11 +27,11 @@ from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
+from app.sends.delivery.pending_outcomes import PendingOutcomes
 from app.sends.delivery.rate_limit import load_rates, rate_limited
 from app.sends.delivery.render_quota import apply_render_quota
 from app.sends.delivery.sender_worker import SenderWorker, close_sender_worker, renew_sender_worker, sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
-from app.sends.outcomes.pending_outcomes import PendingOutcomes
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import resolve_uncertain

@@ -16,13 +16,13 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import Recipient
+from app.recipients.conditions import IS_SENDING
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_recipients
 from app.recipients.timeline import TimelineStep
-from app.sends.delivery.claim import IS_SENDING
+from app.sends.outcomes.bisecting import write_bisecting
 from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
-from app.sends.outcomes.pending_outcomes import write_bisecting
 from app.sends.outcomes.transitions import RetryRules
 from app.services import Services
 

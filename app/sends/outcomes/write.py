@@ -26,9 +26,9 @@ from app.events.payloads import Payload
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, as_recipient, select_recipients
-from app.sends.delivery.domain_backoff import update_backoffs
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
+from app.sends.outcomes.domain_deferrals import update_backoffs
 from app.sends.outcomes.transitions import RetryRules, Transition, decide_transition
 
 WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")

@@ -15,8 +15,10 @@ import pytest
 from sqlalchemy import delete
 
 from app.db.models import DomainBackoff, Recipient
+from app.sends.delivery import pending_outcomes
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
+from app.sends.outcomes import bisecting
 from app.services import Services
 from tests.jobs.conftest import changed
 from tests.support.rows import Rows
@@ -115,3 +117,9 @@ def cid_of(html: str) -> str:
     found = re.search(r"cid:(content_[A-Za-z0-9_]+)", html)
     assert found, html
     return found[1]
+
+
+def fail_writing(patch: pytest.MonkeyPatch, failing: Callable[..., Any]) -> None:
+    """Has `failing` write all outcomes, those that are written one by one included."""
+    for module in (pending_outcomes, bisecting):
+        patch.setattr(module, "write_outcomes", failing)

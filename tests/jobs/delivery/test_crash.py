@@ -16,19 +16,18 @@ from sqlalchemy.exc import OperationalError
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Recipient
-from app.sends.delivery import dispatcher
+from app.sends.delivery import dispatcher, pending_outcomes
 from app.sends.delivery import drain as drain_module
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.outcomes import pending_outcomes
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.journal import Journal, journal_folder, scan_journals
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
-from tests.jobs.delivery.conftest import Changed, StartDrain, events
+from tests.jobs.delivery.conftest import Changed, StartDrain, events, fail_writing
 from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
@@ -321,7 +320,7 @@ def test_a_drain_that_fails_leaves_its_results_to_the_next(
 
     ids = rows.add_send(addresses(3))
     with monkeypatch.context() as patch:
-        patch.setattr(pending_outcomes, "write_outcomes", failing)
+        fail_writing(patch, failing)
         with pytest.raises(RuntimeError):
             drain(worker)
     assert rows.states(ids) == ["sending"] * 3

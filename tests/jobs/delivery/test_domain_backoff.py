@@ -10,8 +10,9 @@ from sqlalchemy import select, update
 from app.clock import now
 from app.db.models import DomainBackoff
 from app.sends.delivery.claim import claim
-from app.sends.delivery.domain_backoff import FAILURE_THRESHOLD, PROBE_TIMEOUT, defer_backed_off, is_domain_deferral
+from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.drain import drain
+from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, is_domain_deferral
 from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed

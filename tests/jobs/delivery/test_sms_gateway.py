@@ -14,9 +14,8 @@ from app.db.models import SmsSender
 from app.inbound.smpp import incoming_handler
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import sender_worker_of
-from app.sends.outcomes import pending_outcomes
 from app.services import Services
-from tests.jobs.delivery.conftest import Changed, events
+from tests.jobs.delivery.conftest import Changed, events, fail_writing
 from tests.support.rows import Rows
 from tests.support.smsc import OK, Smsc
 from tests.support.tenants import new_mobile
@@ -127,7 +126,7 @@ def test_a_drain_that_crashes_leaves_the_bind_alone(
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
     (ann,) = rows.add_send([new_mobile()], type="sms")
     with monkeypatch.context() as patch:
-        patch.setattr(pending_outcomes, "write_outcomes", failing)
+        fail_writing(patch, failing)
         with pytest.raises(RuntimeError):
             drain(sender, incoming_handler(sender))
     assert smsc.deliver(mobile, number, b"Still there?") == OK
@@ -147,7 +146,7 @@ def test_a_drain_that_crashes_while_the_process_stops_unbinds(
         raise RuntimeError("a fault")
 
     rows.add_send([new_mobile()], type="sms")
-    monkeypatch.setattr(pending_outcomes, "write_outcomes", failing)
+    fail_writing(monkeypatch, failing)
     with pytest.raises(RuntimeError):
         drain(sender, incoming_handler(sender))
     smsc.wait(lambda: not smsc.bound)

@@ -1,13 +1,11 @@
-"""What a drain has still to write: attempt results, released rows, leases. In one transaction, unless one result cannot
-be written: it must not hold up the others, nor stop the sender for ever.
+"""What a drain has still to write: attempt results, released rows, leases.
 
-Only an unavailable database is waited for. Anything else is a fault of one row, or of ours: the row is found by
-bisecting and written as deferred by an internal fault, and the log names it.
+All of it is written in one transaction, unless one result cannot be written: then the results are written by bisecting,
+so that this one neither delays the others nor stops the sender for good.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,12 +13,11 @@ from datetime import datetime
 from app.db.database import Database
 from app.db.outage import is_unavailable
 from app.sends.delivery.claim import postpone, release_claims, renew_leases
-from app.sends.outcomes.attempt_result import AttemptResult, internal_fault
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.bisecting import write_bisecting
 from app.sends.outcomes.observability import report_transitions
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
-
-logger = logging.getLogger(__name__)
 
 
 class PendingOutcomes:
@@ -70,35 +67,3 @@ class PendingOutcomes:
             return
         self.results, self.released, self.postponed = [], [], {}
         report_transitions(transitions)
-
-
-def write_bisecting(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
-    """Writes the results of rows that are leased to `worker`, in as many transactions as it takes; returns their
-    number.
-
-    Raises when the database is unavailable, and when not even a deferral can be written; what was written by then stays
-    written, and may be passed again.
-    """
-    try:
-        return _write(database, worker, results, rules)
-    except Exception as error:
-        if is_unavailable(error):
-            raise
-        if len(results) == 1:
-            return _defer(database, worker, results[0], rules, error)
-    half = len(results) // 2
-    return sum(write_bisecting(database, worker, some, rules) for some in (results[:half], results[half:]))
-
-
-def _defer(database: Database, worker: str, result: AttemptResult, rules: RetryRules, error: Exception) -> int:
-    deferred = result._replace(address=None, result=internal_fault(error), skip=None)
-    written = _write(database, worker, [deferred], rules)
-    logger.error("an attempt result cannot be written", exc_info=error, extra={"recipient_id": result.recipient_id})
-    return written
-
-
-def _write(database: Database, worker: str, results: Sequence[AttemptResult], rules: RetryRules) -> int:
-    with database.write() as transaction:
-        transitions = write_outcomes(transaction, worker, results, rules)
-    report_transitions(transitions)
-    return len(transitions)

@@ -1,0 +1,135 @@
+"""Repeated deferrals by the mail servers of a domain: they are counted, and start its back-off.
+
+After three deferrals that concern the domain rather than the recipient, and no delivery in between, no message goes
+there for two minutes; then one does, as a probe. If the probe is deferred, too, the back-off doubles, up to an hour.
+The first delivery ends it. `app/sends/delivery/domain_backoff.py` postpones the mail.
+
+A mail server judges by sender: its replies to one account, or about one of its domains, say nothing of the others. So a
+back-off is kept per route: an account, the domain of its sender, and the domain of the recipient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import String, bindparam, delete, select
+
+from app.addresses import domain_of
+from app.clock import now
+from app.db.database import Transaction
+from app.db.in_json import in_json, json_array
+from app.db.models import DomainBackoff
+from app.db.prepared import PreparedStatement
+from app.db.upsert import upsert
+from app.sends.outcomes.transitions import Transition
+from app.transports.base import DeliveryResult, Outcome
+
+FAILURE_THRESHOLD = 3
+"""Deferrals of a domain, without a delivery in between, that start its back-off."""
+FIRST_BACKOFF = 120.0
+MAX_BACKOFF = 3600.0
+PROBE_TIMEOUT = 60.0
+"""Seconds for which all other messages wait for the result of the probe."""
+
+# The subjects of RFC 3463 that concern the mail system: 4, network and routing, and 7, policy.
+_DOMAIN_STATUS = re.compile(r"4\.[47]\.\d+")
+_SERVER_REPLY = re.compile(r"4\d\d\b")
+
+
+class Route(NamedTuple):
+    """What is backed off together: all mail of an account from one domain to another."""
+
+    account_id: int
+    sender_domain: str
+    domain: str
+
+
+class Backoff(NamedTuple):
+    """The back-off of a route: a row of `DomainBackoff`."""
+
+    id: int
+    account_id: int
+    sender_domain: str
+    domain: str
+    failures: int
+    until_time: datetime
+
+    @property
+    def route(self) -> Route:
+        return Route(self.account_id, self.sender_domain, self.domain)
+
+
+BACKOFFS = PreparedStatement(
+    select(*(getattr(DomainBackoff, name) for name in Backoff._fields)).where(
+        in_json(DomainBackoff.account_id, bindparam("accounts", type_=String)),
+        in_json(DomainBackoff.domain, bindparam("domains", type_=String)),
+    )
+)
+
+
+def is_domain_deferral(result: DeliveryResult | None) -> bool:
+    """Whether a mail server, not a relay on the way to it, deferred more than this one recipient."""
+    return (
+        result is not None
+        and result.outcome is Outcome.DEFERRED
+        and _SERVER_REPLY.match(result.reply) is not None
+        and _DOMAIN_STATUS.fullmatch(result.status or "") is not None
+    )
+
+
+def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
+    """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
+    nothing to write, so it selects first: that takes no lock."""
+    delivered = {_route(transition) for transition in transitions if transition.soft_bounces == "reset"}
+    deferred = Counter(_route(transition) for transition in transitions if _is_deferred_by_domain(transition))
+    routes = {route for route in delivered | set(deferred) if route.domain}
+    if not routes:
+        return
+    destinations = {(route.account_id, route.domain) for route in routes}
+    backoffs = {backoff.route: backoff for backoff in load_backoffs(transaction, destinations)}
+    if ended := sorted(backoffs[route].id for route in delivered & backoffs.keys()):
+        statement = delete(DomainBackoff).where(DomainBackoff.id.in_(ended))
+        transaction.execute(statement, execution_options={"synchronize_session": False})
+    for route in sorted(deferred.keys() - delivered):
+        _count_failures(transaction, route, deferred[route], backoffs.get(route))
+
+
+def _is_deferred_by_domain(transition: Transition) -> bool:
+    return transition.recipient.type == "email" and is_domain_deferral(transition.attempt_result.result)
+
+
+def _route(transition: Transition) -> Route:
+    recipient = transition.recipient
+    return Route(
+        recipient.account_id, domain_of(recipient.from_address), domain_of(transition.attempt_result.address or "")
+    )
+
+
+def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, str]]) -> list[Backoff]:
+    """The back-offs of these accounts and recipient domains, whatever the sender's domain."""
+    accounts, domains = {account for account, _ in destinations}, {domain for _, domain in destinations}
+    rows = BACKOFFS.rows(transaction, accounts=json_array(accounts), domains=json_array(domains))
+    return [backoff for row in rows if ((backoff := Backoff._make(row)).account_id, backoff.domain) in destinations]
+
+
+def _count_failures(transaction: Transaction, route: Route, more: int, backoff: Backoff | None) -> None:
+    """One step up. Deferrals of messages that were in flight before the back-off began add nothing."""
+    moment = now()
+    before = backoff.failures if backoff else 0
+    if backoff and before >= FAILURE_THRESHOLD and backoff.until_time > moment + timedelta(seconds=PROBE_TIMEOUT):
+        return
+    failures = before + 1 if before >= FAILURE_THRESHOLD else min(before + more, FAILURE_THRESHOLD)
+    values = {"failures": failures, "until_time": moment + timedelta(seconds=_duration(failures))}
+    row = {**route._asdict(), **values}
+    transaction.execute(upsert(transaction, DomainBackoff, row, index=Route._fields, update=lambda _: values))
+
+
+def _duration(failures: int) -> float:
+    """Seconds of a back-off after so many failures."""
+    if failures < FAILURE_THRESHOLD:
+        return 0.0
+    return min(FIRST_BACKOFF * 2.0 ** min(failures - FAILURE_THRESHOLD, 10), MAX_BACKOFF)
