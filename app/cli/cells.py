@@ -31,38 +31,38 @@ FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
 Cells = Mapping[str, str]
 
 
-def columns_of(lst: ListSpec) -> list[str]:
+def columns_of(contact_list: ListSpec) -> list[str]:
     """All columns of an export."""
-    values = [field.key for field in lst.value_fields]
+    values = [field.key for field in contact_list.value_fields]
     return ["id", "email", "mobile", *values, *SUBSCRIBED, *FLAGS, *READ_ONLY[2:]]
 
 
-def column_key(lst: ListSpec, head: str) -> str | None:
+def column_key(contact_list: ListSpec, head: str) -> str | None:
     """The attribute that a column's head names, by its key or the field's name; None for nothing known."""
-    known = {*fields_by_key(lst), *lst.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
+    known = {*fields_by_key(contact_list), *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
     return next((key for key in (head.strip(), field_key(head)) if key in known), None)
 
 
-def contact_from_cells(lst: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
+def contact_from_cells(contact_list: ListSpec, cells: Cells, *, clear: bool) -> tuple[dict[str, Any], list[FieldError]]:
     """The attributes in the cells and their errors; an empty cell clears the attribute or leaves it out."""
     attributes: dict[str, Any] = {}
     for key, text in cells.items():
         if key in READ_ONLY or (not text and not clear):
             continue
-        value = _value(lst, key, text)
+        value = _value(contact_list, key, text)
         if key in SUBSCRIBED:
             attributes.setdefault("subscribed", {})[key.partition(".")[2]] = value
         else:
             attributes[key] = value
-    return check_attributes(lst, attributes)
+    return check_attributes(contact_list, attributes)
 
 
-def _value(lst: ListSpec, key: str, text: str) -> Any:
+def _value(contact_list: ListSpec, key: str, text: str) -> Any:
     """The value of the text; a text that cannot be converted stays one, and the checks reject it."""
     try:
         if key in FLAGS or key in SUBSCRIBED:
             return parse_switch(text)
-        field = fields_by_key(lst).get(key)
+        field = fields_by_key(contact_list).get(key)
         if field is not None and field.value_type is ValueType.NUMBER and text:
             return _number(text)
     except ValueError:

@@ -55,14 +55,14 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     cell says nothing. Nothing changes unless every line is sound.
     """
     with services().database.read() as session:
-        lst = find_list(session, account, list_)
-    lines, contacts = _read(lst, file)
+        contact_list = find_list(session, account, list_)
+    lines, contacts = _read(contact_list, file)
     with (
         click.progressbar(length=len(contacts), label="Importing", file=sys.stderr, hidden=_no_terminal()) as bar,
         services().database.write() as transaction,
     ):
         try:
-            upserted = upsert_contacts(transaction, lst, contacts, allow_system=True, on_progress=bar.update)
+            upserted = upsert_contacts(transaction, contact_list, contacts, allow_system=True, on_progress=bar.update)
         except ServiceError as error:
             raise _refusal([(lines[one.index or 0], one) for one in error.errors]) from None
     if as_json:
@@ -72,7 +72,7 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         echo(f"{upserted.created} created, {upserted.updated} updated, {unchanged} unchanged")
 
 
-def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
+def _read(contact_list: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
     """The line numbers and their contacts. Raises `WrongValue` that lists the faulty lines."""
     lines: list[int] = []
     contacts: list[dict[str, Any]] = []
@@ -80,14 +80,14 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
     try:
         with file.open(encoding="utf-8-sig", newline="") as source:
             reader = csv.reader(source, strict=True)
-            head = _head(lst, next(reader, []))
+            head = _head(contact_list, next(reader, []))
             for row in reader:
                 if not row:
                     continue
                 if len(row) != len(head):
                     raise WrongValue(f"line {reader.line_num}: has {len(row)} cells, the head has {len(head)}")
                 cells = dict(zip(head, map(from_cell, row), strict=True))
-                attributes, errors = contact_from_cells(lst, cells, clear=False)
+                attributes, errors = contact_from_cells(contact_list, cells, clear=False)
                 lines.append(reader.line_num)
                 contacts.append(attributes)
                 faults += [(reader.line_num, error) for error in errors]
@@ -100,14 +100,14 @@ def _read(lst: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
     return lines, contacts
 
 
-def _head(lst: ListSpec, names: list[str]) -> list[str]:
+def _head(contact_list: ListSpec, names: list[str]) -> list[str]:
     if not names:
         raise WrongValue("the file is empty; its first line names the columns")
     keys: dict[str, None] = {}
     for name in names:
-        key = column_key(lst, name)
+        key = column_key(contact_list, name)
         if key is None:
-            raise WrongValue(f"line 1: column {name!r} is none of {', '.join(columns_of(lst))}")
+            raise WrongValue(f"line 1: column {name!r} is none of {', '.join(columns_of(contact_list))}")
         if key in keys:
             raise WrongValue(f"line 1: two columns are {key}")
         keys[key] = None
@@ -132,16 +132,16 @@ def _refusal(faults: list[Fault]) -> WrongValue:
 def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     """Write all contacts of a list to a CSV file, which can be imported again."""
     with services().database.read() as session:
-        lst = find_list(session, account, list_)
-        total = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == lst.id)) or 0
-        head = columns_of(lst)
+        contact_list = find_list(session, account, list_)
+        total = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == contact_list.id)) or 0
+        head = columns_of(contact_list)
         progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
             # Quoted, so that a semicolon in a text starts no new cell where the locale's separator is the semicolon.
             writer = csv.writer(target, lineterminator="\n", quoting=csv.QUOTE_ALL)
             writer.writerow(head)
             written = 0
-            for page in _pages(session, lst):
+            for page in _pages(session, contact_list):
                 writer.writerows([cell(row[column]) for column in head] for row in page)
                 written += len(page)
                 bar.update(len(page))
@@ -151,11 +151,13 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         echo(f"{written} exported to {file}")
 
 
-def _pages(session: Session, lst: ListSpec) -> Iterator[list[dict[str, Any]]]:
+def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, Any]]]:
     """The contacts by id, a thousand at a time: the cost of a page does not grow with the list."""
-    shape = contact_shape(lst.value_fields)
+    shape = contact_shape(contact_list.value_fields)
     everything = parse_collection([], shape.resource)
-    statement = columns(shape, everything).where(Contact.list_id == lst.id).order_by(Contact.id).limit(PAGE_SIZE)
+    statement = (
+        columns(shape, everything).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(PAGE_SIZE)
+    )
     show = renderer(shape, everything)
     last = 0
     while found := session.execute(statement.where(Contact.id > last)).all():

@@ -58,23 +58,23 @@ IN_TABLE = (
 )
 
 
-def _draft(lst: ListSpec, values: Sequence[str]) -> dict[str, Any]:
+def _draft(contact_list: ListSpec, values: Sequence[str]) -> dict[str, Any]:
     """The attributes that `KEY=VALUE` arguments give; an empty value clears."""
     cells = {}
     for one in values:
         head, equals, text = one.partition("=")
-        key = column_key(lst, head)
+        key = column_key(contact_list, head)
         if not equals or key is None:
             raise WrongValue(f"{one!r} must be KEY=VALUE with a key of the list's contacts, such as email")
         cells[key] = text
-    draft, errors = contact_from_cells(lst, cells, clear=True)
+    draft, errors = contact_from_cells(contact_list, cells, clear=True)
     if errors:
         raise ServiceError.of(errors)
     return draft
 
 
-def _print(session: Session, lst: ListSpec, contact_id: int, as_json: bool) -> None:
-    attributes = shown(session, lst, contact_id)
+def _print(session: Session, contact_list: ListSpec, contact_id: int, as_json: bool) -> None:
+    attributes = shown(session, contact_list, contact_id)
     print_row(attributes if as_json else flat(attributes), as_json)
 
 
@@ -95,9 +95,9 @@ def list_command(filters: tuple[str, ...], list_: str | None, limit: int, accoun
     print_rows(rows if as_json else [_in_table(flat(row)) for row in rows], as_json)
 
 
-def _of_list(session: Session, lst: ListSpec, pairs: Pairs) -> list[Row]:
-    query = parse_collection(pairs, contact_shape(lst.value_fields).resource)
-    return [without_links(item) for item in page_contacts(session, lst, query).items]
+def _of_list(session: Session, contact_list: ListSpec, pairs: Pairs) -> list[Row]:
+    query = parse_collection(pairs, contact_shape(contact_list.value_fields).resource)
+    return [without_links(item) for item in page_contacts(session, contact_list, query).items]
 
 
 def _of_account(session: Session, account_id: int, pairs: Pairs) -> list[Row]:
@@ -118,8 +118,8 @@ def _in_table(row: Row) -> Row:
 def show(contact: str, list_: str, account: str | None, as_json: bool) -> None:
     """Show a contact, named by its id, email or mobile."""
     with services().database.read() as session:
-        lst = find_list(session, account, list_)
-        _print(session, lst, find_contact(session, lst, contact).id, as_json)
+        contact_list = find_list(session, account, list_)
+        _print(session, contact_list, find_contact(session, contact_list, contact).id, as_json)
 
 
 @group.command("create")
@@ -130,9 +130,9 @@ def show(contact: str, list_: str, account: str | None, as_json: bool) -> None:
 def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
     """Create a contact, as in: email=ann@example.com first_name=Ann subscribed.email=no."""
     with services().database.write() as transaction:
-        lst = find_list(transaction, account, list_)
-        (contact_id,) = create_contacts(transaction, lst, [_draft(lst, values)], allow_system=True)
-        _print(transaction, lst, contact_id, as_json)
+        contact_list = find_list(transaction, account, list_)
+        (contact_id,) = create_contacts(transaction, contact_list, [_draft(contact_list, values)], allow_system=True)
+        _print(transaction, contact_list, contact_id, as_json)
 
 
 @group.command("update")
@@ -144,10 +144,10 @@ def create(values: tuple[str, ...], list_: str, account: str | None, as_json: bo
 def update(contact: str, values: tuple[str, ...], list_: str, account: str | None, as_json: bool) -> None:
     """Change a contact, named by its id, email or mobile; an empty value clears an attribute."""
     with services().database.write() as transaction:
-        lst = find_list(transaction, account, list_)
-        contact_id = find_contact(transaction, lst, contact).id
-        update_contacts(transaction, lst, [(contact_id, _draft(lst, values))], allow_system=True)
-        _print(transaction, lst, contact_id, as_json)
+        contact_list = find_list(transaction, account, list_)
+        contact_id = find_contact(transaction, contact_list, contact).id
+        update_contacts(transaction, contact_list, [(contact_id, _draft(contact_list, values))], allow_system=True)
+        _print(transaction, contact_list, contact_id, as_json)
 
 
 @group.command("delete")
@@ -158,8 +158,8 @@ def update(contact: str, values: tuple[str, ...], list_: str, account: str | Non
 def delete(contact: str, list_: str, account: str | None, as_json: bool) -> None:
     """Delete a contact, named by its id, email or mobile."""
     with services().database.write() as transaction:
-        lst = find_list(transaction, account, list_)
-        contact_id = find_contact(transaction, lst, contact).id
-        delete_contacts(transaction, lst, [contact_id], allow_system=True)
-    facts = {"id": contact_id, "list_id": lst.id, "deleted": True}
+        contact_list = find_list(transaction, account, list_)
+        contact_id = find_contact(transaction, contact_list, contact).id
+        delete_contacts(transaction, contact_list, [contact_id], allow_system=True)
+    facts = {"id": contact_id, "list_id": contact_list.id, "deleted": True}
     print_done(f"deleted contact {contact_id}", facts, as_json)

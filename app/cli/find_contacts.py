@@ -27,27 +27,29 @@ def find_list(session: Session, account: str | None, name: str) -> ListSpec:
     return get_list(session, account_id, find_by_name_or_id(session, List, account_id, name, "list").id)
 
 
-def find_contact(session: Session, lst: ListSpec, wanted: str) -> Contact:
+def find_contact(session: Session, contact_list: ListSpec, wanted: str) -> Contact:
     """The list's contact with that id, else with that email or mobile, the oldest where there are several.
 
     Raises `ServiceError` (`invalid_id`).
     """
     found = None
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = session.scalars(select(Contact).where(Contact.list_id == lst.id, Contact.id == int(wanted))).first()
+        found = session.scalars(
+            select(Contact).where(Contact.list_id == contact_list.id, Contact.id == int(wanted))
+        ).first()
     if found is None:
         address = or_(Contact.email_key == email_key(wanted), Contact.mobile == wanted)
-        statement = select(Contact).where(Contact.list_id == lst.id, address)
+        statement = select(Contact).where(Contact.list_id == contact_list.id, address)
         found = session.scalars(statement.order_by(Contact.creation_time, Contact.id).limit(1)).first()
     if found is None:
         raise ServiceError("invalid_id", field="contact", detail=f"the list has no contact {wanted!r}")
     return found
 
 
-def shown(session: Session, lst: ListSpec, contact_id: int) -> Row:
+def shown(session: Session, contact_list: ListSpec, contact_id: int) -> Row:
     """The contact as the API shows it, without links."""
-    shape = contact_shape(lst.value_fields)
-    return without_links(get_contact(session, lst, contact_id, parse_instance([], shape.resource)))
+    shape = contact_shape(contact_list.value_fields)
+    return without_links(get_contact(session, contact_list, contact_id, parse_instance([], shape.resource)))
 
 
 def without_links(item: Row) -> dict[str, Any]:

@@ -13,14 +13,14 @@ FLAGS = ("is_active", "double_opt_in")
 ADDRESSES = {key: FieldSpec(0, key, key, type_) for type_, key in ADDRESS_KEYS.items()}
 
 
-def fields_by_key(lst: ListSpec) -> dict[str, FieldSpec]:
+def fields_by_key(contact_list: ListSpec) -> dict[str, FieldSpec]:
     """The attributes that have a value: the addresses and the fields of the list."""
-    return {**ADDRESSES, **{field.key: field for field in lst.value_fields}}
+    return {**ADDRESSES, **{field.key: field for field in contact_list.value_fields}}
 
 
-def check_attributes(lst: ListSpec, described: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
+def check_attributes(contact_list: ListSpec, described: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     """The attributes as the use cases take them, and their errors."""
-    fields = fields_by_key(lst)
+    fields = fields_by_key(contact_list)
     attributes: dict[str, Any] = {}
     errors: list[FieldError] = []
     for name, value in described.items():
@@ -29,13 +29,13 @@ def check_attributes(lst: ListSpec, described: Mapping[str, Any]) -> tuple[dict[
                 attributes[name] = clean_value(fields[name], value)
             except InvalidValue as error:
                 errors.append(FieldError(error.code, name, detail=error.detail))
-        elif name not in lst.ignored_keys:
-            errors += _attribute_errors(lst, name, value)
+        elif name not in contact_list.ignored_keys:
+            errors += _attribute_errors(contact_list, name, value)
             attributes[name] = value
     return attributes, errors
 
 
-def _attribute_errors(lst: ListSpec, name: str, value: Any) -> Iterator[FieldError]:
+def _attribute_errors(contact_list: ListSpec, name: str, value: Any) -> Iterator[FieldError]:
     if name in FLAGS:
         yield from _flag_errors(name, value)
     elif name == "subscribed" and not isinstance(value, Mapping):
@@ -43,10 +43,12 @@ def _attribute_errors(lst: ListSpec, name: str, value: Any) -> Iterator[FieldErr
     elif name == "subscribed":
         for kind, flag in value.items():
             yield from (
-                _flag_errors(f"subscribed.{kind}", flag) if kind in ADDRESSES else [_unknown(lst, f"subscribed.{kind}")]
+                _flag_errors(f"subscribed.{kind}", flag)
+                if kind in ADDRESSES
+                else [_unknown(contact_list, f"subscribed.{kind}")]
             )
     else:
-        yield _unknown(lst, name)
+        yield _unknown(contact_list, name)
 
 
 def _flag_errors(name: str, value: Any) -> Iterator[FieldError]:
@@ -54,6 +56,6 @@ def _flag_errors(name: str, value: Any) -> Iterator[FieldError]:
         yield FieldError("invalid_boolean", name, detail=CATALOGUE["invalid_boolean"].developer_message)
 
 
-def _unknown(lst: ListSpec, name: str) -> FieldError:
-    known = ", ".join([*fields_by_key(lst), "subscribed", *FLAGS])
+def _unknown(contact_list: ListSpec, name: str) -> FieldError:
+    known = ", ".join([*fields_by_key(contact_list), "subscribed", *FLAGS])
     return FieldError("unexpected_field", name, detail=f"{name} is no attribute of the list's contacts: {known}.")

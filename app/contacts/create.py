@@ -37,7 +37,7 @@ from app.query.writes import RemoveUnsubscribers
 
 def create_contacts(
     transaction: Transaction,
-    lst: ListSpec,
+    contact_list: ListSpec,
     contacts: Sequence[ContactAttributes],
     *,
     remove_unsubscribers: RemoveUnsubscribers = "none",
@@ -51,29 +51,31 @@ def create_contacts(
     `ServiceError` with every broken rule, for `bulk` located by collection and index; then the transaction must be
     rolled back.
     """
-    lock_for_writes(transaction, lst.account_id, contacts, long_transaction=long_transaction)
+    lock_for_writes(transaction, contact_list.account_id, contacts, long_transaction=long_transaction)
     writes = [ContactWrite.of(index, BLANK, attributes) for index, attributes in enumerate(contacts)]
-    entries = find_unsubscriber_entries(transaction, lst.account_id, lst.id, addresses_to_look_up(writes))
+    entries = find_unsubscriber_entries(
+        transaction, contact_list.account_id, contact_list.id, addresses_to_look_up(writes)
+    )
     kept = [write for write in writes if not _is_left_out(write, entries, remove_unsubscribers)]
-    errors = [*address_errors(lst, contacts, bulk), *system_errors(lst, allow_system)]
+    errors = [*address_errors(contact_list, contacts, bulk), *system_errors(contact_list, allow_system)]
     if contacts and not kept:
         errors.append(FieldError("no_subscribed_addresses", "remove_unsubscribers"))
     raise_in_order(errors)
 
     moment = this_second()
     subscriptions = requested_subscriptions(kept)
-    results = [(write, state_after(lst, write, entries, subscriptions, moment)) for write in kept]
-    check = partial(check_identifiers_free, transaction, lst, requested_identifiers(results), bulk=bulk)
+    results = [(write, state_after(contact_list, write, entries, subscriptions, moment)) for write in kept]
+    check = partial(check_identifiers_free, transaction, contact_list, requested_identifiers(results), bulk=bulk)
     check()
     ids = draw_ids(transaction, Contact, len(results))
     with unique_violation_as_conflict(transaction, check):
         rows = _rows(ids, [state for _, state in results])
-        insert_rows(transaction, Contact, rows, shared_columns(lst, moment))
-    created = [(lst.id, contact_id) for contact_id in ids]
-    others = apply_subscriptions(transaction, lst.account_id, entries, subscriptions, moment)
-    record_contact_events(transaction, lst.account_id, "created", created, moment)
-    record_contact_events(transaction, lst.account_id, "updated", others, moment)
-    fire_triggers(transaction, lst.account_id, "created", created)
+        insert_rows(transaction, Contact, rows, shared_columns(contact_list, moment))
+    created = [(contact_list.id, contact_id) for contact_id in ids]
+    others = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
+    record_contact_events(transaction, contact_list.account_id, "created", created, moment)
+    record_contact_events(transaction, contact_list.account_id, "updated", others, moment)
+    fire_triggers(transaction, contact_list.account_id, "created", created)
     return ids
 
 
@@ -85,11 +87,11 @@ def _is_left_out(write: ContactWrite, entries: UnsubscriberEntries, mode: Remove
     return any(is_unsubscribed(address) for address in write.addresses.values() if address is not None)
 
 
-def shared_columns(lst: ListSpec, moment: datetime) -> dict[str, Any]:
+def shared_columns(contact_list: ListSpec, moment: datetime) -> dict[str, Any]:
     """The columns that contacts created together have in common."""
     return {
-        "account_id": lst.account_id,
-        "list_id": lst.id,
+        "account_id": contact_list.account_id,
+        "list_id": contact_list.id,
         "creation_time": moment,
         "last_modified_time": moment,
     }

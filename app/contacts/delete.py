@@ -19,35 +19,41 @@ BATCH_SIZE = 1000
 
 
 def delete_contacts(
-    transaction: Transaction, lst: ListSpec, ids: Collection[int] | None, *, allow_system: bool = False
+    transaction: Transaction, contact_list: ListSpec, ids: Collection[int] | None, *, allow_system: bool = False
 ) -> int:
     """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
 
     Raises `list_not_mutable` for a system list and `filter_id_required` when no ids were named (None)
     (docs/contacts.md#system-lists).
     """
-    errors = system_errors(lst, allow_system)
+    errors = system_errors(contact_list, allow_system)
     if ids is None:
         errors.append(FieldError("filter_id_required", "id"))
     raise_in_order(errors)
     if not ids:
         return 0
-    statement = delete(Contact).where(Contact.list_id == lst.id, Contact.id.in_(ids)).returning(Contact.id)
+    statement = delete(Contact).where(Contact.list_id == contact_list.id, Contact.id.in_(ids)).returning(Contact.id)
     rows = transaction.execute(statement, execution_options={"synchronize_session": False})
     deleted = sorted(rows.scalars())
     record_contact_events(
-        transaction, lst.account_id, "deleted", [(lst.id, contact_id) for contact_id in deleted], this_second()
+        transaction,
+        contact_list.account_id,
+        "deleted",
+        [(contact_list.id, contact_id) for contact_id in deleted],
+        this_second(),
     )
     return len(deleted)
 
 
-def delete_list(transaction: Transaction, lst: ListSpec) -> int:
+def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     """Deletes the list after its contacts, each with its event; returns how many contacts there were."""
     # The lock keeps requests from adding contacts meanwhile, which would be deleted without an event.
-    transaction.execute(select(List.id).where(List.id == lst.id).with_for_update())
-    batch = select(Contact.id).where(Contact.list_id == lst.id).order_by(Contact.id).limit(BATCH_SIZE)
+    transaction.execute(select(List.id).where(List.id == contact_list.id).with_for_update())
+    batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(BATCH_SIZE)
     deleted = 0
     while ids := transaction.scalars(batch).all():
-        deleted += delete_contacts(transaction, lst, ids, allow_system=True)
-    transaction.execute(delete(List).where(List.id == lst.id), execution_options={"synchronize_session": False})
+        deleted += delete_contacts(transaction, contact_list, ids, allow_system=True)
+    transaction.execute(
+        delete(List).where(List.id == contact_list.id), execution_options={"synchronize_session": False}
+    )
     return deleted

@@ -40,8 +40,8 @@ def show_list_with_contacts(session: Session, account_id: int, list_id: int, que
     """One list, with its contacts where `expand` asks. Raises `not_found`."""
     body = show_list(session, account_id, list_id, query)
     if "contacts" in query.expand:
-        lst = get_list(session, account_id, list_id)
-        body["_embedded"] = {"contacts": _contacts_of(session, [lst], query.zone)[list_id]}
+        contact_list = get_list(session, account_id, list_id)
+        body["_embedded"] = {"contacts": _contacts_of(session, [contact_list], query.zone)[list_id]}
     return body
 
 
@@ -49,7 +49,7 @@ def _contacts_of(session: Session, lists: Collection[ListSpec], zone: ZoneInfo |
     """List id -> the envelope of the first default page of its contacts: one statement for all lists."""
     # The links to further pages show times in the same zone.
     query = Query(zone=zone, pairs=(("_tz", zone.key),) if zone else ())
-    shapes = {lst.id: contact_shape(lst.value_fields) for lst in lists}
+    shapes = {contact_list.id: contact_shape(contact_list.value_fields) for contact_list in lists}
     by_list: dict[int, list[Row[Any]]] = {list_id: [] for list_id in shapes}
     for row in _newest(session, shapes, query) if shapes else ():
         by_list[row.list_id].append(row)

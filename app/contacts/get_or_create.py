@@ -28,7 +28,7 @@ from app.lists.fields import ListSpec
 
 
 def get_or_create_contacts(
-    transaction: Transaction, lst: ListSpec, kind: AddressKind, addresses: Collection[str]
+    transaction: Transaction, contact_list: ListSpec, kind: AddressKind, addresses: Collection[str]
 ) -> dict[str, int]:
     """Normalized address -> the id of its contact, for every address.
 
@@ -36,21 +36,21 @@ def get_or_create_contacts(
     Raises `list_not_mutable` when a contact would have to be created in a system list. A fixed number of statements.
     """
     texts = {normalize_address(kind, text).key: text for text in addresses}
-    found = _find(transaction, lst, kind, texts)
+    found = _find(transaction, contact_list, kind, texts)
     if len(found) == len(texts):
         return found
-    if lst.system:
+    if contact_list.system:
         detail = "list_id: this is a system list, so the recipients that are not in it cannot be created."
         raise ServiceError("list_not_mutable", field="list_id", detail=detail)
-    if not _is_unique(lst, kind):
-        _lock_list(transaction, lst)
-        found |= _find(transaction, lst, kind, texts.keys() - found.keys())
+    if not _is_unique(contact_list, kind):
+        _lock_list(transaction, contact_list)
+        found |= _find(transaction, contact_list, kind, texts.keys() - found.keys())
     missing = {key: text for key, text in texts.items() if key not in found}
-    return found | _create(transaction, lst, kind, missing)
+    return found | _create(transaction, contact_list, kind, missing)
 
 
-def _find(transaction: Transaction, lst: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
-    return dict(FIND[kind].rows(transaction, list_id=lst.id, keys=json_array(keys)))
+def _find(transaction: Transaction, contact_list: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
+    return dict(FIND[kind].rows(transaction, list_id=contact_list.id, keys=json_array(keys)))
 
 
 def _find_statement(kind: AddressKind) -> PreparedStatement:
@@ -65,33 +65,39 @@ def _find_statement(kind: AddressKind) -> PreparedStatement:
 FIND: dict[AddressKind, PreparedStatement] = {kind: _find_statement(kind) for kind in ADDRESS_KINDS}
 
 
-def _is_unique(lst: ListSpec, kind: AddressKind) -> bool:
-    return lst.identifier == kind and not lst.allow_duplicates
+def _is_unique(contact_list: ListSpec, kind: AddressKind) -> bool:
+    return contact_list.identifier == kind and not contact_list.allow_duplicates
 
 
-def _lock_list(transaction: Transaction, lst: ListSpec) -> None:
+def _lock_list(transaction: Transaction, contact_list: ListSpec) -> None:
     """Locks the list until the end of the transaction. Foreign keys to the list do not wait for this lock."""
-    transaction.connection().execute(select(List.id).where(List.id == lst.id).with_for_update(key_share=True))
+    transaction.connection().execute(select(List.id).where(List.id == contact_list.id).with_for_update(key_share=True))
 
 
-def _create(transaction: Transaction, lst: ListSpec, kind: AddressKind, missing: Mapping[str, str]) -> dict[str, int]:
+def _create(
+    transaction: Transaction, contact_list: ListSpec, kind: AddressKind, missing: Mapping[str, str]
+) -> dict[str, int]:
     if not missing:
         return {}
-    lock_addresses(transaction, lst.account_id)
+    lock_addresses(transaction, contact_list.account_id)
     moment = this_second()
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     addresses = {key: NormalizedAddress(kind, key) for key in missing}
-    entries = find_unsubscriber_entries(transaction, lst.account_id, lst.id, addresses.values())
+    entries = find_unsubscriber_entries(transaction, contact_list.account_id, contact_list.id, addresses.values())
     # In one order for all requests: of two that create the same contacts one waits, without a deadlock.
     writes = {key: _creation(address, missing[key]) for key, address in sorted(addresses.items())}
-    rows = [{"id": drawn[key], **state_after(lst, write, entries, {}, moment)} for key, write in writes.items()]
-    insert_new_rows(transaction, Contact, rows, shared_columns(lst, moment))
-    present = _find(transaction, lst, kind, missing) if _is_unique(lst, kind) else drawn
-    created = [(lst.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
-    record_contact_events(transaction, lst.account_id, "created", created, moment)
-    fire_triggers(transaction, lst.account_id, "created", created)
+    rows = [
+        {"id": drawn[key], **state_after(contact_list, write, entries, {}, moment)} for key, write in writes.items()
+    ]
+    insert_new_rows(transaction, Contact, rows, shared_columns(contact_list, moment))
+    present = _find(transaction, contact_list, kind, missing) if _is_unique(contact_list, kind) else drawn
+    created = [(contact_list.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
+    record_contact_events(transaction, contact_list.account_id, "created", created, moment)
+    fire_triggers(transaction, contact_list.account_id, "created", created)
     # A contact that was there at the insert and is deleted by the time of the look-up is created after all.
-    return present | _create(transaction, lst, kind, {key: missing[key] for key in missing.keys() - present.keys()})
+    return present | _create(
+        transaction, contact_list, kind, {key: missing[key] for key in missing.keys() - present.keys()}
+    )
 
 
 def _creation(address: NormalizedAddress, text: str) -> ContactWrite:

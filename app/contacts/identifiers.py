@@ -42,7 +42,7 @@ def requested_identifiers(results: Iterable[WriteResult]) -> list[RequestedIdent
 
 def check_identifiers_free(
     session: Session,
-    lst: ListSpec,
+    contact_list: ListSpec,
     requested: Sequence[RequestedIdentifier],
     *,
     released: Collection[int] = (),
@@ -52,10 +52,10 @@ def check_identifiers_free(
 
     The contacts in `released` give theirs up in this request: the end state counts (docs/contacts.md#identifiers).
     """
-    field = lst.identifier
+    field = contact_list.identifier
     if not requested or field is None:
         return
-    owners = _owners(session, lst.id, [one.identifier for one in requested])
+    owners = _owners(session, contact_list.id, [one.identifier for one in requested])
     errors, taken = [], []
     earlier: set[str] = set()
     for one in requested:

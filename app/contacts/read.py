@@ -107,26 +107,32 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
     )
 
 
-def page_contacts(session: Session, lst: ListSpec, query: Query) -> Page:
+def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Page:
     """A page of the list's contacts, in one statement."""
-    indexed, others = _indexed(session, lst, query.conditions)
+    indexed, others = _indexed(session, contact_list, query.conditions)
     query = replace(query, conditions=others)
-    return read_page(session, contact_shape(lst.value_fields), query, Contact.list_id == lst.id, *indexed)
+    return read_page(
+        session, contact_shape(contact_list.value_fields), query, Contact.list_id == contact_list.id, *indexed
+    )
 
 
-def require_contact(session: Session, lst: ListSpec, contact_id: int) -> None:
+def require_contact(session: Session, contact_list: ListSpec, contact_id: int) -> None:
     """Raises `not_found` unless the list has the contact."""
-    found = session.execute(select(Contact.id).where(Contact.list_id == lst.id, Contact.id == contact_id))
+    found = session.execute(select(Contact.id).where(Contact.list_id == contact_list.id, Contact.id == contact_id))
     if found.one_or_none() is None:
-        raise ServiceError("not_found", detail=f"There is no contact with the id {contact_id} in list {lst.id}.")
+        raise ServiceError(
+            "not_found", detail=f"There is no contact with the id {contact_id} in list {contact_list.id}."
+        )
 
 
-def get_contact(session: Session, lst: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
+def get_contact(session: Session, contact_list: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
     """One contact of the list. Raises `not_found`."""
-    shape = contact_shape(lst.value_fields)
-    found = read_one(session, shape, query, {Contact.list_id: lst.id, Contact.id: contact_id})
+    shape = contact_shape(contact_list.value_fields)
+    found = read_one(session, shape, query, {Contact.list_id: contact_list.id, Contact.id: contact_id})
     if found is None:
-        raise ServiceError("not_found", detail=f"There is no contact with the id {contact_id} in list {lst.id}.")
+        raise ServiceError(
+            "not_found", detail=f"There is no contact with the id {contact_id} in list {contact_list.id}."
+        )
     return found
 
 
@@ -151,13 +157,13 @@ def _compared(field: FieldSpec) -> ColumnElement[Any]:
 
 
 def _indexed(
-    session: Session, lst: ListSpec, conditions: Sequence[FilterCondition]
+    session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition]
 ) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
     """Conditions on list fields in a form that the index on all values can answer, and the other conditions."""
     indexed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
     for condition in conditions:
-        value = _exact_value(lst, condition)
+        value = _exact_value(contact_list, condition)
         contained = None if value is None else json_contains(session, Contact.values, {condition.filter.name: value})
         if contained is None:
             others.append(condition)
@@ -166,11 +172,11 @@ def _indexed(
     return indexed, tuple(others)
 
 
-def _exact_value(lst: ListSpec, condition: FilterCondition) -> str | float | None:
+def _exact_value(contact_list: ListSpec, condition: FilterCondition) -> str | float | None:
     """The value that a list field must equal; None for any other condition."""
     if condition.op != "eq" or len(condition.alternatives) != 1:
         return None
-    if all(field.key != condition.filter.name for field in lst.value_fields):
+    if all(field.key != condition.filter.name for field in contact_list.value_fields):
         return None
     (alternative,) = condition.alternatives
     value = alternative.value if isinstance(alternative, Equals) else None

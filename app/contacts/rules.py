@@ -28,14 +28,16 @@ def raise_in_order(errors: Sequence[FieldError]) -> None:
         raise ServiceError.of(in_catalogue_order(errors))
 
 
-def system_errors(lst: ListSpec, allow_system: bool) -> list[FieldError]:
+def system_errors(contact_list: ListSpec, allow_system: bool) -> list[FieldError]:
     """A system list cannot be changed (docs/contacts.md#system-lists); seeding may."""
-    return [FieldError("list_not_mutable")] if lst.system and not allow_system else []
+    return [FieldError("list_not_mutable")] if contact_list.system and not allow_system else []
 
 
-def address_errors(lst: ListSpec, contacts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
+def address_errors(contact_list: ListSpec, contacts: Iterable[Mapping[str, Any]], bulk: bool) -> list[FieldError]:
     """Addresses of a kind that the list has no field for (docs/contacts.md#list-fields). Null writes nothing."""
-    missing = [kind for kind, has in (("email", lst.has_email), ("mobile", lst.has_mobile)) if not has]
+    missing = [
+        kind for kind, has in (("email", contact_list.has_email), ("mobile", contact_list.has_mobile)) if not has
+    ]
     return [
         FieldError(f"field_{kind}_not_in_list", kind, **element_location(index, bulk))
         for index, attributes in enumerate(contacts)

@@ -98,7 +98,7 @@ def addresses_to_look_up(writes: Sequence[ContactWrite]) -> Collection[Normalize
 
 
 def state_after(
-    lst: ListSpec,
+    contact_list: ListSpec,
     write: ContactWrite,
     entries: UnsubscriberEntries,
     subscriptions: Mapping[NormalizedAddress, bool],
@@ -112,13 +112,13 @@ def state_after(
         "email": attributes.get("email", before["email"]),
         "email_key": email and email.key,
         "mobile": mobile and mobile.key,
-        "identifier": _identifier(lst, write),
+        "identifier": _identifier(contact_list, write),
         "subscribed_email": _is_subscribed(write, "email", entries, subscriptions),
         "subscribed_mobile": _is_subscribed(write, "mobile", entries, subscriptions),
         "is_active": attributes.get("is_active", before["is_active"]),
         "double_opt_in": before["double_opt_in"] or opts_in,
         "double_opt_in_time": moment if opts_in else before["double_opt_in_time"],
-        "values": _values(lst, write),
+        "values": _values(contact_list, write),
     }
 
 
@@ -134,10 +134,10 @@ def _normalized(kind: AddressKind, state: ContactState) -> NormalizedAddress | N
     return None if key is None else NormalizedAddress(kind, key)
 
 
-def _identifier(lst: ListSpec, write: ContactWrite) -> str | None:
+def _identifier(contact_list: ListSpec, write: ContactWrite) -> str | None:
     """The value that is unique among the list's contacts; None where the list or the contact has none."""
-    address = None if lst.identifier is None else write.addresses[lst.identifier]
-    return None if address is None or lst.allow_duplicates else address.key
+    address = None if contact_list.identifier is None else write.addresses[contact_list.identifier]
+    return None if address is None or contact_list.allow_duplicates else address.key
 
 
 def _is_subscribed(
@@ -159,7 +159,9 @@ def _is_subscribed(
     return bool(write.before[f"subscribed_{kind}"])
 
 
-def _values(lst: ListSpec, write: ContactWrite) -> dict[str, Any]:
+def _values(contact_list: ListSpec, write: ContactWrite) -> dict[str, Any]:
     """The list field values, without nulls."""
-    written = {field.key: write.attributes[field.key] for field in lst.value_fields if field.key in write.attributes}
+    written = {
+        field.key: write.attributes[field.key] for field in contact_list.value_fields if field.key in write.attributes
+    }
     return {key: value for key, value in {**write.before["values"], **written}.items() if value is not None}

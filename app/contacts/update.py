@@ -37,7 +37,7 @@ ContactUpdate = tuple[int, ContactAttributes]
 
 def update_contacts(
     transaction: Transaction,
-    lst: ListSpec,
+    contact_list: ListSpec,
     updates: Sequence[ContactUpdate],
     *,
     bulk: bool = False,
@@ -51,42 +51,51 @@ def update_contacts(
     does not have is `invalid_id` there and `not_found` in the single form. Then the transaction must be rolled back.
     """
     written = [attributes for _, attributes in updates]
-    lock_for_writes(transaction, lst.account_id, written, long_transaction=long_transaction)
-    rows = _locked_rows(transaction, lst, {contact_id for contact_id, _ in updates})
-    _check_rules(lst, updates, rows, bulk, allow_system)
+    lock_for_writes(transaction, contact_list.account_id, written, long_transaction=long_transaction)
+    rows = _locked_rows(transaction, contact_list, {contact_id for contact_id, _ in updates})
+    _check_rules(contact_list, updates, rows, bulk, allow_system)
     _check_named_once(updates, bulk)
 
     writes = [
         ContactWrite.of(index, rows[contact_id], attributes) for index, (contact_id, attributes) in enumerate(updates)
     ]
-    entries = find_unsubscriber_entries(transaction, lst.account_id, lst.id, addresses_to_look_up(writes))
+    entries = find_unsubscriber_entries(
+        transaction, contact_list.account_id, contact_list.id, addresses_to_look_up(writes)
+    )
     subscriptions = requested_subscriptions(writes)
     moment = this_second()
-    results = [(write, state_after(lst, write, entries, subscriptions, moment)) for write in writes]
+    results = [(write, state_after(contact_list, write, entries, subscriptions, moment)) for write in writes]
     changed = [(write, state) for write, state in results if any(state[name] != write.before[name] for name in BLANK)]
 
-    _write(transaction, lst, changed, moment, bulk)
-    others = apply_subscriptions(transaction, lst.account_id, entries, subscriptions, moment)
-    updated = [(lst.id, write.before["id"]) for write, _ in changed]
-    record_contact_events(transaction, lst.account_id, "updated", [*updated, *others], moment)
-    fire_triggers(transaction, lst.account_id, "updated", updated)
+    _write(transaction, contact_list, changed, moment, bulk)
+    others = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
+    updated = [(contact_list.id, write.before["id"]) for write, _ in changed]
+    record_contact_events(transaction, contact_list.account_id, "updated", [*updated, *others], moment)
+    fire_triggers(transaction, contact_list.account_id, "updated", updated)
     return len(changed)
 
 
-def _locked_rows(transaction: Transaction, lst: ListSpec, ids: Collection[int]) -> dict[int, dict[str, Any]]:
+def _locked_rows(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """The contacts by id, locked in one order for all requests, so that none changes between the read and the write."""
     table = table_of(Contact)
     statement = (
-        select(table).where(table.c.list_id == lst.id, table.c.id.in_(ids)).order_by(table.c.id).with_for_update()
+        select(table)
+        .where(table.c.list_id == contact_list.id, table.c.id.in_(ids))
+        .order_by(table.c.id)
+        .with_for_update()
     )
     return {row.id: dict(row._mapping) for row in transaction.execute(statement)}
 
 
 def _check_rules(
-    lst: ListSpec, updates: Sequence[ContactUpdate], rows: Mapping[int, ContactState], bulk: bool, allow_system: bool
+    contact_list: ListSpec,
+    updates: Sequence[ContactUpdate],
+    rows: Mapping[int, ContactState],
+    bulk: bool,
+    allow_system: bool,
 ) -> None:
     unknown = {
-        index: f"There is no {describe('contact', contact_id)} in list {lst.id}."
+        index: f"There is no {describe('contact', contact_id)} in list {contact_list.id}."
         for index, (contact_id, _) in enumerate(updates)
         if contact_id not in rows
     }
@@ -98,8 +107,8 @@ def _check_rules(
                 FieldError("invalid_id", "id", detail=text, **element_location(index, bulk))
                 for index, text in unknown.items()
             ),
-            *address_errors(lst, [attributes for _, attributes in updates], bulk),
-            *system_errors(lst, allow_system),
+            *address_errors(contact_list, [attributes for _, attributes in updates], bulk),
+            *system_errors(contact_list, allow_system),
             *(
                 FieldError("cannot_reset_double_opt_in", "double_opt_in", **element_location(index, bulk))
                 for index, (contact_id, attributes) in enumerate(updates)
@@ -124,13 +133,13 @@ def _check_named_once(updates: Sequence[ContactUpdate], bulk: bool) -> None:
 
 
 def _write(
-    transaction: Transaction, lst: ListSpec, changed: Sequence[WriteResult], moment: datetime, bulk: bool
+    transaction: Transaction, contact_list: ListSpec, changed: Sequence[WriteResult], moment: datetime, bulk: bool
 ) -> None:
     """Writes the states. Raises `conflict` for an identifier that another contact has."""
     moved = [(write, state) for write, state in changed if state["identifier"] != write.before["identifier"]]
     released = {write.before["id"] for write, _ in moved}
     check = partial(
-        check_identifiers_free, transaction, lst, requested_identifiers(moved), released=released, bulk=bulk
+        check_identifiers_free, transaction, contact_list, requested_identifiers(moved), released=released, bulk=bulk
     )
     check()
     with unique_violation_as_conflict(transaction, check):

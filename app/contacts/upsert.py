@@ -37,7 +37,7 @@ class Upserted:
 
 def upsert_contacts(
     transaction: Transaction,
-    lst: ListSpec,
+    contact_list: ListSpec,
     contacts: Sequence[ContactAttributes],
     *,
     allow_system: bool = False,
@@ -48,40 +48,42 @@ def upsert_contacts(
     In a list that allows duplicates, elements with the same identifier match its contacts from the oldest on.
     Raises `ServiceError` located by collection and index; then the transaction must be rolled back.
     """
-    kind = _identifier(lst, contacts)
+    kind = _identifier(contact_list, contacts)
     upserted, matched = Upserted(), set[int]()
     for start in range(0, len(contacts), BATCH_SIZE):
         batch = contacts[start : start + BATCH_SIZE]
-        matches = list(enumerate(_match(transaction, lst.id, kind, batch, matched)))
+        matches = list(enumerate(_match(transaction, contact_list.id, kind, batch, matched)))
         missing = [index for index, contact_id in matches if contact_id is None]
         present = [(index, contact_id) for index, contact_id in matches if contact_id is not None]
         with _renumbered([start + index for index in missing]):
             new = [batch[index] for index in missing]
             matched.update(
-                create_contacts(transaction, lst, new, bulk=True, allow_system=allow_system, long_transaction=True)
+                create_contacts(
+                    transaction, contact_list, new, bulk=True, allow_system=allow_system, long_transaction=True
+                )
             )
         with _renumbered([start + index for index, _ in present]):
             updates = [(contact_id, batch[index]) for index, contact_id in present]
             upserted.updated += update_contacts(
-                transaction, lst, updates, bulk=True, allow_system=allow_system, long_transaction=True
+                transaction, contact_list, updates, bulk=True, allow_system=allow_system, long_transaction=True
             )
         upserted.created += len(missing)
         on_progress(len(batch))
     return upserted
 
 
-def _identifier(lst: ListSpec, contacts: Sequence[ContactAttributes]) -> AddressKind:
+def _identifier(contact_list: ListSpec, contacts: Sequence[ContactAttributes]) -> AddressKind:
     """The attribute that contacts are found by. Raises `ServiceError` where the list or an element has none."""
-    if lst.identifier is None:
+    if contact_list.identifier is None:
         detail = "the list has neither an Email nor a Mobile Phone field by which its contacts could be found"
         raise ServiceError("list_address_field_missing", collection="contacts", index=0, detail=detail)
     errors = ErrorCollector()
-    detail = f"{lst.identifier} is required: contacts of this list are found by it."
+    detail = f"{contact_list.identifier} is required: contacts of this list are found by it."
     for index, attributes in enumerate(contacts):
-        if attributes.get(lst.identifier) is None:
-            errors.add("required", field=lst.identifier, collection="contacts", index=index, detail=detail)
+        if attributes.get(contact_list.identifier) is None:
+            errors.add("required", field=contact_list.identifier, collection="contacts", index=index, detail=detail)
     errors.raise_any()
-    return lst.identifier
+    return contact_list.identifier
 
 
 def _match(

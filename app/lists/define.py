@@ -32,10 +32,10 @@ def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]
     _check_free(session, account_id, attributes["name"])
     _check(attributes)
     moment = this_second()
-    lst = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
-    session.add(lst)
+    contact_list = List(account_id=account_id, creation_time=moment, last_modified_time=moment, **attributes)
+    session.add(contact_list)
     session.flush()
-    return lst
+    return contact_list
 
 
 def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> bool:

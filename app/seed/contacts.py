@@ -28,19 +28,19 @@ def apply_contacts(
     """
     if not entries:
         return
-    lst = get_list(context.transaction, context.account.id, row.id)
+    contact_list = get_list(context.transaction, context.account.id, row.id)
     unsubscribed = _unsubscribed(unsubscribers, row.name)
     checked = []
     for index, entry in enumerate(entries):
         place = f"{path}.contacts[{index}]"
-        attributes, errors = check_attributes(lst, {name: _plain(value) for name, value in entry.items()})
+        attributes, errors = check_attributes(contact_list, {name: _plain(value) for name, value in entry.items()})
         with located(place):
             if errors:
                 raise ServiceError.of(errors)
         _check_not_unsubscribed(attributes, unsubscribed, place)
         checked.append(attributes)
     with located(path):
-        upserted = upsert.upsert_contacts(context.transaction, lst, checked, allow_system=True)
+        upserted = upsert.upsert_contacts(context.transaction, contact_list, checked, allow_system=True)
     context.report.created["contact"] += upserted.created
     context.report.updated["contact"] += upserted.updated
 

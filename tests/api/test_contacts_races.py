@@ -126,17 +126,17 @@ def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, serv
     assert len(runs) == (3 if services.database.is_postgresql else 2)
 
 
-def create(transaction: Transaction, lst: ListSpec, email: str) -> None:
-    create_contacts(transaction, lst, [{"email": email}])
+def create(transaction: Transaction, contact_list: ListSpec, email: str) -> None:
+    create_contacts(transaction, contact_list, [{"email": email}])
 
 
-def send_to(transaction: Transaction, lst: ListSpec, email: str) -> None:
-    get_or_create_contacts(transaction, lst, "email", [email])
+def send_to(transaction: Transaction, contact_list: ListSpec, email: str) -> None:
+    get_or_create_contacts(transaction, contact_list, "email", [email])
 
 
-def move(transaction: Transaction, lst: ListSpec, email: str) -> None:
-    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == lst.id)).one()
-    update_contacts(transaction, lst, [(contact_id, {"email": email})])
+def move(transaction: Transaction, contact_list: ListSpec, email: str) -> None:
+    contact_id = transaction.scalars(select(Contact.id).where(Contact.list_id == contact_list.id)).one()
+    update_contacts(transaction, contact_list, [(contact_id, {"email": email})])
 
 
 @pytest.mark.parametrize("write", [create, send_to, move])
@@ -153,10 +153,10 @@ def test_an_address_that_unsubscribes_while_a_contact_gets_it(
     if write is move:
         tenant.new_contact(customers)
     with services.database.read() as session:
-        lst = get_list(session, tenant.id, customers)
+        contact_list = get_list(session, tenant.id, customers)
 
     def contact_gets_it(transaction: Transaction) -> None:
-        write(transaction, lst, email)
+        write(transaction, contact_list, email)
 
     def unsubscribes(transaction: Transaction) -> None:
         suppress.unsubscribe(transaction, tenant.id, "email", email, customers)
@@ -178,7 +178,7 @@ def test_an_email_whose_holder_goes_away_while_it_is_refused(
         pytest.skip("SQLite has one writer: nothing changes between the refusal and the look")
     email = new_email()
     with services.database.read() as session:
-        lst = get_list(session, tenant.id, customers)
+        contact_list = get_list(session, tenant.id, customers)
 
     def go_away(_connection: Connection) -> None:
         with services.database.write() as transaction:
@@ -186,7 +186,7 @@ def test_an_email_whose_holder_goes_away_while_it_is_refused(
 
     responses: list[TestResponse] = []
     with services.database.write() as transaction:
-        create_contacts(transaction, lst, [{"email": email}])
+        create_contacts(transaction, contact_list, [{"email": email}])
         with meanwhile(services, lambda: responses.append(api.post(contacts_path(customers), {"email": email}))):
             event.listen(services.database.engine, "rollback", go_away, once=True)
             transaction.commit()
@@ -200,7 +200,7 @@ def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, servic
         pytest.skip("SQLite has one writer: nothing changes while a send looks")
     email = new_email()
     with services.database.read() as session:
-        lst = get_list(session, tenant.id, customers)
+        contact_list = get_list(session, tenant.id, customers)
 
     def go_away(*_: object) -> None:
         with services.database.write() as transaction:
@@ -208,8 +208,8 @@ def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, servic
 
     found: list[dict[str, int]] = []
     with services.database.write() as transaction:
-        create_contacts(transaction, lst, [{"email": email}])
-        send = partial(get_or_create_contacts, lst=lst, kind="email", addresses=[email])
+        create_contacts(transaction, contact_list, [{"email": email}])
+        send = partial(get_or_create_contacts, contact_list=contact_list, kind="email", addresses=[email])
         with meanwhile(services, lambda: found.append(services.database.transact(send))):
             event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
             transaction.commit()

@@ -66,13 +66,13 @@ def test_the_identifier_is_the_email_else_the_mobile_else_nothing() -> None:
 
 
 def test_address_fields_and_reserved_ones_are_no_properties() -> None:
-    lst = a_list(
+    contact_list = a_list(
         FieldSpec(1, "email", "Work Mail", "Email"),
         FieldSpec(2, "first_name", "First Name", "First Name"),
         FieldSpec(3, "limit", "Limit", "Number"),
         FieldSpec(4, "mobile", "Mobile", "Text Field"),
     )
-    assert [field.key for field in lst.value_fields] == ["first_name"]
-    assert lst.ignored_keys == {"limit", "mobile"}
-    assert lst.has_email
-    assert not lst.has_mobile
+    assert [field.key for field in contact_list.value_fields] == ["first_name"]
+    assert contact_list.ignored_keys == {"limit", "mobile"}
+    assert contact_list.has_email
+    assert not contact_list.has_mobile
