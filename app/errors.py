@@ -240,8 +240,8 @@ class FieldError:
 class ServiceError(Exception):
     """A request that cannot be served, with one or more located errors; the first is the one reported.
 
-    `taken` becomes the `fields` object of a conflict: attribute -> what holds the value (docs/contacts.md#identifiers).
-    `retry_after` is in seconds; `headers` are added to the response.
+    `conflict_fields` is the `fields` object of a conflict: attribute -> what holds the value
+    (docs/contacts.md#identifiers). `retry_after` is in seconds; `headers` are added to the response.
     """
 
     def __init__(
@@ -252,20 +252,22 @@ class ServiceError(Exception):
         collection: str | None = None,
         index: int | None = None,
         detail: str | None = None,
-        taken: Mapping[str, Mapping[str, int]] | None = None,
+        conflict_fields: Mapping[str, Mapping[str, int]] | None = None,
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(code)
         self.errors: list[FieldError] = [FieldError(code, field, collection, index, detail)]
-        self.taken = taken
+        self.conflict_fields = conflict_fields
         self.retry_after = retry_after
         self.headers: dict[str, str] = dict(headers or {})
 
     @classmethod
-    def of(cls, errors: Sequence[FieldError], *, taken: Mapping[str, Mapping[str, int]] | None = None) -> ServiceError:
+    def of(
+        cls, errors: Sequence[FieldError], *, conflict_fields: Mapping[str, Mapping[str, int]] | None = None
+    ) -> ServiceError:
         """One exception for all errors of a request, in the order in which they are reported."""
-        made = cls(errors[0].code, taken=taken)
+        made = cls(errors[0].code, conflict_fields=conflict_fields)
         made.errors = list(errors)
         return made
 

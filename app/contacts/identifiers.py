@@ -70,7 +70,7 @@ def check_identifiers_free(
             taken.append({})
         earlier.add(one.identifier)
     if errors:
-        raise ServiceError.of(errors, taken={field: taken[0]})
+        raise ServiceError.of(errors, conflict_fields={field: taken[0]})
 
 
 @contextmanager

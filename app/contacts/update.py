@@ -68,9 +68,9 @@ def update_contacts(
     changed = [(write, state) for write, state in results if any(state[name] != write.before[name] for name in BLANK)]
 
     _write(transaction, contact_list, changed, moment, bulk)
-    others = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
+    also_changed = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
     updated = [(contact_list.id, write.before["id"]) for write, _ in changed]
-    record_contact_events(transaction, contact_list.account_id, "updated", [*updated, *others], moment)
+    record_contact_events(transaction, contact_list.account_id, "updated", [*updated, *also_changed], moment)
     fire_triggers(transaction, contact_list.account_id, "updated", updated)
     return len(changed)
 
@@ -129,28 +129,35 @@ def _check_named_once(updates: Sequence[ContactUpdate], bulk: bool) -> None:
         seen.add(contact_id)
     if errors:
         repeated = updates[errors[0].index or 0][0]
-        raise ServiceError.of(errors, taken={"id": {"contact_id": repeated}})
+        raise ServiceError.of(errors, conflict_fields={"id": {"contact_id": repeated}})
 
 
 def _write(
     transaction: Transaction, contact_list: ListSpec, changed: Sequence[WriteResult], moment: datetime, bulk: bool
 ) -> None:
     """Writes the states. Raises `conflict` for an identifier that another contact has."""
-    moved = [(write, state) for write, state in changed if state["identifier"] != write.before["identifier"]]
-    released = {write.before["id"] for write, _ in moved}
+    identifier_changes = [
+        (write, state) for write, state in changed if state["identifier"] != write.before["identifier"]
+    ]
+    released = {write.before["id"] for write, _ in identifier_changes}
     check = partial(
-        check_identifiers_free, transaction, contact_list, requested_identifiers(moved), released=released, bulk=bulk
+        check_identifiers_free,
+        transaction,
+        contact_list,
+        requested_identifiers(identifier_changes),
+        released=released,
+        bulk=bulk,
     )
     check()
     with unique_violation_as_conflict(transaction, check):
-        _clear_reassigned_identifiers(transaction, moved)
+        _clear_reassigned_identifiers(transaction, identifier_changes)
         _update_rows(transaction, changed, moment)
 
 
-def _clear_reassigned_identifiers(transaction: Transaction, moved: Sequence[WriteResult]) -> None:
+def _clear_reassigned_identifiers(transaction: Transaction, identifier_changes: Sequence[WriteResult]) -> None:
     """Clears identifiers that another contact of this request gets: the index checks each row, not the end state."""
-    reassigned = {state["identifier"] for _, state in moved} - {None}
-    ids = [write.before["id"] for write, _ in moved if write.before["identifier"] in reassigned]
+    reassigned = {state["identifier"] for _, state in identifier_changes} - {None}
+    ids = [write.before["id"] for write, _ in identifier_changes if write.before["identifier"] in reassigned]
     if ids:
         statement = update(Contact).where(Contact.id.in_(ids)).values(identifier=None)
         transaction.execute(statement, execution_options={"synchronize_session": False})

@@ -114,4 +114,4 @@ def _renumbered(positions: Sequence[int]) -> Iterator[None]:
         yield
     except ServiceError as error:
         errors = [each if each.index is None else replace(each, index=positions[each.index]) for each in error.errors]
-        raise ServiceError.of(errors, taken=error.taken) from None
+        raise ServiceError.of(errors, conflict_fields=error.conflict_fields) from None

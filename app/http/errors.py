@@ -60,8 +60,8 @@ def error_body(error: ServiceError, id_: str, method: str, path: str) -> dict[st
     }
     body.update(_location(first))
     body["timestamp"] = timestamp(this_second())
-    if error.taken:
-        body["fields"] = {name: dict(holder) for name, holder in error.taken.items()}
+    if error.conflict_fields:
+        body["fields"] = {name: dict(holder) for name, holder in error.conflict_fields.items()}
     body["_links"] = {"self": {"href": path}, "error": {"href": error_page_path(code)}}
     if len(error.errors) > 1:
         body["_embedded"] = {"errors": [_listed(field_error) for field_error in error.errors[:MAX_LISTED_ERRORS]]}

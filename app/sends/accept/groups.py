@@ -93,7 +93,7 @@ def _mismatch(draft: SendDraft, row: ExistingGroup | None) -> str:
 def _type_conflict(draft: SendDraft, row: ExistingGroup) -> ServiceError:
     field = "group_id" if draft.group_id is not None else "group_name"
     detail = f"{field}: the group {row.id} is for {row.type}, and this is a send of {draft.type}."
-    return ServiceError("conflict", field=field, detail=detail, taken={field: {"group_id": row.id}})
+    return ServiceError("conflict", field=field, detail=detail, conflict_fields={field: {"group_id": row.id}})
 
 
 def create_group(

@@ -72,7 +72,6 @@ class PreparedRecipient:
 
     @property
     def id(self) -> int:
-        """The id of the row."""
         return self.claimed.id
 
 

@@ -87,7 +87,7 @@ class Drain:
         self._end = time.monotonic() + TIME_SLICE
         self._next_claim = self._paused_until = 0.0
         self._renewed_at = time.monotonic()
-        self._claim_in_doubt = False
+        self._may_have_unknown_claims = False
         """A claim failed, and may have been committed all the same."""
 
     def send_first_batch(self) -> None:
@@ -111,7 +111,7 @@ class Drain:
         """
         self._next_claim = 0.0  # rows recovered since the first claim are due, too
         while self._step():
-            if (self._dispatcher or self._claim_in_doubt) and time.monotonic() > self._end + MAX_WAIT:
+            if (self._dispatcher or self._may_have_unknown_claims) and time.monotonic() > self._end + MAX_WAIT:
                 self._end = time.monotonic() + TIME_SLICE  # one slow message must not delay all others
         if not self._pending.results:
             self._sender_worker.journal.clear()
@@ -127,7 +127,7 @@ class Drain:
         stopping = self._services.stopping.is_set()
         if stopping and self._is_paused() and not self._dispatcher:
             return False
-        return bool(self._dispatcher or self._pending or (self._claim_in_doubt and not stopping))
+        return bool(self._dispatcher or self._pending or (self._may_have_unknown_claims and not stopping))
 
     def _is_open(self) -> bool:
         """Whether rows may be claimed and dispatched."""
@@ -195,15 +195,15 @@ class Drain:
         worker, last = self._sender_worker.name, self._sender_worker.last_account
         try:
             with self._services.database.write() as transaction:
-                if self._claim_in_doubt:
+                if self._may_have_unknown_claims:
                     release_unknown_claims(transaction, worker, (*self._dispatcher.recipient_ids, *self._pending.ids))
                 claimed = claim(transaction, worker, size=size, after=last)
                 accepted = defer_backed_off(transaction, worker, claimed)
         except SQLAlchemyError as error:
-            self._claim_in_doubt = True
+            self._may_have_unknown_claims = True
             self._pause(error)
             return []
-        self._claim_in_doubt = False
+        self._may_have_unknown_claims = False
         if claimed:
             accounts = {recipient.account_id for recipient in claimed}
             self._sender_worker.last_account = max(accounts, key=lambda account: (account <= last, account))
