@@ -1,9 +1,10 @@
 """`make run`: the whole service in the foreground, from an empty folder to the first answered request.
 
-prepare.py   what must be right before anything starts: settings, data folder, port, database, seed
-children.py  one process of the service
-supervisor.py keeps the processes running, and ends them in order
-demo.py      what only the demo seed needs: its key, its webhook receiver
-screen.py    the one screen that a newcomer reads
-__main__.py  all of it, in order
+__main__       the steps of a start, in order
+prepare        checks before anything starts: settings, data folder, port, database, seed
+children       one process of the service
+supervisor     restarts processes that end, and stops all of them in order
+embedded_redis starts Redis where REDIS_URL names none; python_redis is the one in Python
+demo           the key and the webhook receiver of the demo seed
+screen         the text that is printed once the service runs
 """

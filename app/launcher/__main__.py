@@ -1,4 +1,5 @@
-"""`python -m app.launcher`: prepares, starts everything, prints the screen, watches, and ends everything."""
+"""`python -m app.launcher`: prepares, starts all processes, prints the screen, supervises the processes and stops
+them."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ logger = logging.getLogger("app.launcher")
 
 POLL_SECONDS = 0.05
 ORPHANS_END = 8.0
-"""Seconds in which the processes of a killed launcher have ended: the API's 5, and some to spare."""
+"""Seconds after which the processes of a killed launcher have ended: the API takes up to 5."""
 IN_PYTHON = (
     "the own Redis is the one in Python, which suits development; in production install redis-server or valkey-server, "
     "or set REDIS_URL"
 )
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
-"""Where an address that means all of this machine's can be reached."""
+"""Address that stands for all of this machine's -> one at which the service can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,12 @@ class Start:
     environment: dict[str, str]
 
     def python(self, name: str, *module: str) -> Child:
-        """A process of this Python."""
+        """A process that runs a module with this Python."""
         return Child(name, [sys.executable, "-m", *module], self.environment)
 
 
 def main() -> int:
-    """The exit status: 0 when it was asked to stop, 2 for a wrong setting, else 1."""
+    """Returns the exit status: 0 when asked to stop, 2 for an invalid setting, else 1."""
     supervisor = Supervisor()
     supervisor.catch_signals()
     try:
@@ -70,7 +71,7 @@ def _refuse(error: Exception) -> int:
 
 
 def _serve(start: Start, patience: float) -> int:
-    """From the first process to the last; `patience` is for a port that is still taken, in seconds."""
+    """Starts all processes and stops them at the end. `patience` is in seconds, for a port that is still in use."""
     try:
         prepare.await_port(start.settings.host, start.settings.port, patience)
         if start.settings.inbound_listen:
@@ -96,7 +97,7 @@ def _serve(start: Start, patience: float) -> int:
 
 
 def _start_redis(start: Start) -> str | None:
-    """Starts the embedded Redis unless REDIS_URL names another; returns its kind."""
+    """Starts the embedded Redis and returns its kind; None where REDIS_URL names another."""
     data_dir = start.settings.data_dir
     if start.settings.redis_url != own_redis_url(data_dir):
         return None
@@ -108,7 +109,7 @@ def _start_redis(start: Start) -> str | None:
 
 
 def _prepare_database(start: Start) -> Demo | None:
-    """Migrates the database and seeds it on the first start. Returns the demo when the database holds it."""
+    """Migrates the database, and seeds it on the first start. Returns the demo if the database contains it."""
     prepare.migrate_database(start.settings)
     demo = demos.read(start.settings)
     services = make_services(start.settings)
@@ -135,7 +136,7 @@ def _seed(services: Services, demo: Demo) -> None:
 
 
 def _close(services: Services) -> None:
-    """No connection may be open when a process is started from this one."""
+    """No connection may be open when a process is forked from this one."""
     services.database.close()
     services.redis.close()
 
@@ -163,7 +164,7 @@ def _answers(settings: Settings) -> bool:
 
 
 def _start_workers(start: Start) -> None:
-    """Sends have processes of their own: a slow webhook receiver must not delay a message."""
+    """Sends have their own processes, so that a slow webhook receiver delays no message."""
     for number in range(1, start.settings.send_workers + 1):
         start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
     start.supervisor.start(start.python("webhooks", "jobs.worker", "webhooks", "maintenance"))
@@ -173,7 +174,8 @@ def _start_workers(start: Start) -> None:
 
 
 def _start_receiver(start: Start, demo: Demo | None) -> None:
-    """Prints the demo's events. Nothing depends on it, so a taken port is no reason not to start."""
+    """Starts the receiver that prints the demo's events. Nothing depends on it, so it may be missing where its port is
+    in use."""
     if not demo:
         return
     try:

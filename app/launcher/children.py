@@ -1,4 +1,4 @@
-"""One process of the service: how it is started, watched and ended."""
+"""One process of the service: starting, restarting and ending it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PR_SET_PDEATHSIG = 1
 SHORTEST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
-"""A process that ran for this long starts again at once when it dies."""
+"""A process that ran for this long is restarted after the shortest pause."""
 GROUP_GRACE = 6.0
-"""Seconds that what a dead process has started itself gets to end: a request in hand gets 5."""
+"""Seconds in which the processes that a dead one has started may end: a request in progress gets 5."""
 LOOK_AGAIN = 0.1
 
 
@@ -30,17 +30,18 @@ class Child:
     environment: Mapping[str, str]
     essential: bool = False
     pause: float = 0.0
-    """Seconds until the next start after an end; grows while it keeps ending."""
+    """Seconds between an end and the next start; grows while the process keeps ending."""
     restart_time: float | None = None
-    """When to start it again, by the monotonic clock; None while it runs."""
+    """When to restart it, by the monotonic clock; None while it runs."""
     deaths: int = 0
-    """How often it has ended without having run for a while in between."""
+    """How often it has ended in a row, each time soon after its start."""
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _started: float = 0.0
     _died: float = 0.0
 
     def start(self) -> None:
-        """In a session of its own: Ctrl-C reaches only the launcher, which ends the processes in order."""
+        """Starts the process in its own session: Ctrl-C reaches only the launcher, which ends the processes in
+        order."""
         self.restart_time = None
         self._started = time.monotonic()
         self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
@@ -58,11 +59,11 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """How it ended: the exit status, or minus the signal; None while it runs."""
+        """The exit status, or minus the signal that ended it; None while it runs."""
         return None if self._process is None else self._process.poll()
 
     def plan_restart(self) -> None:
-        """Sets `restart_time`: soon at first, then later and later. What it had started itself is asked to end."""
+        """Sets `restart_time` with a growing pause, and asks the processes that it has started to end."""
         self._died = time.monotonic()
         steady = self._died - self._started > STEADY_SECONDS
         self.deaths = 1 if steady else self.deaths + 1
@@ -71,7 +72,7 @@ class Child:
         self._signal_group(signal.SIGTERM)
 
     def start_again(self) -> None:
-        """Restarts when it is time and the last process group is gone, which may still hold the port."""
+        """Restarts the process once it is time and its old process group, which may still hold the port, is gone."""
         moment = time.monotonic()
         if self.restart_time is None or moment < self.restart_time:
             return
@@ -92,19 +93,20 @@ class Child:
         return True
 
     def ask_to_end(self) -> None:
-        """SIGTERM to the process alone; it ends those that it started itself."""
+        """Sends SIGTERM to the process alone; it ends those that it has started."""
         if self._process is not None and self.alive:
             self._process.terminate()
 
     def kill(self) -> None:
-        """SIGKILL to the process and its whole group."""
+        """Sends SIGKILL to the process and its whole group."""
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
             self._process.wait()
 
 
 def _follower_of(launcher: int) -> Callable[[], None] | None:
-    """Code that a new process runs first: has the kernel end it when the launcher is killed (Linux)."""
+    """A function that a new process runs first. It has the kernel end the process when the launcher dies (Linux
+    only)."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)

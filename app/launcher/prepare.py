@@ -36,7 +36,7 @@ class StartError(Exception):
 
 
 def check_settings(settings: Settings) -> None:
-    """Finds wrong values that only show when they are used."""
+    """Finds invalid values that would otherwise fail only when they are used."""
     try:
         check_urls(settings.email_transport_url, settings.sms_transport_url)
     except TransportUrlError as error:
@@ -47,20 +47,20 @@ def check_settings(settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One launcher works in a data folder at a time: until this is closed or the process ends."""
+    """The lock of a data folder: one launcher uses it at a time. It ends when it is closed or the process ends."""
 
     file: int
     predecessor_died: bool
-    """The last launcher was killed, so that processes of it may still be about to end."""
+    """The last launcher was killed, so some of its processes may still be running."""
 
     def close(self) -> None:
-        """An orderly end leaves an empty file."""
+        """Empties the file, which marks an orderly end."""
         os.ftruncate(self.file, 0)
         os.close(self.file)
 
 
 def lock_data_dir(data_dir: Path) -> Lock:
-    """Takes the folder. Raises `StartError` when another launcher has it."""
+    """Locks the folder. Raises `StartError` if another launcher uses it."""
     file = os.open(data_dir / "launcher.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,12 +75,12 @@ def lock_data_dir(data_dir: Path) -> Lock:
 
 
 def _owner(file: int) -> str:
-    """The process id in the file; nothing after an orderly end."""
+    """The process id in the file; empty after an orderly end."""
     return os.pread(file, 20, 0).decode("ascii", "replace").strip()
 
 
 def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
-    """Waits for a process that listens there to end. Raises `StartError` when the port is still taken afterwards."""
+    """Waits until the port is free. Raises `StartError` if it is still in use after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -92,7 +92,7 @@ def await_port(host: str, port: int, seconds: float, setting: str = "PORT") -> N
 
 
 def check_port(host: str, port: int, setting: str = "PORT") -> None:
-    """Raises `StartError` when the port cannot be listened on."""
+    """Raises `StartError` if the port cannot be bound."""
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -107,7 +107,7 @@ def check_port(host: str, port: int, setting: str = "PORT") -> None:
 
 
 def migrate_database(settings: Settings) -> None:
-    """Creates the database or brings it to the newest revision. One that is newer is left as it is, and serves."""
+    """Creates the database or upgrades it to the newest revision. One with a newer revision is used as it is."""
     database = Database(settings.database_url)
     try:
         if not _fits(database):
@@ -128,13 +128,13 @@ def _fits(database: Database) -> bool:
 
 
 def is_first_start(services: Services) -> bool:
-    """No account exists. A seed is one transaction, so a start that was cut off is still to come."""
+    """Whether no account exists. A seed is one transaction, so after an interrupted start it is loaded by the next."""
     with services.database.read() as session:
         return session.scalar(select(Account.id).limit(1)) is None
 
 
 def seed(services: Services, path: Path, substitutions: dict[str, str]) -> None:
-    """Loads a seed file."""
+    """Loads a seed file. Raises `StartError`."""
     try:
         with limit_waits(COMMAND):
             load_seed(services, path, substitutions)

@@ -1,9 +1,9 @@
 """A Redis in Python, for machines that have no other: `python -m app.launcher.python_redis SOCKET`.
 
-fakeredis holds the data and knows the commands; this serves it on a Unix socket, which takes no port and which others
-cannot reach. (Over TCP it would also have to switch Nagle's algorithm off, or each command of a pipeline would wait 40
-ms.) It keeps nothing on disk: what Redis holds here may be lost at any moment. It suits development and a small
-installation; a real Redis carries ten times as much.
+fakeredis holds the data and implements the commands; this module serves it on a Unix socket, which needs no port and
+which other machines cannot reach. (Over TCP it would also have to disable Nagle's algorithm, or each command of a
+pipeline would wait 40 ms.) Nothing is stored on disk, because the service can lose its Redis data at any moment. It
+suits development and a small installation; a real Redis handles ten times the load.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from redis.exceptions import RedisError
 
 CHUNK = 65536
 SHUTDOWN = b"*1\r\n$8\r\nSHUTDOWN\r\n"
-"""How a client asks a server to end; fakeredis does not know it."""
+"""The command by which a client ends a server; fakeredis does not implement it."""
 BACKLOG = 128
 
 
 class Connection(TCPFakeRequestHandler):
-    """One client. fakeredis' own loop looks a hundred times a second whether there is something to push, and closes the
-    connection after an error reply; nothing is ever pushed to our clients, so this one waits for them."""
+    """One client. The loop of fakeredis checks a hundred times a second whether there is something to push, and closes
+    the connection after an error reply. Nothing is pushed to our clients, so this loop just waits for commands."""
 
     def handle(self) -> None:
-        """Until the client is gone."""
+        """Executes commands until the client disconnects."""
         self.connection.setblocking(True)
         with contextlib.suppress(ConnectionError):
             while data := self.connection.recv(CHUNK):
@@ -67,23 +67,23 @@ class Server(TcpFakeServer):
         self.daemon_threads = True
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Clients of a Unix socket have no address; fakeredis tells them apart by it."""
+        """Gives each client a number as its address: a Unix socket has none, and fakeredis identifies clients by it."""
         connection, _ = super().get_request()
         return connection, ("unix", next(self._numbers))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that disconnects in the middle of an answer is no error."""
+        """Ignores clients that disconnect in the middle of a reply."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 def end() -> None:
-    """At once: nothing has to be kept."""
+    """Ends the process at once; nothing has to be saved."""
     os._exit(0)
 
 
 def main(path: Path) -> None:
-    """Serves until SIGTERM or SIGINT, and no longer than the launcher lives."""
+    """Serves until SIGTERM or SIGINT, or until the launcher ends."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
@@ -95,7 +95,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def _follow(parent: int) -> None:
-    """Ends with the parent process; only Linux can signal a process at its parent's death."""
+    """Ends with the parent process. It polls, because only Linux signals a process when its parent dies."""
     while os.getppid() == parent:
         threading.Event().wait(1)
     end()

@@ -1,4 +1,4 @@
-"""The one screen that a newcomer reads: where the service is, how to send a message, where it arrives."""
+"""The text printed once the service runs: its addresses, its key, and how to send a first message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.transports.urls import display_url
 
 
 def screen(services: Services, demo: Demo | None) -> str:
-    """The text; with the demo it holds its key and a `curl` line that works as it stands."""
+    """The text. With the demo it contains the key and a `curl` command that works as printed."""
     settings = services.settings
     rows = [
         ("API", f"{settings.public_url}/v1/"),
@@ -46,7 +46,7 @@ def screen(services: Services, demo: Demo | None) -> str:
 
 
 def _example(services: Services, demo: Demo) -> dict[str, object] | None:
-    """A send of the demo account's first email message to somebody in its first list; None when it has none left."""
+    """The body of a send of the demo account's first email message to its first list; None if either was deleted."""
     account = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(demo.token)).scalar_subquery()
     message = select(Message.id).where(Message.account_id == account, Message.type == "email")
     addressable = select(ListField.list_id).where(ListField.type == "Email")

@@ -1,7 +1,7 @@
-"""Keeps the processes running: starts again what dies, and ends all of them in order within ten seconds.
+"""The supervisor: restarts processes that end, and stops all of them in order within ten seconds.
 
-Pauses between two starts grow while a process keeps ending. Without an API the service is of no use, so when that keeps
-ending, the service says so and ends.
+The pause before a restart grows while a process keeps ending. The service is useless without its API, so if that keeps
+ending, the service logs it and ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE = 7.0
-"""Seconds for a request or a message in hand to be finished."""
+"""Seconds in which requests and messages in progress may finish."""
 MOST_DEATHS = 5
-"""Ends in a row, each soon after the start, after which the service does not go on without an essential process."""
+"""After so many ends in a row, each soon after its start, the service gives an essential process up and ends."""
 LAST_GRACE = 1.5
-"""Seconds for Redis, once nobody uses it any more."""
+"""Seconds for Redis, which ends last."""
 
 
 class Supervisor:
@@ -36,19 +36,19 @@ class Supervisor:
         self._signals: SimpleQueue[int] = SimpleQueue()  # its put may be called in a signal handler
 
     def catch_signals(self) -> None:
-        """SIGHUP is left alone where somebody ignores it (nohup)."""
+        """Handles the signals that stop the service, SIGHUP unless it is ignored (nohup)."""
         for number in (*STOP_SIGNALS, signal.SIGCHLD):
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue
             signal.signal(number, lambda signum, _frame: self._signals.put(signum))
 
     def start(self, child: Child, *, first: bool = False) -> None:
-        """Starts a process and keeps it from now on."""
+        """Starts a process and supervises it from now on."""
         (self.first if first else self.others).append(child)
         child.start()
 
     def wait(self, seconds: float) -> None:
-        """Until a signal comes or the time is over; notes a wish to stop."""
+        """Waits for a signal, at most that long, and records whether the service is asked to stop."""
         try:
             number = self._signals.get(timeout=seconds)
         except Empty:
@@ -56,16 +56,16 @@ class Supervisor:
         self.stop_requested = self.stop_requested or number in STOP_SIGNALS
 
     def watch(self) -> int:
-        """Returns the exit status of the service once it shall end: 0 when asked to."""
+        """Restarts processes until the service has to end; returns its exit status, 0 if it was asked to stop."""
         while not self.stop_requested:
             for child in (*self.first, *self.others):
-                if not child.alive and not self._revive(child):
+                if not child.alive and not self._restart(child):
                     return 1
             self.wait(self._seconds_to_restart())
         return 0
 
-    def _revive(self, child: Child) -> bool:
-        """Plans or makes the next start of one that ended; False when the service has no use without it."""
+    def _restart(self, child: Child) -> bool:
+        """Plans or performs the restart of a process that has ended; False if the service has to end without it."""
         if child.restart_time is not None:
             child.start_again()
             return True
@@ -81,7 +81,7 @@ class Supervisor:
         return max(0.0, min(planned) - time.monotonic()) if planned else 60.0
 
     def stop(self) -> None:
-        """Ends everything: all others at once, then what they used."""
+        """Ends all processes: first all others at once, then those that they use."""
         self._end(self.others, GRACE)
         self._end(self.first, LAST_GRACE)
 
