@@ -1,5 +1,5 @@
-"""Accounts and what belongs to them alone: API keys, sending domains and sms senders.
+"""Accounts and their API keys, sending domains and sms senders.
 
-These are written by the command line and the seed file, never over HTTP. Every use case takes the session of its
-door and raises `ServiceError` with the attribute at fault and one clear line.
+They are written by the command line and the seed file, never over HTTP. Every use case takes the caller's session and
+raises `ServiceError`, which names the attribute at fault and explains it in one line.
 """

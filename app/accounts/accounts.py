@@ -43,7 +43,7 @@ def create_account(session: Session, attributes: Mapping[str, Any]) -> Account:
 
 
 def update_account(session: Session, account: Account, attributes: Mapping[str, Any]) -> bool:
-    """Changes the given attributes; tells whether anything differed.
+    """Changes the given attributes; returns whether any differed.
 
     Raises `ServiceError`: `conflict` for a taken name, `invalid_email_address` for an address that is none, `not_empty`
     or `too_long` for the name, `invalid_string` for a network or a rate limit that cannot be read, `invalid_time_zone`.
@@ -85,7 +85,7 @@ def _network(text: str, index: int) -> str:
 
 
 def _zone(name: str | None) -> str:
-    """The name itself; nothing is the default."""
+    """The name, checked; the default for None."""
     if name is None:
         return DEFAULT_ZONE
     if find_zone(name) is None:

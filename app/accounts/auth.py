@@ -1,4 +1,4 @@
-"""Keys and what they may do: tokens, their look-up by hash, access levels and scopes
+"""Authentication and authorization: tokens, their look-up by hash, access levels and scopes
 (docs/requests.md#keys-and-scopes)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.settings import Settings
 
 TOKEN_PREFIX = "tms_"  # noqa: S105 - the recognisable start of every token, no secret
 PUBLISHED_PREFIX = "tms_demo_"
-"""The start of the demo's keys, which everybody knows."""
+"""The start of the demo's keys, which are public."""
 HINT_LENGTH = 8
 
 REPORT = ("report.view",)
@@ -55,7 +55,7 @@ VALID_KEY = PreparedStatement(select(*KEY_COLUMNS).join(Account, Account.id == A
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a request: a key and the account it belongs to."""
+    """The key and the account behind a request."""
 
     account_id: int
     key_id: int
@@ -66,22 +66,22 @@ class Principal:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that follow from the key's level."""
+        """The scopes of the key's access level."""
         return SCOPES[self.access_level]
 
 
 def new_token() -> str:
-    """A key as it is shown once: the prefix and 256 random bits."""
+    """A random token: the prefix and 256 bits."""
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token. A token has 256 random bits, so a fast hash without salt is enough."""
+    """The hash of a token, which is stored. A token has 256 random bits, so a fast hash without salt is enough."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def token_hint(token: str) -> str:
-    """The start of a token, by which a person can tell keys apart."""
+    """The start of a token, by which people distinguish keys."""
     return token[:HINT_LENGTH]
 
 
@@ -96,8 +96,8 @@ def bearer_token(header: str | None) -> str:
 
 
 def refuse_published(token: str, settings: Settings) -> None:
-    """Raises `api_key_invalid` for a key of the demo's seed file where others than this machine can reach the API,
-    however it came into the database and whatever started this process."""
+    """Raises `api_key_invalid` for a published key of the demo where other machines can reach the API, however it came
+    into the database and whatever started this process."""
     if token.startswith(PUBLISHED_PREFIX) and settings.exposed:
         raise ServiceError("api_key_invalid")
 

@@ -1,4 +1,4 @@
-"""The DNS records of a sending domain: what its owner publishes, so that receivers believe our mail. Pure."""
+"""The DNS records that the owner of a sending domain publishes, so that receivers accept its mail. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Record:
     value: str
 
     def zone_line(self) -> str:
-        """As it stands in a zone file."""
+        """The line of a zone file."""
         if self.type != "TXT":
             return f"{self.name}. IN {self.type} {self.value}"
         pieces = [self.value[start : start + LONGEST_STRING] for start in range(0, len(self.value), LONGEST_STRING)]
@@ -33,9 +33,9 @@ class Record:
 
 
 def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey]) -> list[Record]:
-    """SPF, a DKIM record for each key, as an advice a DMARC policy to begin with, and the way back for reports.
+    """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the return path.
 
-    Mail is sent for the domain once SPF and one of the DKIM records are right; the others help it to arrive.
+    The domain counts as configured once SPF and one of the DKIM records are right; the others improve deliverability.
     """
     signing = [
         Record("dkim", record_name(domain, key.selector), "TXT", record_value(key.algorithm, key.public_key))
@@ -50,8 +50,8 @@ def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey])
 
 
 def _return_path_records(settings: Settings) -> list[Record]:
-    """Those of BOUNCE_DOMAIN, which all sending domains share: reports come to this host, and it is the domain whose
-    SPF record receivers look at. Without it mail comes back to the sending domain, whose own MX stays as it is."""
+    """The records of BOUNCE_DOMAIN, which all sending domains share: its MX is this host, which receives the reports,
+    and receivers check its SPF record. Without BOUNCE_DOMAIN, reports go to the sending domain's own MX."""
     if not settings.bounce_domain:
         return []
     records = [Record("return_path", settings.bounce_domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all")]
@@ -62,7 +62,7 @@ def _return_path_records(settings: Settings) -> list[Record]:
 
 
 def spf_mechanism(settings: Settings) -> str:
-    """What the SPF record of a sending domain has to hold (RFC 7208, 5)."""
+    """The mechanism that the SPF record of a sending domain must contain (RFC 7208, 5)."""
     if settings.spf_include:
         return f"include:{settings.spf_include.lower()}"
     host = urlsplit(settings.public_url).hostname or ""

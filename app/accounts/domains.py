@@ -1,4 +1,4 @@
-"""Sending domains: an email may only be sent from a domain that counts as configured."""
+"""Sending domains: a mail is only sent from a domain that counts as configured."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def find_domain(session: Session, account_id: int, name: str) -> Domain:
 
 
 def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, secret_key: str) -> bool:
-    """Adds the domain with its signing keys, or brings it to the wanted state; tells whether anything changed.
+    """Adds the domain with its signing keys, or marks an existing one as trusted; returns whether anything changed.
 
     A trusted domain counts as configured at once, whatever its DNS records say
-    (docs/deliverability.md#sending-domains). Trust is never taken back here.
+    (docs/deliverability.md#sending-domains). Trust is never revoked here.
     """
     key = _checked(name)
     domain = _domain(session, account_id, key)
@@ -66,8 +66,8 @@ def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, s
 
 
 def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
-    """Keeps what a look-up found. The domain counts as configured when its SPF record and one of its DKIM records are
-    right, and no longer when they are not, unless the operator trusts it. Without an answer nothing changes.
+    """Stores the findings of a look-up. The domain counts as configured while its SPF record and one of its DKIM
+    records are right, or if the operator trusts it. A look-up without an answer changes nothing.
     """
     moment = this_second()
     domain.checked_time = moment

@@ -1,4 +1,4 @@
-"""Finding accounts the way operators name them."""
+"""Finding accounts by name or id, as operators give them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.db.models import Account
 from app.errors import ServiceError
 
 MOST_NAMED = 10
-"""Accounts that an error line lists by name."""
+"""Accounts that an error message lists by name."""
 
 
 def all_accounts(session: Session) -> list[Account]:
@@ -18,9 +18,9 @@ def all_accounts(session: Session) -> list[Account]:
 
 
 def find_account(session: Session, wanted: str | None) -> Account:
-    """The account with that name, else with that id; the only one there is when none is named.
+    """The account with that name, else with that id; for None the only account.
 
-    Raises `ServiceError` (`invalid_id`) when it does not exist or has to be named.
+    Raises `ServiceError` (`invalid_id`) if it does not exist, or if there are several and none is named.
     """
     if wanted is None:
         return _the_only_one(session)

@@ -1,4 +1,4 @@
-"""API keys: issued here, shown once, kept as a hash (docs/requests.md#keys-and-scopes)."""
+"""Issuing and revoking API keys: a token is shown once and stored as a hash (docs/requests.md#keys-and-scopes)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def issue_key(
     token: str | None = None,
     expires: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its token, which exists nowhere else. `token` makes it a known one.
+    """Creates a key; returns it with its token, which is stored nowhere. `token` is given for a known one.
 
     Raises `ServiceError`: `conflict` for a taken name or token, `invalid_string` for a wrong level or token.
     """
@@ -71,7 +71,7 @@ def issue_key(
 
 
 def replace_token(session: Session, key: ApiKey, token: str) -> None:
-    """Gives the key another token: the old one stops working, and a revoked key works again."""
+    """Replaces the token of the key: the old one becomes invalid, and a revoked key valid again."""
     check_token(session, token, owner=key)
     key.token_hash, key.token_hint = hash_token(token), token_hint(token)
     key.creation_time = this_second()
@@ -80,7 +80,7 @@ def replace_token(session: Session, key: ApiKey, token: str) -> None:
 
 
 def revoke_key(key: ApiKey) -> bool:
-    """Ends the key for good; tells whether it was still in force."""
+    """Revokes the key for good; returns whether it was valid until now."""
     if key.revoked_time:
         return False
     key.revoked_time = this_second()
@@ -95,7 +95,7 @@ def check_level(access_level: str) -> None:
 
 
 def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:
-    """Raises `ServiceError` unless the token has 256 bits and is free or the owner's own."""
+    """Raises `ServiceError` unless the token has 256 bits and belongs to no other key than the owner."""
     if not TOKEN.fullmatch(token):
         wanted = f"a token is {TOKEN_PREFIX} and at least 43 letters, digits, - or _ from a random source"
         raise ServiceError("invalid_string", field="token", detail=wanted)

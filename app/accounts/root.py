@@ -24,7 +24,7 @@ LINKS = {
 
 
 def show_root(principal: Principal, query: Query) -> dict[str, Any]:
-    """The root as the key sees it. A valid key never expires (docs/requests.md#keys-and-scopes)."""
+    """The root for this key. A valid key never expires (docs/requests.md#keys-and-scopes)."""
     properties = {
         "access_token_scope": ",".join(principal.scopes),
         "access_token_creation_time": timestamp(principal.key_creation_time, query.zone),

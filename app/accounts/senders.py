@@ -13,13 +13,13 @@ from app.db.models import SmsSender
 from app.errors import ServiceError
 
 KINDS = ("virtual_number", "number", "alphanumeric")
-"""A virtual number receives replies, any other number only sends, and a name cannot be answered."""
+"""A virtual number receives replies, any other number only sends, and nobody can reply to a name."""
 
 NUMBER = re.compile(r"[1-9][0-9]{2,14}")
 SLOWEST, FASTEST = 0.01, 10_000
 """Messages per second of one sender."""
 ALPHANUMERIC = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9 &_.+-]{1,11}")
-"""What networks carry as the name of a sender: 11 characters, one of them a letter."""
+"""Networks accept sender names of up to 11 characters, at least one of them a letter."""
 
 
 def list_senders(session: Session, account_id: int) -> list[SmsSender]:
@@ -46,7 +46,7 @@ def find_sender(session: Session, account_id: int, address: str) -> SmsSender:
 def create_sender(
     session: Session, account_id: int, address: str, kind: str, list_id: int | None, *, rate: float | None = None
 ) -> SmsSender:
-    """Approves a sender, for one list only where one is given; `rate` is in messages per second.
+    """Approves a sender, restricted to one list if one is given; `rate` is in messages per second.
 
     Raises `ServiceError`: `conflict` for one that exists, and what `check_sender` raises.
     """
@@ -68,14 +68,14 @@ def create_sender(
 
 
 def update_sender(sender: SmsSender, *, kind: str, list_id: int | None, rate: float | None) -> bool:
-    """Changes kind, list and rate; tells whether anything differed. Raises `ServiceError` like `create_sender`."""
+    """Changes kind, list and rate; returns whether any differed. Raises `ServiceError` like `create_sender`."""
     check_sender(sender.address, kind)
     check_rate(rate)
     return apply_changes(sender, {"kind": kind, "list_id": list_id, "messages_per_second": rate})
 
 
 def check_sender(address: str, kind: str) -> None:
-    """Raises `invalid_string` or `invalid_mobile_address` unless the kind exists and the address is one of it."""
+    """Raises `invalid_string` or `invalid_mobile_address` unless the kind exists and the address fits it."""
     if kind not in KINDS:
         raise ServiceError("invalid_string", field="kind", detail=f"{kind!r} is none of {', '.join(KINDS)}")
     if kind == "alphanumeric" and not ALPHANUMERIC.fullmatch(address):
@@ -87,6 +87,6 @@ def check_sender(address: str, kind: str) -> None:
 
 
 def check_rate(rate: float | None) -> None:
-    """Raises `invalid_range` for messages per second that no gateway means; None is as fast as they come."""
+    """Raises `invalid_range` for a rate out of the accepted range; None means no limit."""
     if rate is not None and not SLOWEST <= rate <= FASTEST:
         raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")

@@ -1,4 +1,4 @@
-"""The DKIM keys of sending domains: an RSA key and an Ed25519 key each, the private halves encrypted."""
+"""The DKIM keys of sending domains: an RSA key and an Ed25519 key each; private keys are stored encrypted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.transports.email.dkim import ALGORITHMS, new_key
 
 
 def make_missing_keys(session: Session, domain: Domain, secret_key: str) -> bool:
-    """Gives the domain a key of each algorithm that it has none of; tells whether one was made."""
+    """Creates a key for each algorithm that the domain has none of; returns whether any was created."""
     present = set(session.scalars(select(DkimKey.algorithm).where(DkimKey.domain_id == domain.id)))
     missing = [algorithm for algorithm in ALGORITHMS if algorithm not in present]
     for key in map(new_key, missing):

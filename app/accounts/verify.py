@@ -1,6 +1,6 @@
-"""Looking up whether the DNS records of a sending domain are published, and right.
+"""Verifying the DNS records of a sending domain: whether they are published and right.
 
-A finding is `right`, `missing`, `wrong`, or `unknown` when the name servers gave no answer: trouble on the way says
+A finding is `right`, `missing`, `wrong`, or `unknown` if the name servers gave no answer, because an outage says
 nothing about a record.
 """
 
@@ -18,15 +18,15 @@ from app.accounts.dns_records import Record
 from app.settings import Settings
 
 SECONDS = 10.0
-"""For the answer to one question, all tries together."""
+"""For one query, all attempts together."""
 
 LookUp = Callable[[str, str], Sequence[str]]
-"""The texts of the records of a name and a type (`TXT` or `MX`); raises `DNSException` when there is no answer."""
+"""Returns the texts of the records of a name and type (`TXT` or `MX`); raises `DNSException` if there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What stands where a record should be."""
+    """What the DNS holds in the place of a record."""
 
     purpose: str
     name: str
@@ -35,7 +35,7 @@ class Finding:
     found: Sequence[str]
 
     def stored(self) -> dict[str, Any]:
-        """As it is kept."""
+        """The form in which it is stored with the domain."""
         return {
             "purpose": self.purpose,
             "name": self.name,
@@ -46,7 +46,7 @@ class Finding:
 
 
 def look_up_with(settings: Settings) -> LookUp:
-    """Asks the name server of DNS_RESOLVER, else those of the system."""
+    """A look-up that queries the name server of DNS_RESOLVER, else those of the system."""
     resolver = Resolver(configure=not settings.dns_resolver)
     if settings.dns_resolver:
         address, _, port = settings.dns_resolver.rpartition(":")
@@ -63,14 +63,14 @@ def look_up_with(settings: Settings) -> LookUp:
 
 
 def _texts(answer: Answer) -> list[str]:
-    """A text of several strings is their concatenation (RFC 7208, 3.3)."""
+    """The texts of the records; the strings of one are concatenated (RFC 7208, 3.3)."""
     return [
         b"".join(one.strings).decode("utf-8", "replace") if isinstance(one, TXTBase) else str(one) for one in answer
     ]
 
 
 def find(record: Record, look_up: LookUp) -> Finding:
-    """What is published of one record."""
+    """Looks one record up."""
     place = (record.purpose, record.name, record.type)
     try:
         texts = [text for text in look_up(record.name, record.type) if _is_of_kind(record, text)]
@@ -86,7 +86,7 @@ def _version(text: str) -> str:
 
 
 def _is_of_kind(record: Record, text: str) -> bool:
-    """A name may hold other texts beside SPF or DMARC; a selector holds nothing but the key."""
+    """Whether a text is meant as this record: a name may have other texts beside SPF and DMARC, a DKIM selector not."""
     return record.type != "TXT" or record.purpose == "dkim" or _version(text) == _version(record.value)
 
 
@@ -108,6 +108,6 @@ def _exchange(text: str) -> str:
 
 
 def _public_key(text: str) -> str:
-    """The `p=` of a DKIM record, without the spaces that it may hold."""
+    """The `p=` tag of a DKIM record, without white space."""
     tags = (tag.partition("=") for tag in text.split(";"))
     return next(("".join(value.split()) for name, _, value in tags if name.strip() == "p"), "")

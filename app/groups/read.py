@@ -33,7 +33,6 @@ FILTERS = {
 
 
 def group_path(group_id: int) -> str:
-    """The path of a group."""
     return f"/v1/transactional-groups/{group_id}"
 
 

@@ -1,4 +1,4 @@
-"""The sent contacts of a message: one row per recipient that was sent, by any send that referred to the message
+"""The sent contacts of a message: one per recipient to whom a send that refers to the message has sent it
 (docs/endpoints.md#sent-contacts)."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FILTERS = {
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:
-    """A recipient of an sms without a list has neither list nor contact."""
+    """A text message may go to a recipient without a list, who then has no contact either."""
     links = {}
     if row.list_id is not None:
         links["list"] = {"href": f"/v1/lists/{row.list_id}"}
@@ -53,7 +53,7 @@ SENT_CONTACTS = Shape(
 
 
 def page_sent_contacts(session: Session, account_id: int, message_id: int, query: Query) -> Page:
-    """A page of the recipients who were sent the message, the latest first."""
+    """A page of the sent contacts of the message, newest first."""
     return read_page(
         session,
         SENT_CONTACTS,

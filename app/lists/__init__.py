@@ -1,1 +1,1 @@
-"""Lists and their fields: the specification of a list, finding, reading, creating and changing lists."""
+"""Lists and their fields: finding, reading, creating and changing them."""

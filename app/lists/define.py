@@ -1,4 +1,4 @@
-"""Creating and changing lists and their fields: never over HTTP (docs/contacts.md#lists)."""
+"""Creating and changing lists and their fields, which is not possible over HTTP (docs/contacts.md#lists)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_OPTION = 1000
 
 
 def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]) -> List:
-    """A new list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`.
+    """Creates a list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`.
 
     Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_list`.
     """
@@ -63,7 +63,7 @@ def fields_of(session: Session, row: List) -> list[ListField]:
 
 
 def add_field(session: Session, row: List, name: str, type_: str, options: Sequence[str] = ()) -> ListField:
-    """A new field at the end of the list.
+    """Adds a field at the end of the list.
 
     Raises `ServiceError`: `conflict` for a second field with the same key or of an address type, `invalid_string` for
     an unknown type, a name without letters and digits, or wrong options (docs/contacts.md#list-fields).
@@ -92,8 +92,8 @@ def add_field(session: Session, row: List, name: str, type_: str, options: Seque
 def update_field(session: Session, row: List, field: ListField, type_: str, options: Sequence[str]) -> bool:
     """Changes type and options; returns whether any differed.
 
-    A type can change only while the list has no contacts, whose values would otherwise be of the wrong kind.
-    Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change any more.
+    A type can change only while the list has no contacts, whose values might be invalid for the new type.
+    Raises `ServiceError` like `add_field`, and `conflict` for a type that cannot change.
     """
     key = _key(field.name, type_)
     check_options(type_, options)
@@ -163,7 +163,7 @@ def _check_type_may_change(session: Session, row: List, field: ListField) -> Non
 
 
 def _refresh_identifiers(session: Session, row: List) -> None:
-    """Sets the identifier of every contact by the list's present rules (docs/contacts.md#identifiers)."""
+    """Sets the identifier of every contact by the current rules of the list (docs/contacts.md#identifiers)."""
     types = {one.type for one in fields_of(session, row)}
     address = Contact.email_key if EMAIL in types else Contact.mobile if MOBILE in types else null()
     if not row.allow_duplicates:

@@ -1,4 +1,4 @@
-"""What a list is made of: field types, the key rule, and a list as the use cases need it. Pure.
+"""Field types, the rule for keys, and the list spec. Pure.
 
 Two field types are attributes of every contact, whatever the field is called: Email is `email`, Mobile Phone is
 `mobile`. Every other field is a property under its key, unless the key is reserved (docs/contacts.md#list-fields).
@@ -15,7 +15,7 @@ from typing import Literal
 
 
 class ValueType(Enum):
-    """What a field's values are (docs/contacts.md#list-fields)."""
+    """The type of a field's values (docs/contacts.md#list-fields)."""
 
     EMAIL = auto()
     MOBILE = auto()
@@ -59,7 +59,7 @@ FIELD_TYPES: dict[str, ValueType] = {
     "Currency": ValueType.NUMBER,
     "Number": ValueType.NUMBER,
 }
-"""The field types by their names, exactly as the specification writes them (docs/contacts.md#list-fields)."""
+"""Name of a field type -> the type of its values (docs/contacts.md#list-fields)."""
 
 ADDRESS_KEYS = {"Email": "email", "Mobile Phone": "mobile"}
 """Field type -> the attribute of the contact that it stands for."""
@@ -69,7 +69,7 @@ RESERVED_KEYS = frozenset(
         *("id", "list_id", "creation_time", "last_modified_time", "subscribed", "blocked", "is_active"),
         *("double_opt_in", "double_opt_in_time", "contacts", "fields", "expand", "limit", "offset", "order_by", "q"),
         "remove_unsubscribers",
-        # Not on the decisions' list, but attributes of every contact: a Text Field called Email would hide one.
+        # A Text Field called Email would hide an attribute that every contact has.
         *("email", "mobile"),
     }
 )
@@ -104,7 +104,6 @@ class FieldSpec:
 
     @property
     def value_type(self) -> ValueType:
-        """What the field's values are."""
         return FIELD_TYPES[self.type]
 
     @property
@@ -139,7 +138,7 @@ class ListSpec:
 
     @property
     def identifier(self) -> Literal["email", "mobile"] | None:
-        """The attribute that tells the list's contacts apart: the email, else the mobile
+        """The attribute that distinguishes the list's contacts: the email, else the mobile
         (docs/contacts.md#identifiers)."""
         if self.has_email:
             return "email"

@@ -1,4 +1,4 @@
-"""Finding lists of an account, always with their fields: one in one statement, several in two."""
+"""Finding lists of an account with their fields: one list in one statement, several in two."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIST_WITH_FIELDS = PreparedStatement(
     )
     .order_by(*FIELD_ORDER)
 )
-"""A row per field, each with the list; one without a field's id where the list has none."""
+"""A row per field, each with the columns of the list; a list without fields has one row, whose `field_id` is null."""
 
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
@@ -43,25 +43,25 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
 
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
-    """The account's list with that id, if there is one."""
+    """The account's list with that id, or None."""
     rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, BIGGEST))
     return list_of(rows) if rows else None
 
 
 def list_of(rows: Sequence[Any]) -> ListSpec:
-    """The list of rows with LIST_COLUMNS and FIELD_COLUMNS, a row per field."""
+    """The list spec of rows with LIST_COLUMNS and FIELD_COLUMNS, a row per field."""
     return _spec(rows[0], [_field(row) for row in rows if row.field_id is not None])
 
 
 def existing(found: ListSpec | None, list_id: int) -> ListSpec:
-    """The list that was looked for. Raises `not_found`."""
+    """The list that was looked up. Raises `not_found` where there is none."""
     if found is None:
         raise ServiceError("not_found", detail=f"There is no list {list_id}.")
     return found
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
-    """The account's lists with these ids; what is not there is left out."""
+    """The account's lists with these ids, without those that do not exist."""
     wanted = [list_id for list_id in list_ids if list_id <= BIGGEST]
     if not wanted:
         return {}

@@ -1,7 +1,7 @@
 """The API key of a request and the list in its path, in one statement.
 
-Every request about contacts needs both, and a round trip to PostgreSQL costs the process about 60 microseconds: a fifth
-of what a bare Flask route takes.
+Every request about contacts needs both, and a round trip to PostgreSQL costs about 60 microseconds of processor time: a
+fifth of what a bare Flask route takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEY_AND_LIST = PreparedStatement(
     .where(*IS_THE_KEY)
     .order_by(*FIELD_ORDER)
 )
-"""A row per field of the list, one where it has none or is not there."""
+"""A row per field of the list; one row if the list has no fields or does not exist."""
 
 
 def find_principal_and_list(session: Session, token: str, list_id: int) -> tuple[Principal, ListSpec | None]:

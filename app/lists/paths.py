@@ -4,15 +4,12 @@ from __future__ import annotations
 
 
 def list_path(list_id: int) -> str:
-    """A list."""
     return f"/v1/lists/{list_id}"
 
 
 def contacts_path(list_id: int) -> str:
-    """The contacts of a list."""
     return f"/v1/lists/{list_id}/contacts"
 
 
 def contact_path(list_id: int, contact_id: int) -> str:
-    """A contact."""
     return f"/v1/lists/{list_id}/contacts/{contact_id}"

@@ -1,4 +1,4 @@
-"""Lists as the API shows them, without their contacts (`app.contacts.embed` adds those)."""
+"""Reading lists for the API, without their contacts (`app.contacts.embed` adds those)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating and changing stored messages: never over HTTP (docs/contacts.md#messages)."""
+"""Creating and changing stored messages, which is not possible over HTTP (docs/contacts.md#messages)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LONGEST_BODY = 1024 * 1024
 
 
 def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
-    """A new message. `attributes` are columns of `Message`; `name` and `type` are required.
+    """Creates a message. `attributes` are columns of `Message`; `name` and `type` are required.
 
     Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_message`.
     """
-    attributes = _tidied(attributes)
+    attributes = _normalized(attributes)
     for required in ("name", "type"):
         if attributes.get(required) is None:
             raise ServiceError("required", field=required)
@@ -46,11 +46,11 @@ def create_message(session: Session, account_id: int, attributes: Mapping[str, A
 
 
 def update_message(session: Session, message: Message, attributes: Mapping[str, Any]) -> bool:
-    """Changes the given attributes; tells whether anything differed. What has been sent keeps its old content.
+    """Changes the given attributes; returns whether any differed. Sends that were accepted keep the old content.
 
-    Raises `ServiceError`: `conflict` for a taken name or another type, and the code of a value that is wrong.
+    Raises `ServiceError`: `conflict` for a taken name or another type, and the code of an invalid value.
     """
-    attributes = _tidied(attributes)
+    attributes = _normalized(attributes)
     if attributes.get("type", message.type) != message.type:
         raise ServiceError("conflict", field="type", detail=f"is {message.type} and cannot change")
     if attributes.get("name", message.name) != message.name:
@@ -59,7 +59,7 @@ def update_message(session: Session, message: Message, attributes: Mapping[str, 
     return apply_changes(message, attributes)
 
 
-def _tidied(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _normalized(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes with a trimmed name (docs/contacts.md#messages). An empty address is null, as in a send."""
     name = {"name": strip_name(attributes["name"])} if attributes.get("name") is not None else {}
     return {**attributes, **dict.fromkeys(key for key in ADDRESSES if attributes.get(key) == ""), **name}
@@ -90,7 +90,7 @@ def _check_lengths(attributes: Mapping[str, Any]) -> None:
 
 
 def _check_addresses(attributes: Mapping[str, Any], type_: str) -> None:
-    # The sender of an sms is checked when it is sent: it must be an approved one then.
+    # The sender of an sms is checked at each send: it must be approved then.
     for attribute in ("from_address", "reply_to") if type_ == "email" else ():
         address = attributes.get(attribute)
         if address is not None and not is_valid_email(address):

@@ -47,7 +47,6 @@ NEWEST_FIRST = (Message.creation_time.desc(), Message.id.desc())
 
 
 def message_path(message_id: int) -> str:
-    """Where a message is."""
     return f"/v1/messages/{message_id}"
 
 
@@ -93,7 +92,7 @@ def require_message(session: Session, account_id: int, message_id: int) -> None:
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:
-    """A page of the account's messages; with `expand=content` each has its own, in one further statement."""
+    """A page of the account's messages; `expand=content` adds the content of each in one further statement."""
     page = read_page(session, MESSAGES, query, Message.account_id == account_id)
     if "content" in query.expand:
         contents = _contents(session, account_id, [row.id for row in page.rows])
@@ -112,7 +111,7 @@ def _contents(session: Session, account_id: int, ids: list[int]) -> dict[int, di
 
 
 def get_message(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
-    """One message, with its content where `expand` asks."""
+    """One message, with its content if `expand` requests it."""
     message = _one(session, MESSAGES, account_id, message_id, query)
     if "content" in query.expand:
         message["_embedded"] = {"content": _one(session, CONTENT, account_id, message_id, Query(zone=query.zone))}
@@ -120,7 +119,7 @@ def get_message(session: Session, account_id: int, message_id: int, query: Query
 
 
 def get_content(session: Session, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
-    """A message's content, with the message where `expand` asks."""
+    """A message's content, with the message if `expand` requests it."""
     content = _one(session, CONTENT, account_id, message_id, query)
     if "message" in query.expand:
         content["_embedded"] = {"message": _one(session, MESSAGES, account_id, message_id, Query(zone=query.zone))}
