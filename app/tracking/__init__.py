@@ -1,2 +1,2 @@
-"""Open and click tracking, and unsubscribe links: signed tokens that name a recipient, and what a request for one
-does."""
+"""Open and click tracking, and unsubscribe links: signed tokens that identify a recipient, and the effect of requests
+for them."""

@@ -1,4 +1,4 @@
-"""The country of an IP address, from a table on this machine: no request goes over the network."""
+"""The country of an IP address, from a local table, without a request over the network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PackagedTable:
         self._table = GeoIP2Fast(geoip2fast_data_file=str(files("geoip2fast") / "geoip2fast-ipv6.dat.gz"))
 
     def country(self, address: IPAddress) -> str | None:
-        """The table answers with a placeholder for addresses that it does not have."""
+        """The table returns a placeholder for addresses that it does not contain."""
         return _code(self._table.lookup(str(address)).country_code)
 
 
@@ -72,5 +72,5 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
 
 @lru_cache(maxsize=1)
 def _table(database: str) -> Table:
-    """Loaded at the first look-up, so that processes which never need it save its memory."""
+    """The table, loaded at the first look-up, so that processes that never need it do not hold it in memory."""
     return MaxMindTable(database) if database else PackagedTable()

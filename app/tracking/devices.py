@@ -1,4 +1,4 @@
-"""The client behind a request: its device, by ua-parser, and whether it is a machine and not a person. Pure."""
+"""The client behind a request: its device, as ua-parser determines it, and whether it is a machine. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLET = re.compile(r"iPad|Tablet|Kindle|PlayBook|SM-[TXP]\d|Silk/", re.IGNORECA
 HANDSET = re.compile(r"Mobile|iPhone|iPod", re.IGNORECASE)
 
 IMAGE_PROXIES = {"GmailImageProxy", "YahooMailProxy"}
-"""They fetch an image when a person opens the mail, but show neither device nor country."""
+"""They fetch an image when a person opens the mail, but reveal neither device nor country."""
 
 SCANNERS = re.compile(
     r"barracuda|proofpoint|mimecast|messagelabs|symantec|trendmicro|trend micro|sophos|fireeye|forcepoint|zscaler|"
@@ -40,7 +40,7 @@ PREFETCH_HEADERS = ("Purpose", "Sec-Purpose", "X-Purpose", "X-Moz")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client. `agent` is its user agent; `proxied` means that a mail provider requests in its place."""
+    """A client. `agent` is its user agent; a `proxied` one is the image proxy of a mail provider."""
 
     agent: str
     machine: bool
@@ -80,7 +80,7 @@ def _type(agent: str, found: Result) -> str:
 
 
 def _name(found: Result) -> str | None:
-    """The device where it has a name, else its system, else the program."""
+    """The name of the device, else of its system, else of the program."""
     if found.device and not found.device.family.startswith("Generic"):
         return found.device.family
     part = found.os or found.user_agent

@@ -1,4 +1,4 @@
-"""How a recipient, or a mail server in its place, reaches this service again; each way is signed for that recipient."""
+"""The links and addresses by which a recipient or a mail server responds to a message, signed for that recipient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.tracking.tokens import SMS_RECEIPT, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 
 COPY = "copy"
-"""Stands in place of a token; names no recipient, because it is not signed."""
+"""Replaces the token in a blind copy. It is not signed, so it identifies no recipient."""
 
 
 class FeedbackChannels(NamedTuple):
@@ -19,13 +19,13 @@ class FeedbackChannels(NamedTuple):
 
     unsubscribe_link: str
     unsubscribe_address: str | None
-    """None unless mail comes back to this service under BOUNCE_DOMAIN."""
+    """None without BOUNCE_DOMAIN, under which this service receives mail."""
     return_path: str
-    """Its envelope sender, to which reports about it go."""
+    """The envelope sender, to which mail servers send reports."""
     instrumenter: Instrumenter
 
     def of_copy(self) -> FeedbackChannels:
-        """Those of a blind copy: its link leads to the page of invalid links, and unsubscribes nobody."""
+        """The channels of the blind copy: its unsubscribe link is invalid, and unsubscribes nobody."""
         return self._replace(unsubscribe_link=f"{self.instrumenter.public_url}/u/{COPY}", unsubscribe_address=None)
 
 

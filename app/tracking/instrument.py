@@ -1,6 +1,6 @@
 """Open and click instrumentation of a message: the pixel and the tracked links. Pure; runs once per message.
 
-`%%` markers mean nothing here: bodies have been rendered already.
+Bodies have been rendered already, so `%%` markers have no meaning here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LinkIds = Mapping[tuple[str, str], int]
 NO_LINKS: LinkIds = {}
 
 OWN_PAGES = ("u", "o", "c")
-"""First segments of this service's own links, which are left as they are: opting out is no click."""
+"""First segments of this service's own links, which are not tracked: opting out is no click."""
 
 _BODY_END = re.compile("</body", re.IGNORECASE)
 
@@ -35,11 +35,10 @@ class Instrumenter:
 
     @classmethod
     def of(cls, settings: Settings) -> Instrumenter:
-        """As the settings describe it."""
         return cls(settings.public_url, settings.secret_key)
 
     def with_pixel(self, html: str, recipient_id: int) -> str:
-        """The html with an invisible image before the end of its body."""
+        """The HTML with an invisible image before the end of its body."""
         token = recipient_token(self.secret_key, OPEN, recipient_id)
         pixel = (
             f'<img src="{self.public_url}/o/{token}.gif" width="1" height="1" alt="" '
@@ -56,7 +55,7 @@ class Instrumenter:
         links: LinkIds,
         is_exempt: Callable[[str], bool] = exempt_none,
     ) -> str:
-        """The body with links that lead to their targets through this service; exempt ones stay."""
+        """The body with its links replaced by tracked ones; exempt links stay."""
 
         def replace(url: str) -> str | None:
             if self._is_own(url) or is_exempt(url):

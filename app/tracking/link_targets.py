@@ -1,4 +1,4 @@
-"""The target of a tracked link: the URL of the message, as a browser can be redirected to it."""
+"""The target of a tracked link: the URL in the message, encoded for a redirect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.db.models import Recipient, SendLink
 from app.tracking.link_tokens import InlineLink, parse_link_token
 
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
-"""Characters that a URL may contain as they are; the rest is percent-encoded, as browsers do."""
+"""Characters that stay as they are in a URL; all others are percent-encoded, as browsers do."""
 _END_OF_HOST = re.compile(r"[/?#\\]")
 
 
@@ -28,7 +28,7 @@ class LinkTarget:
 
 
 def find_link_target(session: Session, secret_key: str, token: str) -> LinkTarget | None:
-    """The target of a token; None for one that was not made here, or whose send is gone."""
+    """The target of a token; None for an invalid token, or one whose send is deleted."""
     link = parse_link_token(secret_key, token)
     if link is None:
         return None
@@ -44,8 +44,8 @@ def find_link_target(session: Session, secret_key: str, token: str) -> LinkTarge
 
 
 def location_header(url: str) -> str:
-    """The URL for a Location header: one in ASCII without spaces stays as it is. A text that is no URL is passed on as
-    it was written, for the browser to judge."""
+    """The URL for a Location header. One in ASCII without spaces stays as it is. A text that is no URL is left to the
+    browser."""
     start = url.find("//") + 2
     end = _END_OF_HOST.search(url, start)
     place = url[start : end.start() if end else len(url)]

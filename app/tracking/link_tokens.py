@@ -1,8 +1,8 @@
 """Tokens of tracked links: recipient and link. Pure.
 
-A link that is the same for all recipients is stored with its send, and the token names it by its id: about 24
-characters. One that differs from one recipient to the next is part of the token. Either way the token is signed, so
-that it cannot be changed to lead elsewhere.
+A link that is the same for all recipients is stored with its send, and the token contains its id: about 24 characters.
+A link that differs between recipients is part of the token. Either way the token is signed, so that nobody can make one
+that redirects elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CODES = {link_type: code for code, link_type in INLINE.items()}
 
 @dataclass(frozen=True, slots=True)
 class StoredLink:
-    """A link that is found by its id."""
+    """A link that is stored with its send."""
 
     recipient_id: int
     link_id: int
@@ -47,7 +47,7 @@ def link_token(secret_key: str, link: StoredLink | InlineLink) -> str | None:
 
 
 def parse_link_token(secret_key: str, token: str) -> StoredLink | InlineLink | None:
-    """The link of a token; None for one that was not made here."""
+    """The link of a token; None for an invalid token."""
     content = verify_token(secret_key, CLICK, token)
     if content is None:
         return None

@@ -1,10 +1,10 @@
 """Finding and replacing the links of a body. Pure, and in time linear in the body's length, whatever it contains.
 
-Only the first links of a body with thousands are found: a send is searched when it is accepted, and each of its mails
-when it is built, while others wait.
+The number of links per body is limited: a send is searched when it is accepted, and each of its mails when it is built,
+while other messages wait.
 
-In html a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Links to
-other places (mailto:, tel:, #, cid:, paths without a host) are none.
+In HTML a link is the `href` of an `a` or `area`; in text it is a URL that begins with http:// or https://. Other
+schemes and relative URLs (mailto:, tel:, #, cid:) are not links.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.content.wildcards import DELIMITER
 
 LinkType = Literal["html_email", "text_email"]
 Replace = Callable[[str], str | None]
-"""Returns the URL that replaces one that was found; None leaves it as it is."""
+"""Returns the URL that replaces the one found, or None to keep it."""
 
 _TAG = re.compile(r"<(?:a|area)(?=[\s/])", re.IGNORECASE)
 _ATTRIBUTE = re.compile(
@@ -33,11 +33,11 @@ _PUNCTUATION = ".,;:!?'"
 _OPENING = {")": "(", "]": "["}
 
 MAX_SCANNED = 5_000
-"""Tags in html, URLs in a text. Further ones are left as they are."""
+"""Tags in HTML, URLs in a text. Further ones are not replaced."""
 
 
 def replace_in_html(body: str, replace: Replace) -> str:
-    """The html with links replaced; everything else stays as it was written."""
+    """The HTML with links replaced; everything else stays byte for byte."""
     pieces: list[str] = []
     position = 0
     for start, end, url in _links_in_html(body):
@@ -61,9 +61,9 @@ def replace_in_text(body: str, replace: Replace) -> str:
 
 
 def links_in_source(link_type: LinkType, source: str) -> list[str]:
-    """The links of a body as it was accepted that are the same for everybody, each once, in their order.
+    """The distinct links of a template that are the same for all recipients, in their order.
 
-    A URL with a wildcard differs from one recipient to the next.
+    A URL with a wildcard differs between recipients.
     """
     found: dict[str, None] = {}
 
@@ -77,7 +77,7 @@ def links_in_source(link_type: LinkType, source: str) -> list[str]:
 
 
 def _links_in_html(body: str) -> list[tuple[int, int, str]]:
-    """Start and end of each value with its quotes, and the URL that it stands for."""
+    """Start and end of each attribute value with its quotes, and the decoded URL."""
     found: list[tuple[int, int, str]] = []
     position = 0
     for _ in range(MAX_SCANNED):
@@ -89,7 +89,7 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
         while not (end := _END.match(body, position)):
             attribute = _ATTRIBUTE.match(body, position)
             if attribute is None:
-                return found  # a tag that never ends: a browser shows nothing of what follows either
+                return found  # an unclosed tag: browsers ignore everything after it, too
             position = attribute.end()
             if href is None and attribute[1].lower() == "href":
                 href = _value(attribute)
@@ -100,7 +100,7 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
 
 
 def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
-    """An attribute without a value has an empty one."""
+    """Start, end and URL of an attribute's value; empty where it has none."""
     for name in ("double", "single", "bare"):
         if attribute[name] is not None:
             quotes = 0 if name == "bare" else 1

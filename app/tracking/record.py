@@ -1,16 +1,16 @@
-"""Recording visits: opens and clicks of recipients, and what follows from them (docs/tracking.md#counting).
+"""Recording visits: opens and clicks of recipients, with their steps, events and counts (docs/tracking.md#counting).
 
     first open             open_type, first_open_time     event opened     group opened + 1
     first click            first_click_time               event clicked    group clicked + 1
     each further one       last_open_time                 event
-    the same within ten seconds    last_open_time         nothing else
-    beyond the limits      last_open_time                 only counted, in `further_visits`
-    a machine's            a step                         nothing else
+    repeated within 10 s   last_open_time                 nothing else
+    beyond the limits      last_open_time                 counted in `further_visits` only
+    by a machine           a step                         nothing else
 
 A click counts as an open, too: the first one records both events. Each visit is a step of the timeline.
 
-A link can be followed for ever, by clients under ever new names. So of one link, and of all links of a recipient
-together, only the first visits become steps and events. Many visits are written by a fixed number of statements.
+A link can be requested any number of times, under ever new user agents. So only the first visits to a link, and to all
+links of a recipient together, become steps and events. Many visits are written in a fixed number of statements.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from app.recipients.timeline import VISIT_STEPS
 from app.tracking.visits import Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)
-"""A double click, a reload, a mail program that shows a message twice: the same visit, recorded once."""
+"""A double click, a reload, or a mail program that shows a message twice counts as one visit."""
 MAX_OF_A_LINK = 20
-"""Visits of one recipient to one link that become steps and events; the pixel is a link. People and machines apart."""
+"""Visits of one recipient to one link (or the pixel) that become steps and events, people and machines separately."""
 MAX_OF_A_KIND = 100
-"""The same for all links of a recipient together: opens, clicks, and those of machines, each."""
+"""The same for all links of a recipient together, per kind of step."""
 
 TRACKED = ("first_open_time", "last_open_time", "open_type", "first_click_time")
 """Columns of a recipient that visits set."""
@@ -51,13 +51,13 @@ COUNTERS = (OPENED, CLICKED)
 
 @dataclass(slots=True)
 class _RecipientVisits:
-    """The visits of one recipient: those that its timeline holds, and what is to be written of the new ones."""
+    """The visits of one recipient: those in its timeline, and what the new ones change."""
 
     recipient: RecipientRow
     stored: Mapping[str, Any]
     times: dict[str, Any]
     latest: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """Step and detail -> when it last happened."""
+    """Step and detail -> time of the latest visit."""
     of_link: Counter[tuple[str, str]] = field(default_factory=Counter)
     of_kind: Counter[str] = field(default_factory=Counter)
     further: int = 0
@@ -65,7 +65,7 @@ class _RecipientVisits:
     counted: Counter[str] = field(default_factory=Counter)
 
     def add_known(self, step: str, detail: str | None, latest: datetime, count: int) -> None:
-        """Counts visits that the timeline holds."""
+        """Counts visits that are in the timeline."""
         self.latest[step, detail or ""] = latest
         self.of_link[step, link_of_detail(step, detail)] += count
         self.of_kind[step] += count
@@ -82,13 +82,13 @@ class _RecipientVisits:
         return events
 
     def column_values(self) -> dict[str, Any]:
-        """What is to be written of the row; nothing if no column changes."""
+        """The row of the bulk update; empty if no column changes."""
         if not self.further and self.times == self.stored:
             return {}
         return {"row": self.recipient.id, "further": self.further, **self.times}
 
     def _is_recorded(self, visit: Visit) -> bool:
-        """Whether it becomes a step; one beyond the limits is only counted."""
+        """Whether the visit becomes a step; one beyond the limits is only counted."""
         latest = self.latest.get((visit.step, visit.detail))
         if latest is not None and latest > visit.moment - REPEATED_WITHIN:
             return False
@@ -118,7 +118,7 @@ class _RecipientVisits:
 
 
 def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:
-    """Records visits, in their order, and what follows from them; nothing for recipients that are gone."""
+    """Records visits in their order; those of deleted recipients are ignored."""
     by_recipient = _known_visits(transaction, {visit.recipient_id for visit in visits})
     events: dict[int, list[Payload]] = defaultdict(list)
     for visit in visits:
@@ -133,7 +133,7 @@ def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:
 
 
 def _known_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _RecipientVisits]:
-    """The recipients with their visits so far, locked: of two visits at the same moment one is the first."""
+    """The recipients with their visits so far, locked, so that simultaneous visits are recorded one after the other."""
     by_recipient = {one.recipient.id: one for one in _locked(transaction, ids)}
     if by_recipient:
         for recipient_id, *known in _steps(transaction, by_recipient):
@@ -142,7 +142,8 @@ def _known_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _
 
 
 def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_RecipientVisits]:
-    """A recipient that was named by its contact has no address of its own until it was sent."""
+    """A recipient given by `contact_id` has no address of its own until its message is sent, so the contact's is
+    used."""
     statement = (
         select_recipients(
             *(getattr(Recipient, name) for name in TRACKED), email=func.coalesce(Recipient.email, Contact.email)
@@ -158,7 +159,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
 
 
 def _steps(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[Any]]:
-    """Recipient, step, detail, when it last happened, and how often. The limits keep them few."""
+    """Recipient, step, detail, time of the latest visit, and their number; the limits bound the number of rows."""
     statement = (
         select(
             RecipientStep.recipient_id,

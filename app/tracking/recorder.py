@@ -1,8 +1,8 @@
-"""Recording visits after the response: a client that requests a pixel or a link waits for no database.
+"""Recording visits after the response, so that clients of pixels and links do not wait for the database.
 
-Visits wait in the process, and a thread writes them, many in one transaction: the first at once, and those that came
-meanwhile with the next. While the database is unavailable they are kept, up to a limit. A process that shuts down
-writes the waiting ones; one that is killed loses them (docs/tracking.md).
+Visits are queued in the process, and a thread writes them in batches: the first at once, and those that arrive
+meanwhile in the next batch. While the database is unavailable they stay queued, up to a limit. A process that shuts
+down writes the queued visits; one that is killed loses them (docs/tracking.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ VISITS = "tms.visits"
 """The key of the process's recorder among the extensions of the application."""
 
 MAX_WAITING = 10_000
-"""Visits that wait at once, about ten megabytes; further ones are lost."""
+"""Queued visits, about ten megabytes; further ones are dropped."""
 MAX_OF_ONE_RECIPIENT = 200
-"""The same for one recipient, so that a link which is requested in a loop does not displace those of others."""
+"""The same for one recipient, so that a link that is requested in a loop does not displace the visits of others."""
 BATCH_SIZE = 200
 """Recipients whose visits are written in one transaction."""
 RETRY_DELAY = 1.0

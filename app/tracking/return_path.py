@@ -1,9 +1,9 @@
-"""Signed addresses that name a recipient (VERP): the return path of its mail, and the address that unsubscribes it.
+"""Signed addresses that identify a recipient (VERP): its return path, and the address that unsubscribes it.
 
     bounces+<token>@BOUNCE_DOMAIN
     unsubscribe+<token>@BOUNCE_DOMAIN
 
-A mail to such an address is about that recipient, and none can be made without SECRET_KEY. Mail servers may change the
+Mail to such an address concerns that recipient; nobody can forge one without SECRET_KEY. Mail servers may change the
 case of a local part, so tokens in addresses are base32, at most 30 characters. Pure.
 """
 
@@ -45,9 +45,9 @@ def is_signed_form(address: str) -> bool:
 
 
 def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | None:
-    """The purpose and the recipient's id; None for an address that was not made here.
+    """The purpose and the recipient's id; None for an address that is not validly signed.
 
-    Its domain does not count: mail that was sent under another BOUNCE_DOMAIN still comes back.
+    The domain is ignored: mail that was sent under a former BOUNCE_DOMAIN still bounces to it.
     """
     local, _, token = address.strip().rpartition("@")[0].partition("+")
     purpose = LOCAL_PARTS.get(local.lower())
@@ -58,13 +58,13 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
     except ValueError:
         return None
     recipient_id = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
-    # The last character has spare bits: with other ones it is no address of ours.
+    # The last character has spare bits: only one spelling of each address is accepted.
     if recipient_id is None or token.lower() != _token(secret_key, purpose, recipient_id):
         return None
     return purpose, recipient_id
 
 
 def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
-    """A token that survives a change of case."""
+    """A token that does not depend on case."""
     signed = signed_bytes(secret_key, purpose, encode_int(recipient_id))
     return base64.b32encode(signed).decode().rstrip("=").lower()

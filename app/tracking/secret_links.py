@@ -1,7 +1,7 @@
-"""Links that look as if they contained a secret, such as one that sets a new password. Pure, in time linear in the URL.
+"""Secret links: links that seem to contain a secret, such as one that resets a password. Pure; linear in the URL.
 
-A tracked link is stored, sent to webhooks and shown in timelines, and it leads through this service. A link that grants
-access is exempt from that, unless the request itself asks for it (docs/tracking.md#secret-links).
+A tracked link is stored, sent to webhooks, shown in timelines, and redirected by this service. A link that grants
+access is exempt, unless the request asks for click tracking itself (docs/tracking.md#secret-links).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = frozenset(
         *("sig", "sign", "signature", "ticket", "token", "verification", "verify"),
     )
 )
-"""Words of which one in a parameter's name is enough: `reset_token`, `inviteCode`, `X-Amz-Signature`."""
+"""Words that mark a parameter as secret if its name contains one: `reset_token`, `inviteCode`, `X-Amz-Signature`."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{20,}")
@@ -64,8 +64,8 @@ def _words(name: str) -> list[str]:
 
 
 def _looks_random(value: str) -> bool:
-    """A UUID, 20 letters and digits in a row that are both, or 20 in capitals, small letters and digits with `-` and
-    `_` between: no words of a language look like that."""
+    """Whether the value contains a UUID, a run of 20 that mixes letters and digits, or one of 20 with capitals, small
+    letters and digits, `-` and `_` included. No words of a language look like that."""
     if _UUID.search(value):
         return True
     both = (found[0] for found in _LETTERS_AND_DIGITS.finditer(value))

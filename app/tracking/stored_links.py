@@ -1,4 +1,4 @@
-"""The links of a send that are the same for all its recipients: stored when it is accepted, loaded when it is sent."""
+"""The links of a send that are the same for all recipients: stored at acceptance, loaded for delivery."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.tracking.links import LinkType, links_in_source
 from app.tracking.secret_links import exempt_none
 
 MAX_LINKS = 500
-"""Links of one body that are stored; further ones are part of their tokens."""
+"""Links of one body that are stored; further ones are inline in their tokens."""
 MAX_URL_BYTES = 2000
-"""Bytes of a URL that is stored: more do not fit into an index."""
+"""Bytes of a stored URL; a longer one does not fit into an index entry."""
 MAX_CACHED_LENGTH = 100_000
-"""Characters of a source whose links are cached: the same few messages are sent again and again."""
+"""Characters of a template whose links are cached, because the same few messages are sent again and again."""
 
 LINKS = PreparedStatement(
     select(SendLink.send_id, SendLink.link_type, SendLink.url, SendLink.id).where(
@@ -34,8 +34,8 @@ LINKS = PreparedStatement(
 def link_rows(
     body_html: str | None, body_text: str | None, is_exempt: Callable[[str], bool] = exempt_none
 ) -> list[dict[str, Any]]:
-    """Rows of the tracked links of a send's bodies. A text that is generated from the html has the links of the
-    html."""
+    """Rows of the tracked links of a send's bodies. A text that is generated from the HTML has the links of the
+    HTML."""
     of_html = _links("html_email", body_html or "")
     found: dict[LinkType, tuple[str, ...]] = {
         "html_email": of_html,

@@ -1,8 +1,8 @@
-"""Tokens in links: a content, mostly a recipient's id, and a signature over it. Pure.
+"""Tracking tokens: a content, mostly a recipient's id, with a signature. Pure.
 
-A token is made of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters that cannot be made for another
-recipient without SECRET_KEY, short enough for a text message. Each kind of link signs with a purpose of its own, so a
-token of one is invalid for another.
+A token consists of the id's bytes and ten bytes of a keyed hash: 16 to 24 characters, short enough for a text message,
+that nobody can forge without SECRET_KEY. Each kind of link signs with its own purpose, so that a token of one is
+invalid for another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def recipient_token(secret_key: str, purpose: str, recipient_id: int) -> str:
 
 
 def recipient_from_token(secret_key: str, purpose: str, token: str) -> int | None:
-    """The recipient's id; None for a token that was not made here for this purpose."""
+    """The recipient's id; None for a token that is not validly signed for this purpose."""
     if not _RECIPIENT_TOKEN.fullmatch(token):
         return None
     number = verify_token(secret_key, purpose, token)
@@ -38,7 +38,7 @@ def recipient_from_token(secret_key: str, purpose: str, token: str) -> int | Non
 
 
 def encode_int(number: int) -> bytes:
-    """A whole number, big-endian, in as few bytes as it needs."""
+    """An integer, big-endian, in as few bytes as possible."""
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
@@ -53,7 +53,7 @@ def signed_bytes(secret_key: str, purpose: str, content: bytes) -> bytes:
 
 
 def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
-    """The content of a token; None for one that was not made here for this purpose."""
+    """The content of a token; None for one that is not validly signed for this purpose."""
     if not _TOKEN.fullmatch(token):
         return None
     try:
@@ -61,7 +61,7 @@ def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
     except binascii.Error:
         return None
     content = signed[:-SIGNATURE_BYTES]
-    # The text itself is compared: the last character has spare bits, and with other ones it is no link of ours.
+    # The text itself is compared, because the last character has spare bits: only one spelling is accepted.
     return content if hmac.compare_digest(token, sign_token(secret_key, purpose, content)) else None
 
 

@@ -1,4 +1,4 @@
-"""Unsubscribe requests: the link by which a recipient makes one, and its effect (docs/inbound.md#unsubscribing)."""
+"""Unsubscribe requests: the recipient's link, and the effect of a request (docs/inbound.md#unsubscribing)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.tracking.tokens import UNSUBSCRIBE, recipient_from_token, recipient_tok
 
 @dataclass(frozen=True, slots=True)
 class UnsubscribeRequest:
-    """An address, and the list from which it is to be unsubscribed, or the whole account where there is none."""
+    """An address and the list to unsubscribe it from; without a list it is unsubscribed account-wide."""
 
     recipient_id: int
     account_id: int
@@ -36,19 +36,19 @@ class UnsubscribeRequest:
 
     @classmethod
     def of(cls, recipient: RecipientRow) -> UnsubscribeRequest:
-        """That of the recipient, for the address that its message was sent to."""
+        """The request of the recipient, for the address that its message was sent to."""
         kind: AddressKind = "email" if recipient.type == "email" else "mobile"
         address = recipient.email if kind == "email" else recipient.mobile
         return cls(recipient.id, recipient.account_id, recipient.group_id, recipient.list_id, kind, address or "")
 
 
 def unsubscribe_link(settings: Settings, recipient_id: int) -> str:
-    """The recipient's own link."""
+    """The recipient's opt-out link."""
     return f"{settings.public_url}/u/{recipient_token(settings.secret_key, UNSUBSCRIBE, recipient_id)}"
 
 
 def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> UnsubscribeRequest | None:
-    """The request of a link; None for a link that was not made here or whose recipient is gone."""
+    """The request of a link; None for an invalid link, or one whose recipient is deleted."""
     recipient_id = recipient_from_token(secret_key, UNSUBSCRIBE, token)
     if recipient_id is None:
         return None
@@ -64,7 +64,8 @@ def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> U
 
 
 def _select_recipient(recipient_id: int) -> Select[int, int, int, int, str, str, str, str | None, str]:
-    """A recipient that was named by its contact has no address of its own until it was sent."""
+    """A recipient given by `contact_id` has no address of its own until its message is sent, so the contact's is
+    used."""
     return (
         select(
             Recipient.id,
@@ -87,10 +88,10 @@ def _select_recipient(recipient_id: int) -> Select[int, int, int, int, str, str,
 def apply_unsubscribe(
     transaction: Transaction, request: UnsubscribeRequest, *, block_reason: str | None = None
 ) -> None:
-    """Unsubscribes the address, and with a reason blocks it. The group counts a recipient once, however often the link
-    is followed."""
+    """Unsubscribes the address, and blocks it if a reason is given. The group counts each recipient once, however often
+    the link is used."""
     lock_subscriptions(transaction, request.account_id)
-    # Before the locks on contacts, as where an outcome is written that blocks the address.
+    # Before the contacts are locked: the same order as in writing an outcome that blocks the address.
     lock_recipient(transaction, request.recipient_id)
     unsubscribe(
         transaction, request.account_id, request.kind, request.address, request.list_id, block_reason=block_reason

@@ -1,4 +1,4 @@
-"""A visit: a request, of a person or a machine, for the pixel or a link of one recipient's message. Pure."""
+"""Visits: requests by people or machines for the pixel or a link of one recipient's message. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.tracking.link_targets import LinkTarget
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request for a pixel, or for a link where there is a `target`."""
+    """One request for a link, or for the pixel where `target` is None."""
 
     recipient_id: int
     moment: datetime
@@ -25,7 +25,7 @@ class Visit:
 
     @property
     def step(self) -> TimelineStep:
-        """The step of the timeline that it becomes."""
+        """The timeline step of the visit."""
         if self.client.machine:
             return TimelineStep.CLICKED_BY_MACHINE if self.target else TimelineStep.OPENED_BY_MACHINE
         return TimelineStep.CLICKED if self.target else TimelineStep.OPENED
@@ -49,12 +49,12 @@ class Visit:
 def visit_of(
     settings: Settings, recipient_id: int, client: Client, address: IPAddress | None, target: LinkTarget | None
 ) -> Visit:
-    """A visit that happens now. The address of a mail provider's proxy says nothing about the person's country."""
+    """A visit at this moment. The address of a machine or of a mail provider's proxy does not show a country."""
     is_unknown = client.machine or client.proxied
     country = None if is_unknown else country_of(settings.geoip_database, address)
     return Visit(recipient_id, now(), client, country, target)
 
 
 def link_of_detail(step: str, detail: str | None) -> str:
-    """The link of a step that was written for a visit."""
+    """The link in the detail of a visit's step."""
     return (detail or "").partition(" · ")[0] if step in (TimelineStep.CLICKED, TimelineStep.CLICKED_BY_MACHINE) else ""
