@@ -169,7 +169,7 @@ class Contact(MethodView):
 
 
 def read_new_contacts(contact_list: ListSpec, mode: RemoveUnsubscribers) -> Work:
-    """Validates the body; it is the multiple form if it has `contacts` (docs/contacts.md#bulk-requests)."""
+    """Validates the body, which is the multiple form if it has `contacts` (docs/contacts.md#bulk-requests)."""
     body = json_object()
     if "contacts" in body:
         drafts = load(contacts_schema(contact_list, with_id=False), body)["contacts"]

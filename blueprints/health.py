@@ -1,4 +1,4 @@
-"""Health and metrics for operators; none of them needs a key (docs/operations.md#health)."""
+"""Health checks and metrics for operators, which need no key (docs/operations.md#health)."""
 
 from __future__ import annotations
 

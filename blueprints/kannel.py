@@ -1,6 +1,6 @@
 """Callbacks of Kannel: receipts of text messages, and replies. They need no key: the URL has a token or a secret.
 
-Kannel sends the body of a response to the person who wrote, so responses are empty.
+Kannel sends the body of a response to the author of the reply, so responses are empty.
 """
 
 from __future__ import annotations

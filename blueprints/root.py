@@ -1,4 +1,4 @@
-"""`/v1/`: what a key may do, and where the resources are."""
+"""`/v1/`: the scopes of a key, and links to the resources."""
 
 from __future__ import annotations
 

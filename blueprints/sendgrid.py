@@ -1,6 +1,6 @@
-"""SendGrid's event webhook, and an example of a plugin for the reports of a relay.
+"""SendGrid's event webhook, which is also an example of how a relay can report over HTTP.
 
-It needs no key: the URL has the secret of SENDGRID_WEBHOOK_SECRET. Without that setting it is `not_found`.
+It needs no key: the URL contains SENDGRID_WEBHOOK_SECRET. Without that setting the endpoint is `not_found`.
 """
 
 from __future__ import annotations

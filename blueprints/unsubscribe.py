@@ -1,7 +1,7 @@
-"""The page behind an opt-out link. It needs no key: the token in the link identifies the recipient
+"""The page of an opt-out link. It needs no key: the token in the link identifies the recipient
 (docs/inbound.md#unsubscribing).
 
-GET only shows a form, because mail and sms apps fetch links by themselves; only POST unsubscribes.
+GET shows a form, because mail and sms apps fetch links by themselves; only POST unsubscribes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ def _unsubscribe(transaction: Transaction, token: str) -> UnsubscribeRequest | N
 
 
 def _page(unsubscribe_request: UnsubscribeRequest | None, *, done: bool) -> Response:
-    """An HTML page, also for the 404 of an unknown link: the client is a person's browser."""
+    """An HTML page, also for the 404 of an unknown link, because the client is a browser."""
     page = render_template("unsubscribe.html", unsubscribe_request=unsubscribe_request, done=done)
     return not_cached(make_response(page, 200 if unsubscribe_request else 404))

@@ -14,11 +14,11 @@ from schemas.base import CodeSchema, Problem, problem
 from schemas.fields import Array, Object, String
 
 MAX_ELEMENTS = 10_000
-"""Far above the real limit, which is a setting and counts the recipient's own attachments too."""
+"""Far above the actual limit, which is a setting and includes the attachments of single recipients."""
 
 
 class AttachmentName(String):
-    """A file name that is safe everywhere; any error in it has the same code."""
+    """A file name that is safe on all systems; all errors in it have the same code."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         if isinstance(value, str) and not is_valid_name(value):

@@ -20,7 +20,7 @@ from app.errors import MAX_LISTED_ERRORS, FieldError, ServiceError
 from schemas.fast_load import FastLoad, compile_schema
 
 AFTER_DOCUMENT = 1 << 60
-"""The position of a missing attribute: after everything in the document."""
+"""The position of a missing attribute, after all others."""
 
 
 class Problem(str):
@@ -35,7 +35,7 @@ class Problem(str):
     def __new__(
         cls, code: str, detail: str | None = None, accepted: tuple[str, ...] = (), *, follows: bool = False
     ) -> Problem:
-        """A string, because that is what marshmallow passes on."""
+        """Creates a string, because marshmallow passes error messages on as strings."""
         new = super().__new__(cls, code)
         new.detail = detail
         new.accepted = accepted
@@ -105,8 +105,8 @@ def located(messages: Any, body: Any) -> list[FieldError]:
 def _walk(
     messages: Any, value: Any, order: tuple[int, ...], path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[str | int, ...], Problem]]:
-    """Yields (position in the document, path, problem). `value` is the part of the document that `messages` is
-    about."""
+    """Yields (position in the document, path, problem). `value` is the part of the document that `messages`
+    describes."""
     if not isinstance(messages, Mapping):
         for message in messages if isinstance(messages, list) else [messages]:
             yield order, path, message if isinstance(message, Problem) else Problem(message)

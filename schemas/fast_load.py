@@ -1,10 +1,10 @@
-"""The fast path of loading: valid documents without the parts of marshmallow that collect errors.
+"""Fast load: loading valid documents without the parts of marshmallow that collect errors.
 
-marshmallow loads some ten thousand small objects a second: for each attribute it makes a function, a validator and an
-error store. A bulk request has a thousand objects that are nearly always valid. So a schema is also compiled into plain
-functions over the same fields: each calls the field's own `_deserialize`, and nothing is declared twice. The compiled
-function returns the loaded document or raises. After an error marshmallow loads the document from its beginning, and
-its result is the one that counts. A schema that does more than its fields (hooks, options) is not compiled at all.
+marshmallow loads some ten thousand small objects per second, because it creates a function, a validator and an error
+store for each attribute. A bulk request has a thousand objects that are nearly always valid. So a schema is also
+compiled into plain functions over the same fields, which call the field's own `_deserialize`: nothing is declared
+twice. The compiled function returns the loaded document or raises. After an error marshmallow loads the whole document
+again, and its result counts. A schema with hooks or options is not compiled.
 
 Measured with a thousand contacts of eight attributes: 38 ms by marshmallow, 6 ms this way.
 """
@@ -22,12 +22,12 @@ FastLoad = Callable[[Any, str, Mapping[str, Any]], Any]
 Raises `ValidationError` where marshmallow has to load the document."""
 
 NOT_VALID = ValidationError("")
-"""Never shown to clients: marshmallow finds out what is wrong."""
+"""Never shown to clients, because marshmallow then determines the errors."""
 HOOKS = (PRE_LOAD, POST_LOAD, VALIDATES, VALIDATES_SCHEMA)
 
 
 def compile_schema(schema: Schema) -> FastLoad | None:
-    """The schema as a function; None where it does more than its fields."""
+    """The schema as a function; None for a schema with hooks or options."""
     if schema.unknown != RAISE or schema.many or schema.partial or any(schema._hooks[hook] for hook in HOOKS):
         return None
     attributes = []
@@ -60,7 +60,7 @@ def compile_schema(schema: Schema) -> FastLoad | None:
 
 
 def compile_field(field: fields.Field[Any]) -> FastLoad | None:
-    """The field as a function; None where it does more than to deserialize."""
+    """The field as a function; None for a field with validators or hooks."""
     if field.validators or field.pre_load or field.post_load:
         return None
     compiled: Callable[[], FastLoad | None] = getattr(field, "compiled", lambda: field._deserialize)

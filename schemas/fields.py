@@ -2,7 +2,7 @@
 
 The schemas of this service use `String`, `Name`, `Boolean`, `Integer`, `Email`, `Mobile`, `Object` and `Array`.
 `Number`, `PositiveNumber`, `Bitfield` and `Collection`, and a least length of strings, complete the API's error table:
-they are for the blueprints of plugins, and a plugin of the tests proves them over HTTP (docs/requests.md#errors).
+they are for the blueprints of plugins; the tests use them over HTTP by a plugin (docs/requests.md#errors).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class String(fields.String):
 
 
 class Name(String):
-    """A name for people to read and search for: stripped of white space, without control characters."""
+    """A name: stripped of surrounding white space, without control characters."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         text = super()._deserialize(value.strip() if isinstance(value, str) else value, attr, data, **options)
@@ -86,7 +86,7 @@ class Boolean(fields.Boolean):
 
 
 class Integer(fields.Integer):
-    """A whole number. One beyond 64 bits is valid, but no id in the database: it is loaded as `OUT_OF_RANGE`."""
+    """An integer. One beyond 64 bits is valid, but cannot be an id: it is loaded as `OUT_OF_RANGE`."""
 
     default_error_messages = _messages("invalid_integer")
 
@@ -99,7 +99,7 @@ class Integer(fields.Integer):
 
 
 class Number(fields.Float):
-    """A number, whole or not; outside of `least` to `most`, where those are given, it is `invalid_range`."""
+    """A number; outside of `least` to `most`, if given, it is `invalid_range`."""
 
     default_error_messages = _messages("invalid_number")
 
@@ -195,7 +195,7 @@ class Array(fields.List[Any]):
         self.least_one = least_one
 
     def compiled(self) -> FastLoad | None:
-        """Its own rules, then a function per element; see `schemas.fast_load`."""
+        """The array's own checks, then a function per element; see `schemas.fast_load`."""
         load_element = compile_field(self.inner)
         if type(self)._deserialize is not Array._deserialize or load_element is None or self.inner.allow_none:
             return None
@@ -213,7 +213,7 @@ class Array(fields.List[Any]):
         return self._elements(value, **options)
 
     def _elements(self, value: Sequence[Any], **options: Any) -> list[Any]:
-        """The loaded elements; stops once there are as many errors as a response lists."""
+        """The loaded elements; stops after as many errors as a response lists."""
         loaded: list[Any] = []
         errors: dict[int, Any] = {}
         for index, element in enumerate(value):

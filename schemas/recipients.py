@@ -1,7 +1,7 @@
 """Recipients of a send: objects with a few declared attributes and any number of wildcard values.
 
-A request may have a hundred of them, so each is read in a single pass. Its attributes are declared in
-`RecipientSchema`, as for every other object.
+A request may have a hundred of them, so each is read in a single pass. The declared attributes are those of
+`RecipientSchema`.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ SCHEMAS: dict[MessageType | None, type[SendSchema]] = {"email": EmailSendSchema,
 
 @lru_cache
 def _schema(final_type: MessageType | None, limits: Limits) -> SendSchema:
-    """Built once: a schema keeps no state of what it loads, and building one costs more than loading."""
+    """The schema, built once: it keeps no state between loads, and building one costs more than loading."""
     return SCHEMAS[final_type](limits=limits)
 
 
@@ -155,10 +155,7 @@ class SendAnswerSchema(Schema):
 
 
 class StepSchema(Schema):
-    """What happened to a recipient, and when.
-
-    `detail` holds the other side's own words, for keys with `contact.view`.
-    """
+    """A timeline step. `detail` is the other side's reply, for keys with `contact.view`."""
 
     time = fields.String(required=True)
     step = fields.String(required=True)

@@ -1,4 +1,4 @@
-"""Violations of domain rules as marshmallow messages, so that they are located and ordered like all other errors."""
+"""Violations as marshmallow messages, so that they are located and ordered like all other errors."""
 
 from __future__ import annotations
 

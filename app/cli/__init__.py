@@ -24,9 +24,9 @@ NOUNS = (
     "automations",
     "db",
 )
-"""The modules that offer a `group` of that name."""
+"""Modules with a `group` of commands."""
 COMMANDS = ("seed", "status")
-"""The modules that offer a `command` of that name."""
+"""Modules with a single `command`."""
 
 
 def group_of(noun: str) -> click.Group:
@@ -36,14 +36,14 @@ def group_of(noun: str) -> click.Group:
 
 
 class LazyCommands(AppGroup):
-    """Imports a group when it is asked for: the API and the workers start half a second sooner without them."""
+    """Imports a group when it is used: the API and the workers start half a second sooner without the commands."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """In alphabetical order."""
+        """The names in alphabetical order."""
         return sorted((*COMMANDS, *NOUNS))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """None for a name that there is not."""
+        """The command or group of that name, or None."""
         if cmd_name in COMMANDS:
             found: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
             return found
@@ -51,5 +51,5 @@ class LazyCommands(AppGroup):
 
 
 def register(app: Flask) -> None:
-    """Gives `flask` the commands."""
+    """Adds the commands to `flask`."""
     app.cli = LazyCommands()

@@ -1,7 +1,7 @@
-"""What all commands share: options, output and errors.
+"""Options, output and errors of all commands.
 
-A command parses like a view, calls one use case and prints. A wrong value is one clear line on standard
-error and exit code 2 (docs/cli.md#conventions).
+A command parses like a view, calls one use case and prints. An invalid value is reported in one line on standard error
+with exit code 2 (docs/cli.md#conventions).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 
 class Failure(click.ClickException):
-    """Lines on standard error, which may quote untrusted text."""
+    """An error that is printed on standard error; it may quote untrusted text."""
 
     def format_message(self) -> str:
         """The message without control characters."""
@@ -45,7 +45,7 @@ class WrongValue(Failure):
 
 
 class Unavailable(Failure):
-    """A part that the command needs does not work."""
+    """A component that the command needs is unavailable."""
 
     exit_code = 1
 
@@ -66,7 +66,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 class Command(click.Command):
-    """A command whose failures are one line."""
+    """A command that reports errors in one line."""
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         """Parses the arguments."""
@@ -74,8 +74,8 @@ class Command(click.Command):
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Prints the warnings about the setup, then runs the command. Its waits for the database may take longer than
-        those of a request, because the operator can end it."""
+        """Prints the warnings about the setup, then runs the command. It may wait longer for the database than a
+        request does, because the operator can interrupt it."""
         with one_line_errors(), limit_waits(COMMAND):
             for line in setup_warnings(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
                 echo(line, err=True)
@@ -83,7 +83,7 @@ class Command(click.Command):
 
 
 class Group(AppGroup):
-    """A group of commands, one noun each, whose failures are one line."""
+    """A group of commands for one noun that report errors in one line."""
 
     command_class = Command
 
@@ -103,24 +103,24 @@ limit_option = click.option(
 
 
 def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[int], Iterable[Row]]) -> list[Row]:
-    """The rows of one account; without one those of all, each row with its account's name first."""
+    """The rows of the wanted account; for None those of all accounts, each row with the account's name first."""
     if wanted is not None:
         return list(rows_of(find_account(session, wanted).id))
     return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each.id)]
 
 
 def given_options(**attributes: Any) -> dict[str, Any]:
-    """The attributes of the options that were given; an empty text clears."""
+    """The attributes of the options that were given; an empty string clears an attribute."""
     return {name: None if value == "" else value for name, value in attributes.items() if value is not None}
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Prints lines for people. All such output goes through here, so that untrusted text cannot control a terminal."""
+    """Prints text for people. All such output passes here, so that untrusted text cannot control the terminal."""
     click.echo(printable(text, lines=True), err=err)
 
 
 def print_rows(rows: Sequence[Row], as_json: bool) -> None:
-    """Rows with the same keys: JSON, or an aligned table with the keys as its head."""
+    """Prints rows with the same keys as JSON, or as an aligned table with the keys as its header."""
     if as_json:
         print_json(list(rows))
     elif not rows:
@@ -134,7 +134,8 @@ def print_rows(rows: Sequence[Row], as_json: bool) -> None:
 
 
 def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
-    """One row: JSON, or a line for each key. The keys in `texts` may have several lines, which stand below the key."""
+    """Prints one row as JSON, or a line per key. Values of the keys in `texts` may have several lines, below the
+    key."""
     if as_json:
         print_json(row)
         return
@@ -146,7 +147,7 @@ def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
 
 
 def print_done(line: str, facts: Row, as_json: bool) -> None:
-    """The result of a command that has no row to show: a line for people, the facts as JSON."""
+    """Prints the result of a command without a row to show: a line for people, or the facts as JSON."""
     if as_json:
         print_json(facts)
     else:
@@ -154,7 +155,7 @@ def print_done(line: str, facts: Row, as_json: bool) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON; times have the form of the API."""
+    """Prints indented JSON, with times in the format of the API."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
     click.echo(orjson.dumps(value, default=_json, option=options).decode())
 

@@ -26,19 +26,19 @@ READ_ONLY = (
 NUMBER = re.compile(r"-?[0-9]+(?P<part>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
-"""The start of a text that a spreadsheet takes for a formula; some know the wide forms of the signs, too."""
+"""The start of a text that a spreadsheet takes for a formula; some accept the full-width forms of the signs, too."""
 
 Cells = Mapping[str, str]
 
 
 def columns_of(contact_list: ListSpec) -> list[str]:
-    """All columns of an export."""
+    """The columns of an export."""
     values = [field.key for field in contact_list.value_fields]
     return ["id", "email", "mobile", *values, *SUBSCRIBED, *FLAGS, *READ_ONLY[2:]]
 
 
 def column_key(contact_list: ListSpec, head: str) -> str | None:
-    """The attribute that a column's head names, by its key or the field's name; None for nothing known."""
+    """The attribute that a column header names, by key or by the name of a field; None for an unknown one."""
     known = {*fields_by_key(contact_list), *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
     return next((key for key in (head.strip(), field_key(head)) if key in known), None)
 
@@ -58,7 +58,7 @@ def contact_from_cells(contact_list: ListSpec, cells: Cells, *, clear: bool) -> 
 
 
 def _value(contact_list: ListSpec, key: str, text: str) -> Any:
-    """The value of the text; a text that cannot be converted stays one, and the checks reject it."""
+    """The value of the text. A text that cannot be converted stays a text, which the checks reject."""
     try:
         if key in FLAGS or key in SUBSCRIBED:
             return parse_switch(text)
@@ -89,8 +89,8 @@ def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cell(value: Any) -> str:
-    """A value in a CSV file. A text that a spreadsheet would run as a formula gets a `'` before it, and so does one
-    that looks as if it had one already: `from_cell` removes exactly that. Numbers stay numbers."""
+    """The cell of a value in a CSV file. A text that a spreadsheet would run as a formula is prefixed with `'`, and so
+    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -100,5 +100,5 @@ def cell(value: Any) -> str:
 
 
 def from_cell(text: str) -> str:
-    """The text of a cell, without the `'` of an export."""
+    """The text of a cell, without the `'` that an export has added."""
     return text[1:] if text.startswith("'") and FORMULA.match(text) else text

@@ -1,4 +1,4 @@
-"""`flask contacts import` and `export`: contacts in CSV files, UTF-8 with a head line that names the attributes.
+"""`flask contacts import` and `export`: contacts in CSV files, UTF-8 with a header line that names the attributes.
 
 An import changes nothing unless every line is valid. It is one transaction: on SQLite other writers wait meanwhile.
 """
@@ -29,7 +29,7 @@ from app.query.grammar import parse_collection
 from app.query.reader import columns, renderer
 
 MOST_SHOWN = 20
-"""Faulty lines that an import lists."""
+"""Invalid lines that an import lists."""
 PAGE_SIZE = 1000
 
 Fault = tuple[int, FieldError]
@@ -37,7 +37,7 @@ Fault = tuple[int, FieldError]
 
 
 def _no_terminal() -> bool:
-    """Whether standard error, where progress is shown, is no terminal."""
+    """Whether standard error, where progress is shown, is not a terminal."""
     return not sys.stderr.isatty()
 
 
@@ -73,7 +73,7 @@ def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
 
 
 def _read(contact_list: ListSpec, file: Path) -> tuple[list[int], list[dict[str, Any]]]:
-    """The line numbers and their contacts. Raises `WrongValue` that lists the faulty lines."""
+    """The line numbers and their contacts. Raises `WrongValue`, which lists the invalid lines."""
     lines: list[int] = []
     contacts: list[dict[str, Any]] = []
     faults: list[Fault] = []
@@ -137,7 +137,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
         head = columns_of(contact_list)
         progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:
-            # Quoted, so that a semicolon in a text starts no new cell where the locale's separator is the semicolon.
+            # Quoted, so that a semicolon in a text does not start a new cell in locales where it is the separator.
             writer = csv.writer(target, lineterminator="\n", quoting=csv.QUOTE_ALL)
             writer.writerow(head)
             written = 0
@@ -152,7 +152,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
 
 
 def _pages(session: Session, contact_list: ListSpec) -> Iterator[list[dict[str, Any]]]:
-    """The contacts by id, a thousand at a time: the cost of a page does not grow with the list."""
+    """The contacts in the order of their ids, a thousand at a time, so that the cost of a page does not grow."""
     shape = contact_shape(contact_list.value_fields)
     everything = parse_collection([], shape.resource)
     statement = (

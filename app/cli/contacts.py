@@ -59,7 +59,7 @@ IN_TABLE = (
 
 
 def _draft(contact_list: ListSpec, values: Sequence[str]) -> dict[str, Any]:
-    """The attributes that `KEY=VALUE` arguments give; an empty value clears."""
+    """The attributes in `KEY=VALUE` arguments; an empty value clears an attribute."""
     cells = {}
     for one in values:
         head, equals, text = one.partition("=")

@@ -1,4 +1,4 @@
-"""`flask --app wsgi db`: the shape of the database. `make run` does what is needed by itself."""
+"""`flask db`: migrations of the database. `make run` upgrades it by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def upgrade(revision: str, as_json: bool) -> None:
     """Bring the database to REVISION, by default the newest."""
     with _one_line():
         migrate.upgrade(_url(), revision)
-    _tell(as_json)
+    _print_revision(as_json)
 
 
 @group.command()
@@ -44,7 +44,7 @@ def downgrade(revision: str, as_json: bool) -> None:
     """Take the database back to REVISION; `base` empties it."""
     with _one_line():
         migrate.downgrade(_url(), revision)
-    _tell(as_json)
+    _print_revision(as_json)
 
 
 @group.command()
@@ -68,7 +68,7 @@ def _revisions() -> Row:
     return {"current": migrate.current(_url()), "newest": migrate.newest()}
 
 
-def _tell(as_json: bool) -> None:
+def _print_revision(as_json: bool) -> None:
     revisions = _revisions()
     print_done(f"the database is at revision {revisions['current'] or 'base'}", revisions, as_json)
 

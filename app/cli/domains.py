@@ -37,7 +37,7 @@ SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "
 
 
 def _rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
-    """Domains with their records, and what the last look-up found of each."""
+    """The domains with their records and the findings of the last look-up."""
     keys = keys_of_domains(session, [domain.id for domain in domains])
     return [_row(domain, records_to_publish(services().settings, domain.name, keys[domain.id])) for domain in domains]
 
@@ -70,7 +70,7 @@ def _record(record: Record, finding: Row) -> Row:
 
 
 def _print(row: Row, as_json: bool) -> None:
-    """For people, the records stand below as lines for a zone file."""
+    """Prints a domain; for people, with its records as lines of a zone file below."""
     if as_json:
         print_row(row, as_json)
         return

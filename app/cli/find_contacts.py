@@ -28,7 +28,7 @@ def find_list(session: Session, account: str | None, name: str) -> ListSpec:
 
 
 def find_contact(session: Session, contact_list: ListSpec, wanted: str) -> Contact:
-    """The list's contact with that id, else with that email or mobile, the oldest where there are several.
+    """The list's contact with that id, else the oldest one with that email or mobile.
 
     Raises `ServiceError` (`invalid_id`).
     """
@@ -53,7 +53,7 @@ def shown(session: Session, contact_list: ListSpec, contact_id: int) -> Row:
 
 
 def without_links(item: Row) -> dict[str, Any]:
-    """An object of the API without its links, which only clients of the API can use; its times as text."""
+    """An object of the API without its links, which only clients of the API can use, and with times as text."""
     return {
         name: timestamp(value) if isinstance(value, datetime) else value
         for name, value in item.items()

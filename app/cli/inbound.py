@@ -1,4 +1,4 @@
-"""`flask inbound`: what mail servers and sms gateways hand back, for pipes and for tests (docs/cli.md#inbound)."""
+"""`flask inbound`: input from mail servers and sms gateways, for pipes and for tests (docs/cli.md#inbound)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ group = Group("inbound", help="What carriers hand back: reports, receipts and re
 group.add_command(inbound_email.command)
 
 PATIENCE = 5.0
-"""Seconds that a receipt waits for its message to be noted as sent."""
+"""Seconds that a receipt waits until the outcome of its message is written."""
 
 
 @group.command("sms")

@@ -1,4 +1,4 @@
-"""`flask inbound email`: a mail server's pipe. Its exit codes are those that mail servers understand (sysexits.h)."""
+"""`flask inbound email`: for the pipe of a mail server, with the exit codes of sysexits.h."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 5.0
 
 
 class TryAgain(click.ClickException):
-    """EX_TEMPFAIL: the mail server keeps the message and hands it over again later."""
+    """EX_TEMPFAIL: the mail server keeps the message and retries later."""
 
     exit_code = 75
 
@@ -39,7 +39,8 @@ def command(envelope: tuple[str, ...], as_json: bool) -> None:
 
 
 def _message(most: int) -> bytes:
-    """All of standard input is read, so that the other end of the pipe is content; what a report tells stands first."""
+    """The first `most` bytes, which contain the report. The rest is read, too, so that the mail server sees no
+    error."""
     raw = sys.stdin.buffer.read(most)
     while sys.stdin.buffer.read(1024 * 1024):
         pass

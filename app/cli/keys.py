@@ -1,4 +1,4 @@
-"""`flask keys`: API keys, which are shown once."""
+"""`flask keys`: API keys, whose tokens are shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask messages`: stored messages, made from files."""
+"""`flask messages`: stored messages, whose bodies are read from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flask sends`: what became of each recipient, and another try."""
+"""`flask sends`: the outcome of each recipient, and retries."""
 
 from __future__ import annotations
 

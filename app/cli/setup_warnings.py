@@ -12,7 +12,7 @@ from app.services import Services
 
 
 def setup_warnings(services: Services) -> list[str]:
-    """Variables that have no effect, and the database where the operator may expect another one."""
+    """Warnings about variables without effect, and about a database that may not be the intended one."""
     own = without_credentials(services.settings.database_url)
     others = databases(services.settings) - {own}
     surprises = []
@@ -27,7 +27,7 @@ def setup_warnings(services: Services) -> list[str]:
 
 
 def _never_migrated(services: Services) -> bool:
-    """False for a database that does not answer, too: the command itself reports that."""
+    """False also if the database does not answer, which the command itself reports."""
     try:
         with services.database.read() as session:
             return schema_of(session.connection()).state == "missing"

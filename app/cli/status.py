@@ -1,4 +1,4 @@
-"""`flask status`: what the whole installation has in hand."""
+"""`flask status`: the work in progress of the whole installation."""
 
 from __future__ import annotations
 

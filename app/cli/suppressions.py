@@ -1,4 +1,4 @@
-"""`flask suppressions`: addresses that get no messages, because they unsubscribed or are blocked."""
+"""`flask suppressions`: addresses that are not sent to, because they are unsubscribed or blocked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from app.db.models import BlockedAddress, List, Unsubscriber
 from app.http.context import services
 
 MOST_SHOWN = 20
-"""Entries that stay, each with its command."""
+"""Remaining entries that are listed with their commands."""
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
@@ -37,7 +37,7 @@ list_option = click.option("--list", "list_", metavar="NAME|ID", help="Of this l
 
 
 def _kind(address: str) -> AddressKind:
-    """Whether the argument is an email or a mobile."""
+    """The kind of an address. Raises `WrongValue` for a text that is none."""
     if "@" in address and is_valid_email(address):
         return "email"
     if "@" not in address and is_valid_mobile(address):
@@ -152,13 +152,13 @@ def resubscribe_command(address: str, list_: str | None, account: str | None, as
             *_blocked(transaction, account_id, None, address),
         ]
     state = "no longer unsubscribed account-wide" if list_ is None and left else f"subscribed{_where(list_)}"
-    said = [f"{address} is {state}; contacts changed: {changed}", *_ways_off(address, account, left)]
+    said = [f"{address} is {state}; contacts changed: {changed}", *_remaining_entries(address, account, left)]
     facts = {"address": address, "list_id": list_id, "unsubscribed": False, "contacts_changed": changed, "left": left}
     print_done("\n".join(said), facts, as_json)
 
 
-def _ways_off(address: str, account: str | None, left: Sequence[Row]) -> Iterator[str]:
-    """What still keeps messages from the address, and the command that takes each of it off."""
+def _remaining_entries(address: str, account: str | None, left: Sequence[Row]) -> Iterator[str]:
+    """The entries that still suppress the address, each with the command that removes it."""
     named = [] if account is None else ["--account", account]
     for entry in left[:MOST_SHOWN]:
         if entry["state"] == "blocked":

@@ -1,4 +1,4 @@
-"""`flask webhooks`: where events are delivered, and how that goes."""
+"""`flask webhooks`: webhooks, their signing secrets and their delivery log."""
 
 from __future__ import annotations
 
