@@ -34,11 +34,11 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     }
 
 
-class AllValues(Mapping[str, WildcardValue]):
+class MergedValues(Mapping[str, WildcardValue]):
     """The recipient's own values, then those of other sources, which are plain text (docs/personalisation.md#values).
-    The first source with a value counts; an empty own value is a value, None is not.
+    The first source with a value takes precedence; an empty own value is a value, None is not.
 
-    Values are converted when they are looked up: a body uses few of the many that there are.
+    Values are converted when they are looked up, because a body uses only a few of them.
     """
 
     __slots__ = ("_own", "_sources")

@@ -16,7 +16,7 @@ from app.clock import zone_of_account
 from app.content.plain_text import plain_text
 from app.content.render import Rendered, RenderingTooLong, Template, size_of
 from app.content.templates import cached_template
-from app.content.values import AllValues, WildcardValues, recipient_values
+from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.contact_values import ContactValues
@@ -231,7 +231,7 @@ class CompiledMessage:
         """The recipient's own values take precedence over the contact's (docs/personalisation.md#values), and both
         over the unsubscribe link."""
         own = recipient_values(recipient.claimed.values, html_encoded=self.send.recipient_data_html_encoded)
-        return AllValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
+        return MergedValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
 
     def _contact_values(self, recipient: PreparedRecipient) -> Mapping[str, object]:
         if recipient.contact is None:

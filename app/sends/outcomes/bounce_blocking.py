@@ -33,7 +33,7 @@ TEMPORARY = "repeated temporary bounces"
 def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transition]) -> ChangedContacts:
     """Blocks addresses and counts their soft bounces, as the transitions say; a delivery resets the count."""
     resets = {_address_of(one): one.recipient.id for one in transitions if one.soft_bounces == "reset"}
-    _set_aside(transaction, resets)
+    _reset(transaction, resets)
     soft = Counter(_address_of(one) for one in transitions if one.soft_bounces == "count")
     reasons = dict.fromkeys(_count(transaction, soft), TEMPORARY)
     return block_addresses(
@@ -42,8 +42,8 @@ def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transitio
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
-    """The same for one bounce that came back later. The recipient had counted as a delivery until now, so soft bounces
-    that this delivery set aside count again."""
+    """The same for a late bounce. The message had counted as delivered, which reset the count of soft bounces: those
+    before it count again."""
     address = account_address(recipient)
     if not bounce.is_soft:
         return block_addresses(transaction, {address: PERMANENT})
@@ -69,7 +69,7 @@ def _from_row(account_id: int, kind: str, key: str) -> AccountAddress:
     return AccountAddress(account_id, cast(AddressKind, kind), key)
 
 
-def _set_aside(transaction: Transaction, delivered: Mapping[AccountAddress, int]) -> None:
+def _reset(transaction: Transaction, delivered: Mapping[AccountAddress, int]) -> None:
     """Resets the counts, unless the recipient whose message was delivered bounces after all."""
     counts = _counts_of(transaction, delivered)
     rows = [{"row": row, "recipient": delivered[address]} for row, address in counts.items()]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.render import MAX_BYTES, RenderingTooLong, Template
-from app.content.values import AllValues, WildcardValue, recipient_values
+from app.content.values import MergedValues, WildcardValue, recipient_values
 
 MARKUP = "<b>x</b> & \"y\" 'z'"
 ESCAPED = "&lt;b&gt;x&lt;/b&gt; &amp; &quot;y&quot; &#x27;z&#x27;"
@@ -49,7 +49,7 @@ def test_hash_values_are_not_escaped_in_html() -> None:
 
 
 def test_contact_fields_are_escaped_in_html() -> None:
-    assert Template("%%v%%").html(AllValues({}, {"v": MARKUP}), {}).text == ESCAPED
+    assert Template("%%v%%").html(MergedValues({}, {"v": MARKUP}), {}).text == ESCAPED
 
 
 def test_the_markup_around_a_value_is_left_alone() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.content.values import AllValues, WildcardValue, recipient_values
+from app.content.values import MergedValues, WildcardValue, recipient_values
 
 
 def test_names_lose_their_case() -> None:
@@ -36,14 +36,14 @@ def test_a_hash_marks_a_single_value_as_html() -> None:
 
 
 def test_contact_fields_are_plain_text() -> None:
-    assert AllValues({}, {"first_name": "<i>Ann</i>", "last_name": None}) == {
+    assert MergedValues({}, {"first_name": "<i>Ann</i>", "last_name": None}) == {
         "first_name": WildcardValue("<i>Ann</i>", encoded=False)
     }
 
 
 def test_the_first_source_that_has_something_counts() -> None:
     own = recipient_values({"A": "own", "b": ""}, html_encoded=True)
-    found = AllValues(own, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
+    found = MergedValues(own, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
     assert {name: value.text for name, value in found.items()} == {"a": "own", "b": "", "c": "known", "d": "late"}
     assert (found.get("e"), "e" in found, len(found)) == (None, False, 4)
 
@@ -65,11 +65,11 @@ def test_the_first_source_that_has_something_counts() -> None:
     ],
 )
 def test_a_contact_field_as_text(value: object, text: str) -> None:
-    assert AllValues({}, {"field": value})["field"].text == text
+    assert MergedValues({}, {"field": value})["field"].text == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_field_keeps_its_value(number: float) -> None:
-    text = AllValues({}, {"n": number})["n"].text
+    text = MergedValues({}, {"n": number})["n"].text
     assert float(text) == number
     assert "e" not in text

@@ -3,10 +3,10 @@
 import pytest
 
 from app.content.render import Template
-from app.content.values import AllValues, recipient_values
+from app.content.values import MergedValues, recipient_values
 
 VALUES = {
-    **AllValues({}, {"email": "ann@example.com", "contact_id": 12, "city": "Leeds", "tier": "basic"}),
+    **MergedValues({}, {"email": "ann@example.com", "contact_id": 12, "city": "Leeds", "tier": "basic"}),
     **recipient_values(
         {"nick": "Zoë", "blank": "", "COUNT": 3, "tier": "prime", "loop": "%%nick%%", "half": "%%", "x_1": "under"},
         html_encoded=False,

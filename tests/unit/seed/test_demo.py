@@ -9,7 +9,7 @@ import pytest
 
 import app.demo
 from app.content.render import Template
-from app.content.values import AllValues
+from app.content.values import MergedValues
 from app.lists.fields import FIELD_TYPES
 from app.seed.nouns import ACCOUNT, FILE
 from app.seed.read import read_file
@@ -39,7 +39,7 @@ def test_its_messages_have_no_broken_markup(account: dict[str, Any]) -> None:
         for name in ("subject", "body_html", "body_text"):
             template = Template(message.get(name) or "")
             for person in people:
-                assert "%%" not in template.html(AllValues({}, person), {}).text
+                assert "%%" not in template.html(MergedValues({}, person), {}).text
 
 
 def test_its_inline_attachment_is_referred_to(account: dict[str, Any]) -> None:
