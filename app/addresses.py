@@ -17,6 +17,7 @@ AddressKind = Literal["email", "mobile"]
 ADDRESS_KINDS: tuple[AddressKind, ...] = ("email", "mobile")
 ADDRESS_KIND_BY_TYPE: dict[str, AddressKind] = {"email": "email", "sms": "mobile"}
 """The kind of address that a message of a type goes to."""
+MESSAGE_TYPES = tuple(ADDRESS_KIND_BY_TYPE)
 
 LONGEST_EMAIL = 254
 LONGEST_LOCAL_PART = 64

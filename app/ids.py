@@ -1,6 +1,12 @@
-"""Ids from clients: whole numbers of any size, of which a column stores 64 bits."""
+"""Ids from clients and operators: integers of any size, of which a column stores 64 bits."""
 
 from __future__ import annotations
+
+from typing import TypeVar
+
+from app.errors import ServiceError
+
+Found = TypeVar("Found")
 
 BIGGEST = 2**63 - 1
 OUT_OF_RANGE = -BIGGEST - 1
@@ -15,3 +21,15 @@ def is_storable(number: float) -> bool:
 def describe(noun: str, number: int) -> str:
     """The row in an error text: `list 12`."""
     return f"{noun} with an id beyond 64 bits" if number == OUT_OF_RANGE else f"{noun} {number}"
+
+
+def id_in(text: str) -> int | None:
+    """The id that an operator has given, or None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(BIGGEST)) else None
+
+
+def existing(found: Found | None, noun: str, number: int) -> Found:
+    """The row that was looked up by its id. Raises `not_found` (docs/requests.md#paths-and-ids)."""
+    if found is None:
+        raise ServiceError("not_found", detail=f"There is no {noun} {number}.")
+    return found

@@ -26,8 +26,8 @@ from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
+from app.ids import existing
 from app.lists.fields import ListSpec
-from app.lists.find import existing
 from app.query.conditions import Query
 from app.query.grammar import (
     parse_collection,
@@ -66,7 +66,8 @@ ID_PARAMETERS = [
 
 def list_of_path(list_id: str) -> ListSpec:
     """The list of the path, which the guards have read together with the key. Raises `not_found`."""
-    return existing(g.list, path_id(list_id))
+    contact_list: ListSpec | None = g.list
+    return existing(contact_list, "list", path_id(list_id))
 
 
 def contact_of_path(list_id: str, contact_id: str) -> tuple[ListSpec, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from app.addresses import MESSAGE_TYPES
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 
 
@@ -11,7 +12,7 @@ class GroupSchema(Schema):
     """The report of the sends of a group."""
 
     id = fields.Integer()
-    type = fields.String(validate=validate.OneOf(["email", "sms"]))
+    type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     name = fields.String()
     creation_time = fields.String()
     last_sent_time = fields.String()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from app.addresses import MESSAGE_TYPES
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 
 
@@ -24,7 +25,7 @@ class MessageSchema(Schema):
 
     id = fields.Integer()
     name = fields.String()
-    type = fields.String(validate=validate.OneOf(["email", "sms"]))
+    type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     subject = fields.String(allow_none=True)
     from_name = fields.String(allow_none=True)
     from_address = fields.String(allow_none=True)

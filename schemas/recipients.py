@@ -15,7 +15,8 @@ from marshmallow import INCLUDE, ValidationError
 
 from app.errors import MAX_LISTED_ERRORS
 from app.sends.accept.draft import RecipientDraft
-from app.sends.accept.rules import MAX_RECIPIENTS, RecipientRules
+from app.sends.accept.rules import RecipientRules
+from app.sends.limits import MAX_RECIPIENTS
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, problem
 from schemas.fields import Array, Email, Integer, Mobile, Object

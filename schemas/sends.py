@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
+from app.addresses import MESSAGE_TYPES
+from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
+from app.names import LONGEST_NAME
 from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.rules import Limits, Violation, attachment_errors, send_errors
@@ -21,10 +24,6 @@ from schemas.violations import Messages, add_violations
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 STATES = tuple(state.value for state in RecipientState)
 """Of a recipient (docs/delivery.md)."""
-MAX_SUBJECT_LENGTH = 998
-MAX_NAME_LENGTH = 255
-MAX_BODY_BYTES = 1024 * 1024
-"""In UTF-8 (docs/sending.md#attributes)."""
 
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 
@@ -51,14 +50,14 @@ class SendSchema(CodeSchema):
 
     final_type: ClassVar[MessageType | None] = None
 
-    type = String(required=True, choices=("email", "sms"))
+    type = String(required=True, choices=MESSAGE_TYPES)
     list_id = Integer(allow_none=True)
     group_id = Integer(allow_none=True)
-    group_name = Name(least=1, most=MAX_NAME_LENGTH, allow_none=True)
+    group_name = Name(least=1, most=LONGEST_NAME, allow_none=True)
     message_id = Integer(allow_none=True)
     unsubscribe_type = String(choices=UNSUBSCRIBE_TYPES, allow_none=True)
     subject = String(most=MAX_SUBJECT_LENGTH, allow_none=True)
-    from_name = String(most=MAX_NAME_LENGTH, allow_none=True)
+    from_name = String(most=MAX_FROM_NAME_LENGTH, allow_none=True)
     from_address = String(allow_none=True)
     reply_to = String(allow_none=True)
     bcc_address = Email(allow_none=True)
@@ -178,7 +177,7 @@ class TimelineSchema(Schema):
 
     uuid = fields.String()
     id = fields.Integer()
-    type = fields.String(validate=validate.OneOf(["email", "sms"]))
+    type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     state = fields.String(validate=validate.OneOf(STATES))
     reason = fields.String(allow_none=True)
     list_id = fields.Integer(allow_none=True)

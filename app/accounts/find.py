@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Account
 from app.errors import ServiceError
+from app.ids import id_in
 
 MOST_NAMED = 10
 """Accounts that an error message lists by name."""
@@ -25,8 +26,8 @@ def find_account(session: Session, wanted: str | None) -> Account:
     if wanted is None:
         return _the_only_one(session)
     found = session.scalars(select(Account).where(Account.name == wanted)).first()
-    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = session.get(Account, int(wanted))
+    if found is None and (account_id := id_in(wanted)) is not None:
+        found = session.get(Account, account_id)
     if found is None:
         raise ServiceError("invalid_id", field="account", detail=f"there is no account {wanted!r}")
     return found

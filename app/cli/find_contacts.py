@@ -16,6 +16,7 @@ from app.contacts.read import contact_shape, get_contact
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Contact, List
 from app.errors import ServiceError
+from app.ids import id_in
 from app.lists.fields import ListSpec
 from app.lists.find import get_list
 from app.query.grammar import parse_instance
@@ -33,10 +34,9 @@ def find_contact(session: Session, contact_list: ListSpec, wanted: str) -> Conta
     Raises `ServiceError` (`invalid_id`).
     """
     found = None
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = session.scalars(
-            select(Contact).where(Contact.list_id == contact_list.id, Contact.id == int(wanted))
-        ).first()
+    if (contact_id := id_in(wanted)) is not None:
+        statement = select(Contact).where(Contact.list_id == contact_list.id, Contact.id == contact_id)
+        found = session.scalars(statement).first()
     if found is None:
         address = or_(Contact.email_key == email_key(wanted), Contact.mobile == wanted)
         statement = select(Contact).where(Contact.list_id == contact_list.id, address)

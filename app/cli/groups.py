@@ -19,11 +19,11 @@ from app.cli.base import (
 )
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group
+from app.groups.read import COUNTERS
 from app.http.context import services
 
 group = Commands("groups", help="Transactional groups: what became of the messages sent in their name.")
 
-COUNTERS = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 SHOWN = ("id", "type", "name", *COUNTERS, "creation_time", "last_sent_time")
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.addresses import MESSAGE_TYPES
 from app.cli.base import (
     Group,
     Row,
@@ -27,7 +28,7 @@ from app.cli.base import (
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Message
 from app.http.context import services
-from app.messages.define import TYPES, create_message, update_message
+from app.messages.define import create_message, update_message
 
 group = Group("messages", help="Stored messages that sends may refer to.")
 
@@ -108,7 +109,7 @@ def show(message: str, account: str | None, as_json: bool) -> None:
 
 @group.command("create")
 @click.argument("name")
-@click.option("--type", "type_", type=click.Choice(TYPES), default="email", show_default=True)
+@click.option("--type", "type_", type=click.Choice(MESSAGE_TYPES), default="email", show_default=True)
 @attribute_options
 @account_option
 @json_option

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Group, List, Message
 from app.errors import ServiceError
+from app.ids import id_in
 
 Named = TypeVar("Named", List, Message, Group)
 
@@ -22,8 +23,8 @@ def find_by_name(session: Session, model: type[Named], account_id: int, name: st
 def find_by_name_or_id(session: Session, model: type[Named], account_id: int, wanted: str, noun: str) -> Named:
     """The account's row with that name, else with that id. Raises `ServiceError` (`invalid_id`)."""
     row = find_by_name(session, model, account_id, wanted)
-    if row is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        row = session.scalars(select(model).where(model.account_id == account_id, model.id == int(wanted))).first()
+    if row is None and (row_id := id_in(wanted)) is not None:
+        row = session.scalars(select(model).where(model.account_id == account_id, model.id == row_id)).first()
     if row is None:
         raise ServiceError("invalid_id", field=noun, detail=f"the account has no {noun} {wanted!r}")
     return row

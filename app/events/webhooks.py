@@ -18,6 +18,7 @@ from app.db.database import Transaction
 from app.db.models import Event, Webhook, WebhookAttempt, WebhookSecret
 from app.errors import ServiceError
 from app.events.ssrf_guard import CheckedUrl, check_url
+from app.ids import id_in
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
@@ -39,8 +40,8 @@ def webhook_at(session: Session, account_id: int, url: str) -> Webhook | None:
 def find_webhook(session: Session, account_id: int, url_or_id: str) -> Webhook:
     """The account's webhook with that URL, else with that id. Raises `ServiceError` (`invalid_id`)."""
     webhook = webhook_at(session, account_id, url_or_id)
-    if webhook is None and url_or_id.isascii() and url_or_id.isdigit() and len(url_or_id) < 19:
-        statement = select(Webhook).where(Webhook.account_id == account_id, Webhook.id == int(url_or_id))
+    if webhook is None and (webhook_id := id_in(url_or_id)) is not None:
+        statement = select(Webhook).where(Webhook.account_id == account_id, Webhook.id == webhook_id)
         webhook = session.scalars(statement).first()
     if webhook is None:
         raise ServiceError("invalid_id", field="webhook", detail=f"the account has no webhook {url_or_id!r}")

@@ -7,13 +7,15 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from app.addresses import MESSAGE_TYPES
 from app.db.models import Group
-from app.errors import ServiceError
+from app.db.models.groups import RESULT_COUNTERS
+from app.ids import existing
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
-COUNTERS = ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+COUNTERS = ("sent", *RESULT_COUNTERS)
 PROPERTIES = {
     "id": Property(Group.id),
     "type": Property(Group.type),
@@ -24,7 +26,7 @@ PROPERTIES = {
 }
 FILTERS = {
     "id": Filter("id", FilterType.INTEGER),
-    "type": Filter("type", FilterType.ENUM, ("email", "sms")),
+    "type": Filter("type", FilterType.ENUM, MESSAGE_TYPES),
     "name": Filter("name", FilterType.STRING),
     "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
     "last_sent_time": Filter("last_sent_time", FilterType.TIMESTAMP),
@@ -57,8 +59,7 @@ GROUPS = Shape(
 def require_group(session: Session, account_id: int, group_id: int) -> None:
     """Raises `not_found` unless the account has the group."""
     found = session.execute(select(Group.id).where(Group.account_id == account_id, Group.id == group_id))
-    if found.one_or_none() is None:
-        raise ServiceError("not_found", detail=f"There is no transactional group {group_id}.")
+    existing(found.one_or_none(), "transactional group", group_id)
 
 
 def page_groups(session: Session, account_id: int, query: Query) -> Page:
@@ -69,6 +70,4 @@ def page_groups(session: Session, account_id: int, query: Query) -> Page:
 def get_group(session: Session, account_id: int, group_id: int, query: Query) -> dict[str, Any]:
     """One group. Raises `not_found`."""
     found = read_one(session, GROUPS, query, {Group.account_id: account_id, Group.id: group_id})
-    if found is None:
-        raise ServiceError("not_found", detail=f"There is no transactional group {group_id}.")
-    return found
+    return existing(found, "transactional group", group_id)

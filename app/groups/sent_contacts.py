@@ -9,6 +9,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.db.models import Recipient
+from app.lists.paths import contact_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
@@ -37,9 +38,9 @@ def _links(row: Row[Any]) -> dict[str, Any]:
     """A text message may go to a recipient without a list, who then has no contact either."""
     links = {}
     if row.list_id is not None:
-        links["list"] = {"href": f"/v1/lists/{row.list_id}"}
+        links["list"] = {"href": list_path(row.list_id)}
         if row.contact_id is not None:
-            links["contact"] = {"href": f"/v1/lists/{row.list_id}/contacts/{row.contact_id}"}
+            links["contact"] = {"href": contact_path(row.list_id, row.contact_id)}
     return links
 
 

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.db.models import List, ListField, table_of
 from app.db.prepared import PreparedStatement
-from app.errors import ServiceError
-from app.ids import BIGGEST
+from app.ids import BIGGEST, existing
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
@@ -39,7 +38,7 @@ LIST_WITH_FIELDS = PreparedStatement(
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
     """The account's list with that id. Raises `not_found` (docs/requests.md#paths-and-ids)."""
-    return existing(find_list(session, account_id, list_id), list_id)
+    return existing(find_list(session, account_id, list_id), "list", list_id)
 
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
@@ -51,13 +50,6 @@ def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | Non
 def list_of(rows: Sequence[Any]) -> ListSpec:
     """The list spec of rows with LIST_COLUMNS and FIELD_COLUMNS, a row per field."""
     return _spec(rows[0], [_field(row) for row in rows if row.field_id is not None])
-
-
-def existing(found: ListSpec | None, list_id: int) -> ListSpec:
-    """The list that was looked up. Raises `not_found` where there is none."""
-    if found is None:
-        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
-    return found
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:

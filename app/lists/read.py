@@ -8,7 +8,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from app.db.models import List
-from app.errors import ServiceError
+from app.ids import existing
 from app.lists.paths import contacts_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
@@ -55,13 +55,10 @@ def page_lists(session: Session, account_id: int, query: Query) -> Page:
 def require_list(session: Session, account_id: int, list_id: int) -> None:
     """Raises `not_found` unless the account has the list."""
     found = session.execute(select(List.id).where(List.account_id == account_id, List.id == list_id))
-    if found.one_or_none() is None:
-        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
+    existing(found.one_or_none(), "list", list_id)
 
 
 def show_list(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
     """One list. Raises `not_found`."""
     found = read_one(session, LISTS, query, {List.account_id: account_id, List.id: list_id})
-    if found is None:
-        raise ServiceError("not_found", detail=f"There is no list {list_id}.")
-    return found
+    return existing(found, "list", list_id)

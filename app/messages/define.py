@@ -8,21 +8,17 @@ from urllib.parse import urlsplit
 
 from sqlalchemy.orm import Session
 
-from app.addresses import is_valid_email
+from app.addresses import MESSAGE_TYPES, is_valid_email
 from app.clock import this_second
+from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
 from app.db.changes import apply_changes
 from app.db.lookup import find_by_name
 from app.db.models import Message
 from app.errors import ServiceError
 from app.names import check_name, strip_name
 
-TYPES = ("email", "sms")
 ADDRESSES = ("from_address", "reply_to", "thumbnail_url")
-LONGEST_SUBJECT = 998
-LONGEST_NAME = 255
 LONGEST_URL = 2000
-LONGEST_BODY = 1024 * 1024
-"""Bytes of UTF-8, like a body in a request (docs/sending.md#attributes)."""
 
 
 def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
@@ -34,7 +30,7 @@ def create_message(session: Session, account_id: int, attributes: Mapping[str, A
     for required in ("name", "type"):
         if attributes.get(required) is None:
             raise ServiceError("required", field=required)
-    if attributes["type"] not in TYPES:
+    if attributes["type"] not in MESSAGE_TYPES:
         raise ServiceError("invalid_string", field="type", detail=f"{attributes['type']!r} is none of email, sms")
     _check_free(session, account_id, attributes["name"])
     _check(attributes, attributes["type"])
@@ -81,12 +77,12 @@ def _check(attributes: Mapping[str, Any], type_: str) -> None:
 
 
 def _check_lengths(attributes: Mapping[str, Any]) -> None:
-    for attribute, most in (("subject", LONGEST_SUBJECT), ("from_name", LONGEST_NAME)):
+    for attribute, most in (("subject", MAX_SUBJECT_LENGTH), ("from_name", MAX_FROM_NAME_LENGTH)):
         if len(attributes.get(attribute) or "") > most:
             raise ServiceError("too_long", field=attribute, detail=f"has more than {most} characters")
     for attribute in ("body_html", "body_text"):
-        if len((attributes.get(attribute) or "").encode()) > LONGEST_BODY:
-            raise ServiceError("too_long", field=attribute, detail=f"has more than {LONGEST_BODY} bytes")
+        if len((attributes.get(attribute) or "").encode()) > MAX_BODY_BYTES:
+            raise ServiceError("too_long", field=attribute, detail=f"has more than {MAX_BODY_BYTES} bytes")
 
 
 def _check_addresses(attributes: Mapping[str, Any], type_: str) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from app.addresses import MESSAGE_TYPES
 from app.db.models import Message
-from app.errors import ServiceError
+from app.ids import existing
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page, renderer
 
-TYPES = ("email", "sms")
 KINDS = {
     "id": FilterType.INTEGER,
     "type": FilterType.ENUM,
@@ -64,7 +64,7 @@ MESSAGES = Shape(
     resource=Resource(
         name="message",
         collection="messages",
-        filters={name: Filter(name, kind, TYPES if name == "type" else ()) for name, kind in KINDS.items()},
+        filters={name: Filter(name, kind, MESSAGE_TYPES if name == "type" else ()) for name, kind in KINDS.items()},
         fields=tuple(PROPERTIES),
         expands=("content",),
     ),
@@ -87,8 +87,7 @@ CONTENT = Shape(
 def require_message(session: Session, account_id: int, message_id: int) -> None:
     """Raises `not_found` unless the account has the message."""
     found = session.execute(select(Message.id).where(Message.account_id == account_id, Message.id == message_id))
-    if found.one_or_none() is None:
-        raise ServiceError("not_found", detail=f"There is no message {message_id}.")
+    existing(found.one_or_none(), "message", message_id)
 
 
 def page_messages(session: Session, account_id: int, query: Query) -> Page:
@@ -128,6 +127,4 @@ def get_content(session: Session, account_id: int, message_id: int, query: Query
 
 def _one(session: Session, shape: Shape, account_id: int, message_id: int, query: Query) -> dict[str, Any]:
     found = read_one(session, shape, query, {Message.account_id: account_id, Message.id: message_id})
-    if found is None:
-        raise ServiceError("not_found", detail=f"There is no message {message_id}.")
-    return found
+    return existing(found, "message", message_id)

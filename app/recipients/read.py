@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 from app.db.models import Recipient, RecipientStep
 from app.errors import ServiceError
 from app.groups.read import group_path
+from app.lists.paths import contact_path, list_path
+from app.messages.read import message_path
 from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import page_links
@@ -46,11 +48,11 @@ def _links(row: Row[Any]) -> dict[str, Any]:
     """Links to what the recipient refers to; some of it may be deleted by now."""
     links = {"self": recipient_path(row.uuid), "transactional_group": group_path(row.group_id)}
     if row.list_id is not None:
-        links["list"] = f"/v1/lists/{row.list_id}"
+        links["list"] = list_path(row.list_id)
         if row.contact_id is not None:
-            links["contact"] = f"/v1/lists/{row.list_id}/contacts/{row.contact_id}"
+            links["contact"] = contact_path(row.list_id, row.contact_id)
     if row.message_id is not None:
-        links["message"] = f"/v1/messages/{row.message_id}"
+        links["message"] = message_path(row.message_id)
     return {name: {"href": path} for name, path in links.items()}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
-from app.addresses import AddressKind
+from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind
 from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
@@ -37,7 +37,7 @@ class UnsubscribeRequest:
     @classmethod
     def of(cls, recipient: RecipientRow) -> UnsubscribeRequest:
         """The request of the recipient, for the address that its message was sent to."""
-        kind: AddressKind = "email" if recipient.type == "email" else "mobile"
+        kind = ADDRESS_KIND_BY_TYPE[recipient.type]
         address = recipient.email if kind == "email" else recipient.mobile
         return cls(recipient.id, recipient.account_id, recipient.group_id, recipient.list_id, kind, address or "")
 
@@ -55,7 +55,7 @@ def find_unsubscribe_request(session: Session, secret_key: str, token: str) -> U
     row = session.execute(_select_recipient(recipient_id)).first()
     if row is None:
         return None
-    kind: AddressKind = "email" if row.type == "email" else "mobile"
+    kind = ADDRESS_KIND_BY_TYPE[row.type]
     address = row.email if kind == "email" else row.mobile
     if address is None:
         return None

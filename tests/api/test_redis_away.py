@@ -13,19 +13,16 @@ from app.infrastructure import circuit_breaker
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
 from tests.support.client import check_error
-from tests.support.redis_process import RedisProcess
+from tests.support.redis_process import RedisProcess, running_redis
 from tests.support.sends import SendsApi
-from tests.support.servers import PATIENCE, short_folder, wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.tenants import new_tenant
 
 
 @pytest.fixture
 def redis() -> Iterator[RedisProcess]:
-    with short_folder() as folder:
-        process = RedisProcess(folder)
-        process.start()
+    with running_redis() as process:
         yield process
-        process.stop()
 
 
 @pytest.fixture

@@ -41,6 +41,19 @@ class Operator:
         assert response.status_code == 202, response.text
         return str(response.json()["_embedded"]["recipients"][0]["uuid"])
 
+    def send_text(self, mobile: str, text: str) -> str:
+        """Sends one text in a group named after the mobile; the recipient's uuid."""
+        return self.send(
+            {
+                "type": "sms",
+                "list_id": 1,
+                "group_name": mobile,
+                "unsubscribe_type": "word",
+                "body_text": f"{text} Reply STOP",
+                "recipients": [{"mobile": mobile}],
+            }
+        )
+
     def show(self, uuid: str) -> dict[str, Any]:
         """A recipient and its timeline."""
         return dict(self.flask("sends", "show", uuid))

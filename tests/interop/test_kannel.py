@@ -40,23 +40,9 @@ def gateway() -> Iterator[tuple[Operator, Kannel]]:
         yield Operator(service), kannel
 
 
-def send(operator: Operator, mobile: str, text: str) -> str:
-    """Sends one text in a group named after the mobile; the recipient's uuid."""
-    return operator.send(
-        {
-            "type": "sms",
-            "list_id": 1,
-            "group_name": mobile,
-            "unsubscribe_type": "word",
-            "body_text": f"{text} Reply STOP",
-            "recipients": [{"mobile": mobile}],
-        }
-    )
-
-
 def test_a_text_reaches_the_network_and_its_receipt_comes_back(gateway: tuple[Operator, Kannel]) -> None:
     operator, kannel = gateway
-    uuid = send(operator, "61411111111", "Your code is 4711.")
+    uuid = operator.send_text("61411111111", "Your code is 4711.")
     shown = operator.wait_for_state(uuid, "delivered")
     assert f"{NUMBER} 61411111111 text Your code is 4711. Reply STOP" in kannel.network().replace("+", " ")
     assert "acknowledged" in str(shown["timeline"])
@@ -64,14 +50,14 @@ def test_a_text_reaches_the_network_and_its_receipt_comes_back(gateway: tuple[Op
 
 def test_a_long_text_arrives_in_parts(gateway: tuple[Operator, Kannel]) -> None:
     operator, kannel = gateway
-    uuid = send(operator, "61422222222", "word " * 60)
+    uuid = operator.send_text("61422222222", "word " * 60)
     operator.wait_for_state(uuid, "delivered")
     wait_until(lambda: kannel.network().count(f"{NUMBER} 61422222222 udh") == 3, "three parts have arrived")
 
 
 def test_a_stop_word_unsubscribes(gateway: tuple[Operator, Kannel]) -> None:
     operator, kannel = gateway
-    uuid = send(operator, "61433333333", "Hello.")
+    uuid = operator.send_text("61433333333", "Hello.")
     operator.wait_for_state(uuid, "delivered")
     kannel.reply("61433333333", NUMBER, "stop")
     wait_until(lambda: operator.group("61433333333")["unsubscribed"] == 1, "the reply has unsubscribed", 60)
@@ -82,7 +68,7 @@ def test_a_stop_word_unsubscribes(gateway: tuple[Operator, Kannel]) -> None:
 def test_the_parts_of_a_long_reply_are_one(gateway: tuple[Operator, Kannel]) -> None:
     """Kannel joins them itself."""
     operator, kannel = gateway
-    uuid = send(operator, "61444444444", "Hello.")
+    uuid = operator.send_text("61444444444", "Hello.")
     operator.wait_for_state(uuid, "delivered")
     kannel.reply_in_parts("61444444444", NUMBER, ["I would like to ", "come, but ", "later."])
     wait_until(lambda: "received" in str(operator.show(uuid)["timeline"]), "the reply has come", 60)

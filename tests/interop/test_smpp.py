@@ -38,24 +38,10 @@ def stage() -> Iterator[Stage]:
         yield Operator(service), smsc
 
 
-def send(operator: Operator, mobile: str, text: str) -> str:
-    """Sends one text in a group named after the mobile; the recipient's uuid."""
-    return operator.send(
-        {
-            "type": "sms",
-            "list_id": 1,
-            "group_name": mobile,
-            "unsubscribe_type": "word",
-            "body_text": f"{text} Reply STOP",
-            "recipients": [{"mobile": mobile}],
-        }
-    )
-
-
 def sent(stage: Stage, mobile: str, text: str = "Hello.") -> tuple[str, dict[str, Any]]:
     """A text that the gateway has taken: its uuid, and what the gateway saw of its last part."""
     operator, smsc = stage
-    uuid = send(operator, mobile, text)
+    uuid = operator.send_text(mobile, text)
     operator.wait_for_state(uuid, "sent")
     return uuid, smsc.texts_to(mobile)[-1]
 
@@ -94,7 +80,7 @@ def test_a_text_is_sent_by_a_transceiver_and_acknowledged(stage: Stage) -> None:
 
 def test_a_long_text_goes_in_parts_and_the_receipt_of_the_last_counts(stage: Stage) -> None:
     operator, smsc = stage
-    uuid = send(operator, "61422222222", "слово " * 25)
+    uuid = operator.send_text("61422222222", "слово " * 25)
     operator.wait_for_state(uuid, "sent")
     parts = smsc.texts_to("61422222222", 3)
     bodies = [bytes.fromhex(one["body"]) for one in parts]
@@ -166,7 +152,7 @@ def test_what_is_too_much_for_the_gateway_is_sent_later(stage: Stage, status: st
 def test_what_the_gateway_refuses_has_failed(stage: Stage) -> None:
     operator, smsc = stage
     smsc.order("answer", statuses=["ESME_RINVDSTADR"])
-    uuid = send(operator, "61488888888", "Hello.")
+    uuid = operator.send_text("61488888888", "Hello.")
     assert "0x0000000b" in str(operator.wait_for_state(uuid, "failed"))
 
 

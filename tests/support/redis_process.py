@@ -12,7 +12,7 @@ from pathlib import Path
 from app.launcher import embedded_redis
 from app.services import connect_redis
 from app.settings import own_redis_socket
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, short_folder
 
 
 class RedisProcess:
@@ -62,3 +62,13 @@ class RedisProcess:
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)
+
+
+@contextmanager
+def running_redis() -> Iterator[RedisProcess]:
+    """A Redis of its own, inside the block."""
+    with short_folder() as folder:
+        process = RedisProcess(folder)
+        process.start()
+        yield process
+        process.stop()

@@ -9,6 +9,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
 
+RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
+"""Columns that count what follows from the sends of a group."""
+
 
 class Group(Base):
     """A report that collects the results of sends (docs/endpoints.md#transactional-groups). Counters count

@@ -9,15 +9,13 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from app.db.database import Transaction
 from app.db.models import Account, Group, table_of
+from app.db.models.groups import RESULT_COUNTERS
 from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
 from app.ids import describe
 from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.references import ExistingGroup
-
-RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
-
 
 ADD_RECIPIENTS = PreparedStatement(
     update(table_of(Group))

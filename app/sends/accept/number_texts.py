@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from app.sends.accept.rules import DESTINATIONS, MAX_RECIPIENTS
+from app.sends.accept.rules import DESTINATIONS
+from app.sends.limits import MAX_RECIPIENTS
 
 
 class NumberText(str):

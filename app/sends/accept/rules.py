@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from app.content.limits import MAX_VALUE_LENGTH
 from app.sends.accept.draft import AttachmentDraft, MessageType
 
 EMAIL_ONLY = (
@@ -21,11 +22,8 @@ EMAIL_ONLY = (
 """Attributes of a send that an sms does not have (docs/sending.md#attributes)."""
 
 DESTINATIONS = ("contact_id", "email", "mobile")
-MAX_RECIPIENTS = 100
-"""Per send (docs/sending.md#recipients)."""
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 MAX_NAME_LENGTH = 255
-MAX_VALUE_LENGTH = 10_000
 RESERVED_NAME = "id"
 """The wildcard for the contact's id where a list is given (docs/sending.md#wildcard-values)."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from app.content.limits import MAX_VALUE_LENGTH
 from app.content.wildcards import DELIMITER
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES
 
 LARGE = 128 * 1024
 """Characters beyond which building a message takes long: some ten milliseconds and more."""
-MAX_VALUE_LENGTH = 10_000
-"""Characters of a value (docs/sending.md#wildcard-values)."""
 MAX_VALUE_BYTES = MAX_VALUE_LENGTH * 6
 """Bytes, where each character is escaped as `&quot;`."""
 MAX_CHARACTER_BYTES = 4

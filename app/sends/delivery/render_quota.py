@@ -26,9 +26,8 @@ from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.size_limits import RenderQuota, SizeLimits
+from app.sends.limits import MAX_RECIPIENTS
 
-MAX_RECIPIENTS = 100
-"""Of one send (docs/delivery.md#size-limits)."""
 DELAY = (0.3, 0.6)
 """Seconds that recipients wait for results of their send. Random within these, or two workers would meet again."""
 

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import event, text
 
 from app.clock import now
+from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE, AdaptiveBatchSize
 from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, has_expired_leases, release_claims, renew_leases
 from app.sends.delivery.drain import drain
@@ -298,7 +299,7 @@ def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, cou
     claimed = counting(lambda: take(rows.services, 100))
     with database.read() as session:
         recipients = counting(lambda: load(session, within_budget(session, claimed)))
-    skip = "blocked" if outcome == "skipped" else None
+    skip = FailReason.BLOCKED if outcome == "skipped" else None
     results = [AttemptResult(one.id, 1, one.address, now(), RESULTS[outcome], skip) for one in recipients]
     with database.write() as transaction:
         made = counting(lambda: write_outcomes(transaction, "w", results, RetryRules(30, 0)))

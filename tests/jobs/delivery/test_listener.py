@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import smtplib
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -15,34 +12,15 @@ from app.inbound.email.listener import listen
 from app.services import Services
 from app.tracking.return_path import return_path, unsubscribe_address
 from tests.jobs.delivery.conftest import Changed
+from tests.support.asyncio_servers import in_thread
 from tests.support.mail_reports import delivery_failure, plain
 from tests.support.rows import FROM, Rows
 from tests.support.servers import PATIENCE
 
 
-@contextmanager
-def listening(services: Services) -> Iterator[int]:
+def listening(services: Services) -> AbstractContextManager[int]:
     """A listener in a thread; its port."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(listen(services, "127.0.0.1", 0), loop).result(10)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-async def _end(server: asyncio.Server) -> None:
-    server.close()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()
+    return in_thread(listen(services, "127.0.0.1", 0))
 
 
 @pytest.fixture

@@ -15,17 +15,14 @@ from rq.serializers import JSONSerializer
 
 from app.infrastructure.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
 from app.services import connect_redis
-from tests.support.redis_process import RedisProcess
-from tests.support.servers import PATIENCE, short_folder
+from tests.support.redis_process import RedisProcess, running_redis
+from tests.support.servers import PATIENCE
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RedisProcess]:
-    with short_folder() as folder:
-        process = RedisProcess(folder)
-        process.start()
+    with running_redis() as process:
         yield process
-        process.stop()
 
 
 @pytest.fixture

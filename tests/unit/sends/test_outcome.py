@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.recipients.reasons import FailReason
 from app.recipients.row import RecipientRow
 from app.sends.outcomes.attempt_result import AttemptResult, parse_line, sanitize_result
 from app.sends.outcomes.bounces import bounce_reason, bounce_string
@@ -119,7 +120,7 @@ def test_a_broken_line_is_an_error_of_value(line: bytes) -> None:
 def test_a_skip_is_not_for_the_journal() -> None:
     """It is decided anew."""
     with pytest.raises(ValueError):
-        AttemptResult(7, 2, None, MOMENT, skip="blocked").line()
+        AttemptResult(7, 2, None, MOMENT, skip=FailReason.BLOCKED).line()
 
 
 @given(st.text(st.characters(exclude_categories=[])))
