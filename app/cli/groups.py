@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import click
 from sqlalchemy import select
 
@@ -9,6 +11,7 @@ from app.accounts.find import find_account
 from app.cli.base import Group as Commands
 from app.cli.base import (
     Row,
+    WrongValue,
     account_option,
     accounts_option,
     json_option,
@@ -17,8 +20,10 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.clock import find_zone, now
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group
+from app.groups.over_time import counts_by_day, counts_by_hour
 from app.groups.read import COUNTERS
 from app.http.context import services
 
@@ -54,3 +59,28 @@ def show(group_: str, account: str | None, as_json: bool) -> None:
     with services().database.read() as session:
         row = _row(find_by_name_or_id(session, Group, find_account(session, account).id, group_, "group"))
     print_row(row, as_json)
+
+
+@group.command("stats")
+@click.argument("group_", metavar="[GROUP]", required=False)
+@click.option("--by", type=click.Choice(("hour", "day")), default="hour", show_default=True, help="The unit.")
+@click.option("--last", type=click.IntRange(1), help="How many of them, up to now; 24 hours or 7 days by default.")
+@account_option
+@json_option
+def stats(group_: str | None, by: str, last: int | None, account: str | None, as_json: bool) -> None:
+    """Show the counts of each hour or day, of one group or of all groups of an account."""
+    last = last or (24 if by == "hour" else 7)
+    kept = services().settings.retention_days
+    if last > kept * (24 if by == "hour" else 1):
+        raise WrongValue(f"--last: counts are kept for {kept} days (RETENTION_DAYS)")
+    with services().database.read() as session:
+        found = find_account(session, account)
+        group_id = find_by_name_or_id(session, Group, found.id, group_, "group").id if group_ else None
+        if by == "hour":
+            hours = counts_by_hour(session, found.id, now(), last, group_id=group_id)
+            rows: list[Row] = [{"hour": hour, **counts} for hour, counts in hours.items()]
+        else:
+            zone = find_zone(found.time_zone) or ZoneInfo("UTC")
+            days = counts_by_day(session, found.id, now(), last, zone=zone, group_id=group_id)
+            rows = [{"day": day.isoformat(), **counts} for day, counts in days.items()]
+    print_rows(rows, as_json)

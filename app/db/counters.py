@@ -1,30 +1,174 @@
-"""The counters of groups (docs/endpoints.md#transactional-groups)."""
+"""Counters that many transactions change at once, in slots: rows that are added up when they are read.
+
+The transaction that changes a row holds it until its commit, so a single row would limit everything that it counts to
+one commit after the other: with synchronous replication to some 200 a second. Each connection to PostgreSQL writes the
+slot of its own; SQLite has one writer, and one slot.
+
+What a transaction counts is added up in it and written right before the commit, by one statement on PostgreSQL. Its
+rows are written in a fixed order, the kinds as they stand below and each by key, so that two transactions that share a
+slot do not deadlock, and nobody waits for a slot longer than for a commit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from itertools import chain
+from typing import Any
 
-from sqlalchemy import bindparam, update
+from sqlalchemy import Connection, Table, func
+from sqlalchemy.dialects import sqlite
 
 from app.db.database import Transaction
-from app.db.models import Group, table_of
+from app.db.dialect import is_postgresql
+from app.db.json_insert import POSTGRESQL, as_json
+from app.db.models import Base, GroupCount, HourlyCount, table_of
+from app.db.prepared import execute_on_driver
+
+SLOTS = 16
+PENDING = "counts"
+
+Key = tuple[Any, ...]
+"""The account's id and the values of a kind's key columns."""
 
 
-def count_in_group(transaction: Transaction, group_id: int, **increments: int) -> None:
-    """Adds to counters, by name. Call it last: other transactions that count in the same group wait for the rest of
-    this one, which should be no more than its commit."""
-    columns = table_of(Group).c
-    values = {name: columns[name] + increment for name, increment in increments.items()}
-    transaction.connection().execute(update(table_of(Group)).where(columns.id == group_id).values(values))
+@dataclass(frozen=True, slots=True, eq=False)
+class Counters:
+    """A kind of counters: its model has the columns of `key`, `slot`, `account_id`, times of which the `latest` counts,
+    and counters. `position` is its place in the fixed order."""
+
+    position: int
+    model: type[Base]
+    key: tuple[str, ...]
+    latest: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> Table:
+        return table_of(self.model)
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return (*self.key, "slot")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The counters."""
+        others = {"account_id", *self.unique, *self.latest}
+        return tuple(column.name for column in self.table.columns if column.name not in others)
 
 
-def count_in_groups(transaction: Transaction, counts: Mapping[int, Mapping[str, int]]) -> None:
-    """The same for several groups by id, with the same counters each; in ascending order of groups, so that two
-    transactions cannot deadlock."""
-    if not counts:
-        return
-    columns = table_of(Group).c
-    names = next(iter(counts.values()))
-    values = {name: columns[name] + bindparam(f"more_{name}") for name in names}
-    rows = [{"row": group, **{f"more_{name}": counts[group][name] for name in names}} for group in sorted(counts)]
-    transaction.connection().execute(update(table_of(Group)).where(columns.id == bindparam("row")).values(values), rows)
+HOURLY_COUNTS = Counters(20, HourlyCount, key=("group_id", "hour"))
+GROUP_COUNTS = Counters(30, GroupCount, key=("group_id",), latest=("last_sent_time",))
+
+
+def count(
+    transaction: Transaction, counters: Counters, account_id: int, key: Key, **increments: int | datetime
+) -> None:
+    """Adds to counters, by name, in this transaction; a time replaces an earlier one. The `key` has the values of the
+    columns of that name."""
+    pending = transaction.at_commit.get(PENDING)
+    if not isinstance(pending, _Pending):
+        pending = transaction.at_commit[PENDING] = _Pending(transaction)
+    pending.add(counters, (account_id, *key), increments)
+
+
+def count_in_group(
+    transaction: Transaction, account_id: int, group_id: int, moment: datetime, **increments: int
+) -> None:
+    """Adds to the counters of a group, by name, and to those of the hour of `moment`."""
+    count(transaction, GROUP_COUNTS, account_id, (group_id,), **increments)
+    count(transaction, HOURLY_COUNTS, account_id, (group_id, hour_of(moment)), **increments)
+
+
+def hour_of(moment: datetime) -> datetime:
+    """The beginning of the hour."""
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+class _Pending:
+    """What a transaction has counted so far; called at its end, it writes that."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._counts: dict[Counters, dict[Key, dict[str, Any]]] = {}
+
+    def add(self, counters: Counters, key: Key, increments: Mapping[str, Any]) -> None:
+        counts = self._counts.setdefault(counters, {}).setdefault(key, {})
+        for name, increment in increments.items():
+            known = counts.get(name)
+            if known is None:
+                counts[name] = increment
+            else:
+                counts[name] = max(known, increment) if name in counters.latest else known + increment
+
+    def __call__(self) -> None:
+        kinds = sorted(self._counts, key=lambda counters: counters.position)
+        rows = {counters: found for counters in kinds if (found := _rows(counters, self._counts[counters]))}
+        if not rows:
+            return
+        connection = self._transaction.connection()
+        on_postgresql = is_postgresql(self._transaction)
+        slot = _slot_of(connection) if on_postgresql else 0
+        for row in chain(*rows.values()):
+            row["slot"] = slot
+        if on_postgresql:
+            execute_on_driver(connection, _statement(tuple(rows)), [as_json(found) for found in rows.values()])
+        else:
+            for counters, found in rows.items():
+                connection.execute(_upsert(counters), found)
+
+
+def _slot_of(connection: Connection) -> int:
+    """By the process that serves the connection: connections opened one after another have different slots."""
+    driver: Any = connection.connection.driver_connection
+    return int(driver.info.backend_pid) % SLOTS
+
+
+def _rows(counters: Counters, counts: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """All but the slot, in the order of their keys, without those that change nothing."""
+    nothing = {**dict.fromkeys(counters.latest), **dict.fromkeys(counters.names, 0)}
+    columns = ("account_id", *counters.key)
+    return [
+        {**dict(zip(columns, key, strict=True)), **nothing, **counts[key]}
+        for key in sorted(counts)
+        if any(counts[key].values())
+    ]
+
+
+@lru_cache
+def _statement(kinds: Sequence[Counters]) -> str:
+    """One for all of them. PostgreSQL runs the parts of a statement in a fixed order."""
+    if len(kinds) == 1:
+        return _insert(kinds[0])
+    parts = ", ".join(f"kind{counters.position} AS ({_insert(counters)})" for counters in kinds)
+    return f"WITH {parts} SELECT"
+
+
+def _insert(counters: Counters) -> str:
+    """The INSERT on PostgreSQL, with the rows as JSON."""
+    table = counters.table
+    names = ("account_id", *counters.unique, *counters.latest, *counters.names)
+    typed = ", ".join(f"{name} {table.columns[name].type.compile(POSTGRESQL)}" for name in names)
+    updates = [f"{name} = {table.name}.{name} + excluded.{name}" for name in counters.names]
+    updates += [f"{name} = greatest({table.name}.{name}, excluded.{name})" for name in counters.latest]
+    columns, unique = ", ".join(names), ", ".join(counters.unique)
+    return (
+        f"INSERT INTO {table.name} ({columns}) "  # noqa: S608 - names of models
+        f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS given ({typed}) "
+        f"ON CONFLICT ({unique}) DO UPDATE SET {', '.join(updates)}"
+    )
+
+
+@lru_cache
+def _upsert(counters: Counters) -> sqlite.Insert:
+    """The same for SQLite, with a parameter per value."""
+    table, insert = counters.table, sqlite.insert(counters.table)
+    given = insert.excluded
+    updates: dict[str, Any] = {name: table.c[name] + given[name] for name in counters.names}
+    for name in counters.latest:
+        # SQLite's max of two values is null where one of them is.
+        updates[name] = func.coalesce(func.max(table.c[name], given[name]), table.c[name], given[name])
+    return insert.on_conflict_do_update(index_elements=counters.unique, set_=updates)

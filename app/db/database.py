@@ -75,12 +75,15 @@ class ReadSession(Session):
 class Transaction(ReadSession):
     """A writing session: its connection is in a transaction from the first statement to the commit or rollback.
 
-    Actions registered with `after_commit` run once the data is committed, and never otherwise.
+    Actions registered with `after_commit` run once the data is committed, and never otherwise. Those in `at_commit`
+    make the last statements of the transaction, whose locks are therefore held only as long as the commit takes
+    (app/db/counters.py).
     """
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker) -> None:
         super().__init__(engine, circuit_breaker, expire_on_commit=False)
         self._after_commit: list[Callable[[], None]] = []
+        self.at_commit: dict[str, Callable[[], None]] = {}
 
     def connection(self, *_: Any, **__: Any) -> Connection:
         """The session's own, in a transaction. The ORM joins it, and leaves its end to this class."""
@@ -94,6 +97,9 @@ class Transaction(ReadSession):
         confirmed the commit."""
         if self.in_transaction():
             super().commit()
+        actions, self.at_commit = list(self.at_commit.values()), {}
+        for action in actions:
+            action()
         if self._connection is not None and self._connection.in_transaction():
             try:
                 self._connection.commit()
@@ -104,6 +110,7 @@ class Transaction(ReadSession):
 
     def rollback(self) -> None:
         """The next statement begins another transaction."""
+        self.at_commit = {}
         if self.in_transaction():
             super().rollback()
         if self._connection is not None and self._connection.in_transaction():

@@ -11,13 +11,14 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, delete, select
+from sqlalchemy import CursorResult, delete, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
 from app.db.models import (
     Base,
     DomainBackoff,
+    HourlyCount,
     IdempotencyRecord,
     InboundRecord,
     TriggerFiring,
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 BACKOFFS_KEPT = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer."""
+PART_OF_A_DAY = timedelta(days=1)
+"""Counts by hour are kept so much longer, so that those of the first day are complete."""
 CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
@@ -54,8 +57,9 @@ def replies_waiting(session: Session) -> bool:
 
 
 def clean(services: Services) -> None:
-    """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings and
-    records of processed reports past their retention, and expired back-offs; updates the planner's statistics."""
+    """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings, records
+    of processed reports and counts by hour past their retention, and expired back-offs; updates the planner's
+    statistics."""
     reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -64,6 +68,7 @@ def clean(services: Services) -> None:
     _delete_older(services, WebhookAttempt, WebhookAttempt.time, retention)
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
+    _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
     services.database.refresh_statistics()
 
@@ -84,8 +89,8 @@ def _delete_older(
 def _delete_chunk(
     services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
 ) -> int:
-    key = table_of(model).c.id
-    oldest = select(key).where(time < moment).order_by(time).limit(CHUNK)
+    key = table_of(model).primary_key.columns.values()
+    oldest = select(*key).where(time < moment).order_by(time).limit(CHUNK)
     with services.database.write() as transaction:
-        result: CursorResult[Any] = transaction.connection().execute(delete(model).where(key.in_(oldest)))
+        result: CursorResult[Any] = transaction.connection().execute(delete(model).where(tuple_(*key).in_(oldest)))
         return result.rowcount

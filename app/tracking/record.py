@@ -24,7 +24,7 @@ from typing import Any
 from sqlalchemy import Update, func, select, update
 
 from app.db.bulk_update import BulkUpdate, RowValues
-from app.db.counters import count_in_groups
+from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Contact, Recipient, RecipientStep, table_of
@@ -46,7 +46,6 @@ TRACKED = ("first_open_time", "last_open_time", "open_type", "first_click_time")
 """Columns of a recipient that visits set."""
 OPENED, CLICKED = "opened", "clicked"
 """Names of the events, and of the counters of a group."""
-COUNTERS = (OPENED, CLICKED)
 
 
 @dataclass(slots=True)
@@ -62,7 +61,8 @@ class _RecipientVisits:
     of_kind: Counter[str] = field(default_factory=Counter)
     further: int = 0
     steps: list[dict[str, Any]] = field(default_factory=list)
-    counted: Counter[str] = field(default_factory=Counter)
+    counted: list[tuple[str, datetime]] = field(default_factory=list)
+    """What it adds to its group, and when."""
 
     def add_known(self, step: str, detail: str | None, latest: datetime, count: int) -> None:
         """Counts visits that are in the timeline."""
@@ -107,10 +107,10 @@ class _RecipientVisits:
         self.times["last_open_time"] = second
         if self.times["first_open_time"] is None:
             self.times |= {"first_open_time": second, "open_type": visit.open_type}
-            self.counted[OPENED] += 1
+            self.counted.append((OPENED, second))
         if visit.target and self.times["first_click_time"] is None:
             self.times["first_click_time"] = second
-            self.counted[CLICKED] += 1
+            self.counted.append((CLICKED, second))
 
     def _add_step(self, visit: Visit) -> None:
         self.add_known(visit.step, visit.detail, visit.moment, 1)
@@ -128,7 +128,6 @@ def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:
     _update_recipients(transaction, recorded)
     record_many(transaction, events)
     add_steps(transaction, [step for one in recorded for step in one.steps])
-    # Last here as everywhere: others that count in the same groups wait for each other from here on.
     _count(transaction, recorded)
 
 
@@ -196,11 +195,9 @@ _UPDATE = BulkUpdate(
 
 
 def _count(transaction: Transaction, recorded: Sequence[_RecipientVisits]) -> None:
-    counts: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
     for one in recorded:
-        for name, count in one.counted.items():
-            counts[one.recipient.group_id][name] += count
-    count_in_groups(transaction, counts)
+        for name, moment in one.counted:
+            count_in_group(transaction, one.recipient.account_id, one.recipient.group_id, moment, **{name: 1})
 
 
 def _event(recipient: RecipientRow, visit: Visit, name: str) -> Payload:

@@ -101,6 +101,7 @@ def apply_unsubscribe(
     )
     if transaction.scalar(select(followed)):
         return
-    step = step_row(request.account_id, request.recipient_id, TimelineStep.UNSUBSCRIBED, None, now())
+    moment = now()
+    step = step_row(request.account_id, request.recipient_id, TimelineStep.UNSUBSCRIBED, None, moment)
     add_steps(transaction, [step])
-    count_in_group(transaction, request.group_id, unsubscribed=1)
+    count_in_group(transaction, request.account_id, request.group_id, moment, unsubscribed=1)

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 
 from app.db.bulk import draw_ids, insert_rows
-from app.db.models import Group
+from app.db.models import Group, GroupCount
 from tests.support.client import Client, bad_query, ids, items, not_found
 from tests.support.filters import (
     WRONG,
@@ -42,15 +42,28 @@ COUNTS: dict[str, dict[str, int | None]] = {
 
 
 def add_group(tenant: Tenant, **values: Any) -> int:
-    """A group with all counters at zero."""
+    """A group whose counters, zero by default, are spread over its own row and two slots, one of them negative."""
+    counts = {name: values.pop(name, 0) for name in COUNTERS}
+    last_sent_time = values.pop("last_sent_time", moment("2026-01-01"))
     defaults = {
         "type": "email",
         "name": unique("group"),
         "creation_time": moment("2026-01-01"),
-        "last_sent_time": moment("2026-01-01"),
-        **dict.fromkeys(COUNTERS, 0),
+        "own_last_sent_time": moment("2025-12-31"),
+        **{f"own_{name}": count // 2 for name, count in counts.items()},
     }
-    return tenant.add(Group, **{**defaults, **values})
+    group_id = tenant.add(Group, **{**defaults, **values})
+    slots = [
+        {
+            "slot": 3,
+            "last_sent_time": last_sent_time,
+            **{name: count - count // 2 + 7 for name, count in counts.items()},
+        },
+        {"slot": 4, "last_sent_time": None, **dict.fromkeys(COUNTERS, -7)},
+    ]
+    with tenant.services.database.write() as transaction:
+        insert_rows(transaction, GroupCount, slots, {"account_id": tenant.id, "group_id": group_id})
+    return group_id
 
 
 @pytest.fixture(scope="module")

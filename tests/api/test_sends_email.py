@@ -419,7 +419,7 @@ def test_a_group_counts_recipients_over_all_of_its_sends(sends: SendsApi) -> Non
     assert first.creation_time == first.last_sent_time
     long_ago = first.creation_time - timedelta(days=1)
     with sends.tenant.services.database.write() as transaction:
-        transaction.get_one(Group, first.id).last_sent_time = long_ago
+        transaction.get_one(Group, first.id).own_last_sent_time = long_ago
     second = sends.send(sends.email(group_name=None, group_id=first.id)).group
     assert (second.id, second.sent) == (first.id, 4)
     assert second.creation_time == first.creation_time <= second.last_sent_time

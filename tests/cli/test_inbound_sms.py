@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.clock import this_second
-from app.db.models import AddressTrouble, BlockedAddress, Contact, Group, List, Unsubscriber
+from app.db.counters import count_in_group
+from app.db.models import AddressTrouble, BlockedAddress, Contact, List, Unsubscriber
 from app.inbound.kannel import reply_url
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
@@ -40,8 +41,7 @@ def sent(rows: Rows, number: str, recipient: Any, **content: Any) -> int:
     rows.change([recipient_id], state="sent", sent_time=this_second())
     with rows.services.database.write() as transaction:
         group_id = rows.recipient(recipient_id).group_id
-        counted = {"sent": Group.sent + 1, "delivered": Group.delivered + 1}
-        transaction.execute(update(Group).where(Group.id == group_id).values(counted))
+        count_in_group(transaction, rows.account_id, group_id, this_second(), sent=1, delivered=1)
     return recipient_id
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import update
 
-from app.clock import now, this_second
-from app.db.models import BlockedAddress, Group, RecipientStep
+from app.clock import now, this_second, timestamp
+from app.db.counters import count_in_group, hour_of
+from app.db.models import BlockedAddress, RecipientStep
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant
@@ -26,7 +28,7 @@ def ended(rows: Rows, state: str, reason: str | None, **counters: int) -> tuple[
     rows.change([recipient_id], state=state, reason=reason, sent_time=this_second(), attempts=2)
     with rows.services.database.write() as transaction:
         group_id = rows.recipient(recipient_id).group_id
-        transaction.execute(update(Group).where(Group.id == group_id).values(sent=1, **counters))
+        count_in_group(transaction, rows.account_id, group_id, now(), sent=1, **counters)
     return recipient_id, rows.recipient(recipient_id).uuid
 
 
@@ -121,6 +123,60 @@ def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
     assert cli.json("groups", "list")[1] == shown
     assert cli.json("groups", "show", str(group.id)) == shown
     assert cli.refused("groups", "show", "none") == "the account has no group 'none'"
+
+
+def hours_shown(cli: Cli, *arguments: str) -> dict[str, dict[str, int]]:
+    """The hours or days of `groups stats` in which anything was counted, without what was not."""
+    shown = {}
+    for one in cli.json("groups", "stats", *arguments):
+        counts = {name: count for name, count in one.items() if isinstance(count, int) and count}
+        if counts:
+            shown[one.get("hour") or one["day"]] = counts
+    return shown
+
+
+def test_counts_of_the_last_hours_and_days_are_shown(cli: Cli, tenant: Tenant, rows: Rows) -> None:
+    first, second = rows.add_group(), rows.add_group()
+    this_hour = hour_of(now())
+    with rows.services.database.write() as transaction:
+        count_in_group(transaction, tenant.id, first, this_hour, sent=2, delivered=1)
+        count_in_group(transaction, tenant.id, second, this_hour - timedelta(hours=23), sent=3, failed_contacts=1)
+        count_in_group(transaction, tenant.id, first, this_hour - timedelta(hours=24), bounced=4)
+    newest, oldest = timestamp(this_hour), timestamp(this_hour - timedelta(hours=23))
+    assert [one["hour"] for one in cli.json("groups", "stats")][::23] == [oldest, newest]
+    assert hours_shown(cli) == {oldest: {"sent": 3, "failed_contacts": 1}, newest: {"sent": 2, "delivered": 1}}
+    assert hours_shown(cli, str(first)) == {newest: {"sent": 2, "delivered": 1}}
+    before = timestamp(this_hour - timedelta(hours=24))
+    assert hours_shown(cli, str(first), "--last", "25") == {before: {"bounced": 4}, newest: {"sent": 2, "delivered": 1}}
+    assert "FAILED CONTACTS" in cli.text("groups", "stats")
+    assert cli.refused("groups", "stats", "none") == "the account has no group 'none'"
+    said = "--last: counts are kept for 30 days (RETENTION_DAYS)"
+    assert cli.refused("groups", "stats", "--last", "721") == said
+    assert cli.refused("groups", "stats", "--by", "day", "--last", "31") == said
+
+
+def test_days_are_those_of_the_account(cli: Cli, bare: Cli, tenant: Tenant, rows: Rows) -> None:
+    bare.text("accounts", "update", tenant.name, "--time-zone", "Pacific/Kiritimati")
+    here = now().astimezone(ZoneInfo("Pacific/Kiritimati"))
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    with rows.services.database.write() as transaction:
+        for hours, count in ((0, 1), (-1, 2), (-24, 4), (-25, 8)):
+            moment = (midnight + timedelta(hours=hours)).astimezone(UTC)
+            count_in_group(transaction, tenant.id, 1, moment, sent=count)
+    today, yesterday = here.date().isoformat(), (here - timedelta(days=1)).date().isoformat()
+    assert hours_shown(cli, "--by", "day", "--last", "2") == {yesterday: {"sent": 6}, today: {"sent": 1}}
+
+
+def test_a_retry_is_taken_out_of_the_hour_of_the_failure(bare: Cli, cli: Cli, tenant: Tenant, rows: Rows) -> None:
+    recipient_id, uuid = ended(rows, "bounced", "no mailbox", bounced=1)
+    failed = now() - timedelta(hours=5)
+    tenant.add(RecipientStep, recipient_id=recipient_id, time=failed, step="bounced", detail=None)
+    bare.json("sends", "retry", uuid)
+    shown = hours_shown(cli)
+    assert {hour: counts["bounced"] for hour, counts in shown.items()} == {
+        timestamp(hour_of(failed)): -1,
+        timestamp(hour_of(now())): 1,
+    }
 
 
 def test_firings_are_shown_under_both_names(cli: Cli, tenant: Tenant, customers: int) -> None:

@@ -50,6 +50,43 @@ def test_up_down_and_up_again(database_url: str) -> None:
     assert is_current(database_url)
 
 
+def test_what_groups_have_counted_survives_slots_both_ways(database_url: str) -> None:
+    """Revision 0013: the own row and the slots together have it, and below it the row alone."""
+    migrate.upgrade(database_url, "0012")
+    engine = create_engine(database_url)
+    try:
+        with engine.begin() as connection:
+            for statement in GROUPS_OF_REVISION_0012:
+                connection.execute(text(statement))
+        migrate.upgrade(database_url, "0013")
+        with engine.begin() as connection:
+            connection.execute(text(SLOTS))
+        migrate.downgrade(database_url, "0012")
+        with engine.connect() as connection:
+            found = connection.execute(text("SELECT * FROM transactional_groups ORDER BY id")).mappings().all()
+    finally:
+        engine.dispose()
+    counts = [tuple(row[name] for name in ("sent", "delivered", "bounced", "unsubscribed")) for row in found]
+    assert counts == [(105, 96, 3, 1), (7, 6, 1, 0)]
+    assert [str(row["last_sent_time"])[:10] for row in found] == ["2026-01-03", "2026-01-02"]
+    migrate.upgrade(database_url)
+    assert is_current(database_url)
+
+
+COUNTED = "failed_contacts, opened, clicked, sent, delivered, bounced, unsubscribed"
+GROUPS_OF_REVISION_0012 = (
+    "INSERT INTO accounts (id, name, owner_confirmed, allowed_networks, creation_time, last_modified_time) "
+    "VALUES (1, 'a', true, '[]', '2026-01-01', '2026-01-01')",
+    "INSERT INTO transactional_groups (id, account_id, type, name, creation_time, last_sent_time, "
+    f"{COUNTED}) VALUES (1, 1, 'email', 'a', '2026-01-01', '2026-01-02', 0, 0, 0, 100, 98, 2, 0), "
+    "(2, 1, 'email', 'b', '2026-01-01', '2026-01-02', 0, 0, 0, 7, 6, 1, 0)",
+)
+SLOTS = (
+    f"INSERT INTO group_counts (group_id, slot, account_id, last_sent_time, {COUNTED}) VALUES "
+    "(1, 3, 1, '2026-01-03', 0, 0, 0, 5, 0, 1, 1), (1, 4, 1, NULL, 0, 0, 0, 0, -2, 0, 0)"
+)
+
+
 def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:
     """After a change of the models: `make migration m="what it does"`."""
     migrate.upgrade(database_url)

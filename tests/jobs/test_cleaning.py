@@ -9,9 +9,12 @@ import pytest
 from sqlalchemy import func, select, text
 
 from app.clock import now
+from app.db.counters import GROUP_COUNTS, HOURLY_COUNTS, count, hour_of
 from app.db.models import (
     Base,
     DomainBackoff,
+    GroupCount,
+    HourlyCount,
     IdempotencyRecord,
     InboundRecord,
     TriggerFiring,
@@ -73,6 +76,18 @@ def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None
     assert kept(parts, WebhookAttempt) == [attempt]
     assert kept(parts, InboundRecord) == [inbound]
     assert kept(parts, TriggerFiring) == [firing]
+
+
+def test_counts_by_hour_go_a_day_after_the_retention(parts: Alone) -> None:
+    """So those of the oldest day that is shown are complete."""
+    with parts.services.database.write() as transaction:
+        for old in (timedelta(days=31, hours=1), timedelta(days=30), timedelta(hours=1)):
+            count(transaction, HOURLY_COUNTS, parts.tenant.id, (1, hour_of(now() - old)), sent=1)
+        count(transaction, GROUP_COUNTS, parts.tenant.id, (1,), sent=3)
+    sweeps.clean(parts.services)
+    with parts.services.database.read() as session:
+        assert session.scalar(select(func.count()).select_from(HourlyCount)) == 2
+        assert session.scalar(select(func.sum(GroupCount.sent))) == 3
 
 
 def test_pauses_of_destinations_go_a_day_after_their_end(parts: Alone) -> None:

@@ -64,12 +64,7 @@ class Rows:
     def add_group(self, type_: str = "email") -> int:
         """A group."""
         moment = this_second()
-        counters = dict.fromkeys(
-            ("sent", "failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed"), 0
-        )
-        return self.add(
-            Group, type=type_, name=unique("group"), creation_time=moment, last_sent_time=moment, **counters
-        )
+        return self.add(Group, type=type_, name=unique("group"), creation_time=moment, own_last_sent_time=moment)
 
     def add_webhook(self) -> int:
         """A webhook, so that events are kept."""

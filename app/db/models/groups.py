@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import Index, UniqueConstraint, func
+from sqlalchemy.orm import Mapped, column_property, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import AccountId, Base
+from app.db.models.counts import GroupCount, latest, total
+from app.db.types import BigId, UtcDateTime
 
 RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked", "unsubscribed")
 """Columns that count what follows from the sends of a group."""
@@ -15,7 +17,11 @@ RESULT_COUNTERS = ("failed_contacts", "bounced", "delivered", "opened", "clicked
 
 class Group(Base):
     """A report that collects the results of sends (docs/endpoints.md#transactional-groups). Counters count
-    recipients."""
+    recipients.
+
+    A counter is read as the sum of the group's own row and of its slots (`GroupCount`). The columns `own_…` have the
+    recipients of the first send, and what was counted before there were slots.
+    """
 
     __tablename__ = "transactional_groups"
     __table_args__ = (
@@ -24,16 +30,31 @@ class Group(Base):
         {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[Identity]
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     account_id: Mapped[AccountId]
     type: Mapped[str]
     name: Mapped[str]
     creation_time: Mapped[datetime]
-    last_sent_time: Mapped[datetime]
-    sent: Mapped[BigInt] = mapped_column(default=0)
-    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
-    bounced: Mapped[BigInt] = mapped_column(default=0)
-    delivered: Mapped[BigInt] = mapped_column(default=0)
-    opened: Mapped[BigInt] = mapped_column(default=0)
-    clicked: Mapped[BigInt] = mapped_column(default=0)
-    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
+    own_last_sent_time: Mapped[datetime] = mapped_column("last_sent_time", UtcDateTime)
+    own_sent: Mapped[int] = mapped_column("sent", BigId, default=0)
+    own_failed_contacts: Mapped[int] = mapped_column("failed_contacts", BigId, default=0)
+    own_bounced: Mapped[int] = mapped_column("bounced", BigId, default=0)
+    own_delivered: Mapped[int] = mapped_column("delivered", BigId, default=0)
+    own_opened: Mapped[int] = mapped_column("opened", BigId, default=0)
+    own_clicked: Mapped[int] = mapped_column("clicked", BigId, default=0)
+    own_unsubscribed: Mapped[int] = mapped_column("unsubscribed", BigId, default=0)
+
+    last_sent_time: Mapped[datetime] = column_property(
+        func.coalesce(latest(GroupCount.last_sent_time, GroupCount.group_id == id), own_last_sent_time)
+    )
+    sent: Mapped[int] = column_property(own_sent + total(GroupCount.sent, GroupCount.group_id == id))
+    failed_contacts: Mapped[int] = column_property(
+        own_failed_contacts + total(GroupCount.failed_contacts, GroupCount.group_id == id)
+    )
+    bounced: Mapped[int] = column_property(own_bounced + total(GroupCount.bounced, GroupCount.group_id == id))
+    delivered: Mapped[int] = column_property(own_delivered + total(GroupCount.delivered, GroupCount.group_id == id))
+    opened: Mapped[int] = column_property(own_opened + total(GroupCount.opened, GroupCount.group_id == id))
+    clicked: Mapped[int] = column_property(own_clicked + total(GroupCount.clicked, GroupCount.group_id == id))
+    unsubscribed: Mapped[int] = column_property(
+        own_unsubscribed + total(GroupCount.unsubscribed, GroupCount.group_id == id)
+    )

@@ -5,26 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import func, select
 
+from app.db.bulk import insert_with_children
+from app.db.counters import GROUP_COUNTS, count, count_in_group, hour_of
 from app.db.database import Transaction
-from app.db.models import Account, Group, table_of
+from app.db.json_insert import ChildRows
+from app.db.models import Account, Group, HourlyCount
 from app.db.models.groups import RESULT_COUNTERS
-from app.db.prepared import PreparedStatement
 from app.errors import ServiceError
 from app.ids import describe
 from app.sends.accept.check import SendCheck
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.references import ExistingGroup
-
-ADD_RECIPIENTS = PreparedStatement(
-    update(table_of(Group))
-    .where(Group.id == bindparam("group"))
-    .values(
-        sent=Group.sent + bindparam("recipients", type_=Group.sent.type),
-        last_sent_time=bindparam("send_time", type_=Group.last_sent_time.type),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +97,23 @@ def create_group(
     send_time: datetime,
 ) -> int:
     """Creates a group with the number of recipients of its first send; returns its id."""
-    statement = insert(table_of(Group)).values(
-        account_id=account_id,
-        type=type_,
-        name=name,
-        creation_time=send_time,
-        last_sent_time=send_time,
-        sent=recipients,
+    row = {
+        "account_id": account_id,
+        "type": type_,
+        "name": name,
+        "creation_time": send_time,
+        "last_sent_time": send_time,
+        "sent": recipients,
         **dict.fromkeys(RESULT_COUNTERS, 0),
-    )
-    created: int = transaction.connection().execute(statement.returning(Group.id)).scalar_one()
-    return created
+    }
+    first_hour = {"slot": 0, "hour": hour_of(send_time), "sent": recipients}
+    hours = ChildRows(HourlyCount, "group_id", [first_hour], {"account_id": account_id})
+    return insert_with_children(transaction, Group, row, [hours])
 
 
-def count_send(transaction: Transaction, group_id: int, *, recipients: int, send_time: datetime) -> None:
-    """Adds a send's recipients to an existing group. This locks the group's row until the commit."""
-    ADD_RECIPIENTS.run(transaction, group=group_id, recipients=recipients, send_time=send_time)
+def count_send(
+    transaction: Transaction, account_id: int, group_id: int, *, recipients: int, send_time: datetime
+) -> None:
+    """Adds a send's recipients to an existing group."""
+    count_in_group(transaction, account_id, group_id, send_time, sent=recipients)
+    count(transaction, GROUP_COUNTS, account_id, (group_id,), last_sent_time=send_time)

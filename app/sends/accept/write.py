@@ -46,10 +46,7 @@ class AcceptedSend:
 def write_send(
     transaction: Transaction, account_id: int, request_id: str, valid: ValidSend, rows: list[dict[str, Any]]
 ) -> AcceptedSend:
-    """Writes the send with its recipients, whose own columns are the `rows`.
-
-    The counters of an existing group are updated last: its row is the bottleneck of concurrent sends.
-    """
+    """Writes the send with its recipients, whose own columns are the `rows`."""
     draft, group, due_time = valid.draft, valid.group, now()
     creation_time, count = due_time.replace(microsecond=0), len(rows)
     group_id = group.id or create_group(
@@ -68,7 +65,7 @@ def write_send(
     insert_rows(transaction, Attachment, attachments)
     release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
     if group.id is not None:
-        count_send(transaction, group.id, recipients=count, send_time=creation_time)
+        count_send(transaction, account_id, group.id, recipients=count, send_time=creation_time)
     return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
+
 from app.clock import now
 from app.contacts.events import contact_events
 from app.db.counters import count_in_group
 from app.db.database import Transaction
+from app.db.models import Recipient
 from app.events.outbox import record
 from app.recipients.row import RecipientRow
 from app.recipients.states import RecipientState
@@ -17,12 +20,14 @@ from app.sends.outcomes.bounces import COUNTED_AS_DELIVERED, Bounce
 
 def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> None:
     """Writes what a transition to `bounced` writes; of a group that counted the message as delivered, it takes that
-    back. The caller holds the lock of the recipient."""
+    back, in the hour in which it was counted. The caller holds the lock of the recipient."""
     moment, account_id = now(), recipient.account_id
     update_recipients(transaction, [recipient.id], state=RecipientState.BOUNCED, reason=bounce.diagnostic)
     changed = apply_bounce(transaction, recipient, bounce)
     event = recipient.event("bounced", moment, bounce.event_fields)
     record(transaction, account_id, [event, *contact_events("updated", changed.get(account_id, ()), moment)])
     add_steps(transaction, [recipient.step(TimelineStep.BOUNCED, bounce.diagnostic or None, moment)])
-    was_counted = recipient.state in COUNTED_AS_DELIVERED
-    count_in_group(transaction, recipient.group_id, bounced=1, delivered=-1 if was_counted else 0)
+    count_in_group(transaction, account_id, recipient.group_id, moment, bounced=1)
+    if recipient.state in COUNTED_AS_DELIVERED:
+        sent_time = transaction.scalar(select(Recipient.sent_time).where(Recipient.id == recipient.id))
+        count_in_group(transaction, account_id, recipient.group_id, sent_time or moment, delivered=-1)

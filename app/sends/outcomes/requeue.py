@@ -6,12 +6,15 @@ attempted by itself, and a message that was sent would arrive twice.
 
 from __future__ import annotations
 
-from sqlalchemy import select, update
+from datetime import datetime
+
+from sqlalchemy import func, select
 
 from app.addresses import email_key
 from app.clock import now
+from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import BlockedAddress, Group, Recipient
+from app.db.models import BlockedAddress, Recipient, RecipientStep
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.reasons import NOT_RETRYABLE
@@ -21,8 +24,8 @@ from app.recipients.store import add_steps
 from app.recipients.timeline import TimelineStep
 
 COUNTERS = {
-    RecipientState.BOUNCED: Group.bounced,
-    RecipientState.FAILED: Group.failed_contacts,
+    RecipientState.BOUNCED: "bounced",
+    RecipientState.FAILED: "failed_contacts",
     RecipientState.UNCERTAIN: None,
 }
 """State that can be retried -> the counter of the group that counts it, if any does."""
@@ -36,11 +39,11 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update()
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
     _check(transaction, recipient)
+    moment = now()
     counter = COUNTERS[RecipientState(recipient.state)]
     if counter is not None:
-        fewer = update(Group).where(Group.id == recipient.group_id, counter > 0).values({counter: counter - 1})
-        transaction.execute(fewer)
-    moment = now()
+        failed_time = _failed_time(transaction, recipient) or moment
+        count_in_group(transaction, recipient.account_id, recipient.group_id, failed_time, **{counter: -1})
     detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
     add_steps(transaction, [step_row(recipient.account_id, recipient.id, TimelineStep.REQUEUED, detail, moment)])
     # The count of attempts goes on: results in journals are told apart by it.
@@ -52,6 +55,14 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     )
     transaction.flush()
     return recipient
+
+
+def _failed_time(transaction: Transaction, recipient: Recipient) -> datetime | None:
+    """When it bounced or failed: in that hour it no longer counts."""
+    statement = select(func.max(RecipientStep.time)).where(
+        RecipientStep.recipient_id == recipient.id, RecipientStep.step.in_((TimelineStep.BOUNCED, TimelineStep.FAILED))
+    )
+    return transaction.scalar(statement)
 
 
 def _check(transaction: Transaction, recipient: Recipient) -> None:

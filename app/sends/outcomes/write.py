@@ -17,7 +17,7 @@ from app.clock import this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
 from app.db.bulk_update import BulkUpdate, RowValues
-from app.db.counters import count_in_groups
+from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import Recipient, table_of
@@ -32,7 +32,6 @@ from app.sends.outcomes.domain_deferrals import update_backoffs
 from app.sends.outcomes.transitions import RetryRules, Transition, decide_transition
 
 WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
-COUNTERS = ("delivered", "bounced", "failed_contacts")
 
 
 def write_outcomes(
@@ -52,7 +51,6 @@ def write_outcomes(
         update_backoffs(transaction, transitions)
         _record_events(transaction, transitions, changed)
         add_steps(transaction, [_step(one) for one in transitions])
-        # Last here as everywhere: workers that write outcomes of one group wait for each other from here on.
         _count(transaction, transitions)
     return transitions
 
@@ -116,11 +114,10 @@ def _column_values(transition: Transition) -> dict[str, Any]:
 
 
 def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    counts: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
     for one in transitions:
         if one.counter:
-            counts[one.recipient.group_id][one.counter] += 1
-    count_in_groups(transaction, counts)
+            recipient, moment = one.recipient, one.attempt_result.moment
+            count_in_group(transaction, recipient.account_id, recipient.group_id, moment, **{one.counter: 1})
 
 
 def _record_events(transaction: Transaction, transitions: Sequence[Transition], changed: ChangedContacts) -> None:

@@ -11,13 +11,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import delete, select
 
-from app.clock import this_second, timestamp
+from app.clock import now, this_second, timestamp
 from app.db.models import BlockedAddress, DomainBackoff, Recipient, RecipientStep
+from app.groups.over_time import counts_by_day, counts_by_hour
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
 from app.inbound.replies import record_reply
@@ -303,6 +306,10 @@ class Found:
     def has(self, *names: str) -> bool:
         return any(step.step in names for step in self.steps)
 
+    def first(self, *names: str) -> datetime | None:
+        """When the first of these steps happened."""
+        return next((step.time for step in self.steps if step.step in names), None)
+
     @property
     def signs(self) -> Steps:
         """Those of a person who reads."""
@@ -325,17 +332,21 @@ class Found:
         blocks = self.blocked and self.row.reason != "blocked"
         return self.has("unsubscribed") + (blocks and not at_once)
 
+    def counted(self) -> dict[str, datetime | None]:
+        """What it adds to its group, and when; None for what it does not."""
+        return {
+            "sent": self.row.creation_time,
+            "failed_contacts": self.first("failed"),
+            "bounced": self.first("bounced"),
+            "delivered": None if self.has("bounced") else self.first("sent"),
+            "opened": self.first(*FIRST_SIGNS),
+            "clicked": self.first("clicked"),
+            "unsubscribed": self.first("unsubscribed"),
+        }
+
     def counts(self) -> dict[str, int]:
         """What it adds to its group."""
-        return {
-            "sent": 1,
-            "failed_contacts": int(self.has("failed")),
-            "bounced": int(self.has("bounced")),
-            "delivered": int(self.has("sent") and not self.has("bounced")),
-            "opened": int(bool(self.signs)),
-            "clicked": int(self.has("clicked")),
-            "unsubscribed": int(self.has("unsubscribed")),
-        }
+        return {name: int(moment is not None) for name, moment in self.counted().items()}
 
     def events(self) -> list[str]:
         """What webhooks hear of it, in order."""
@@ -371,6 +382,7 @@ def test_everything_that_is_told_agrees_with_the_timelines(day: Day) -> None:
     people = found_people(day)
     assert len(people) == EMAILS + TEXTS
     check_groups(day, people)
+    check_hours(day, people)
     check_contacts(day, people)
     check_sent_contacts(day, people)
     check_events(day, people)
@@ -388,6 +400,28 @@ def check_groups(day: Day, people: list[Found]) -> None:
     assert total["sent"] == EMAILS + TEXTS
     assert all(total[name] > 50 for name in ("failed_contacts", "bounced", "delivered", "opened", "clicked"))
     assert total["unsubscribed"] > 50
+
+
+def check_hours(day: Day, people: list[Found]) -> None:
+    """The counts by hour and by day, of each group and of all, add up to the timelines."""
+    for group_id in (None, *day.groups):
+        expected: Counter[tuple[datetime, str]] = Counter(
+            (moment.replace(minute=0, second=0, microsecond=0), name)
+            for one in people
+            if group_id in (None, one.row.group_id)
+            for name, moment in one.counted().items()
+            if moment
+        )
+        with day.worker.database.read() as session:
+            hours = counts_by_hour(session, day.tenant.id, now(), 24, group_id=group_id)
+            days = counts_by_day(session, day.tenant.id, now(), 2, zone=ZoneInfo("UTC"), group_id=group_id)
+        assert Counter({(hour, name): count for hour, counts in hours.items() for name, count in counts.items()}) == (
+            expected
+        )
+        total: Counter[str] = Counter()
+        for (_, name), count in expected.items():
+            total[name] += count
+        assert Counter({name: sum(counts[name] for counts in days.values()) for name in total}) == total
 
 
 def check_contacts(day: Day, people: list[Found]) -> None:

@@ -1,0 +1,62 @@
+"""Counters that change with the rows they count, in slots (app/db/counters.py)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Index, SmallInteger, cast, func, literal_column, select
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, BigInt
+from app.db.types import BigId
+
+
+def total(counter: InstrumentedAttribute[int], *conditions: ColumnElement[bool]) -> ColumnElement[int]:
+    """A counter as the sum of the slots that meet the conditions, for a select, a filter or a property of a model."""
+    summed = select(cast(func.coalesce(func.sum(counter), literal_column("0")), BigInteger)).where(*conditions)
+    return summed.correlate_except(counter.class_).scalar_subquery()
+
+
+def latest(counter: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]) -> ColumnElement[Any]:
+    """The same of a time: the latest of the slots."""
+    return select(func.max(counter)).where(*conditions).correlate_except(counter.class_).scalar_subquery()
+
+
+class GroupCount(Base):
+    """A slot of a group's counters. No foreign key to the group: a count never keeps an outcome from being written."""
+
+    __tablename__ = "group_counts"
+    __table_args__: Any = ()
+
+    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    last_sent_time: Mapped[datetime | None]
+    sent: Mapped[BigInt] = mapped_column(default=0)
+    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
+    bounced: Mapped[BigInt] = mapped_column(default=0)
+    delivered: Mapped[BigInt] = mapped_column(default=0)
+    opened: Mapped[BigInt] = mapped_column(default=0)
+    clicked: Mapped[BigInt] = mapped_column(default=0)
+    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
+
+
+class HourlyCount(Base):
+    """A slot of a group's counters for what happened in one hour, kept for RETENTION_DAYS
+    (docs/cli.md#counts-over-time)."""
+
+    __tablename__ = "hourly_counts"
+    __table_args__ = (Index("ix_hourly_counts_account", "account_id", "hour"), Index("ix_hourly_counts_hour", "hour"))
+
+    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    hour: Mapped[datetime] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    sent: Mapped[BigInt] = mapped_column(default=0)
+    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
+    bounced: Mapped[BigInt] = mapped_column(default=0)
+    delivered: Mapped[BigInt] = mapped_column(default=0)
+    opened: Mapped[BigInt] = mapped_column(default=0)
+    clicked: Mapped[BigInt] = mapped_column(default=0)
+    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
