@@ -6,6 +6,7 @@ import click
 from flask.cli import with_appcontext
 
 from app.cli.base import Command, json_option, print_row
+from app.clock import now
 from app.http.context import services
 from app.maintenance.status import status
 
@@ -14,6 +15,7 @@ from app.maintenance.status import status
 @json_option
 @with_appcontext
 def command(as_json: bool) -> None:
-    """Show how many messages are due, in flight or uncertain, and how many events wait, over all accounts."""
+    """Show how many messages are due, in flight or uncertain, how many events wait, and for how long, over all
+    accounts."""
     with services().database.read() as session:
-        print_row(status(session), as_json)
+        print_row(status(session, services().settings, now()), as_json)

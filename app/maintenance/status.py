@@ -1,44 +1,80 @@
-"""Status figures of an installation over all accounts: queued and unfinished work.
+"""Status figures of an installation over all accounts: queued and unfinished work, and how long it has waited.
 
-Each is one statement. Those of the send queue read its partial indexes, whose size is that of the unfinished work.
+Each is one statement, whose cost is that of the unfinished work: those of the send queue read its partial indexes, and
+none counts the history.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+import orjson
+from sqlalchemy import ColumnElement, Select, and_, func, null, select
 from sqlalchemy.orm import Session
 
-from app.clock import now
 from app.db.models import Event, Recipient, Webhook
 from app.recipients.conditions import in_state
 from app.recipients.states import RecipientState
+from app.settings import Settings
 
 
-def status(session: Session) -> dict[str, int]:
-    """Numbers of recipients and events per status.
+def status(session: Session, settings: Settings, moment: datetime) -> dict[str, int | float | None]:
+    """Numbers of recipients and events per status, and of some the age of the oldest in seconds; None where there is
+    none.
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
     `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight`
     have a request in flight.
     """
-    return {name: session.scalars(statement).one() for name, statement in figures(now()).items()}
+    shown: dict[str, int | float | None] = {}
+    ages = _since(settings)
+    for name, statement in figures(moment).items():
+        count, oldest = session.execute(statement).one()
+        shown[name] = count
+        if name in ages:
+            since = ages[name](oldest) if count else None
+            shown[f"{name}_oldest_seconds"] = None if since is None else _seconds(moment - since)
+    return shown
 
 
-def figures(moment: datetime) -> dict[str, Select[int]]:
-    """The statement of each figure."""
+def figures(moment: datetime) -> dict[str, Select[int, Any]]:
+    """The statement of each figure: the number, and what tells the age of the oldest."""
     queued, sending = in_state(RecipientState.QUEUED), in_state(RecipientState.SENDING)
+    oldest_event = select(Event.payload).order_by(Event.id).limit(1).scalar_subquery()
     return {
         "due": _recipients(and_(queued, Recipient.due_time <= moment)),
         "deferred": _recipients(and_(queued, Recipient.due_time > moment)),
         "in_flight": _recipients(sending),
         "abandoned": _recipients(and_(sending, Recipient.lease_time < moment)),
         "uncertain": _recipients(in_state(RecipientState.UNCERTAIN)),
-        "events_waiting": select(func.count()).select_from(Event),
-        "webhooks_in_flight": select(func.count()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
+        "events_waiting": select(func.count(), oldest_event).select_from(Event),
+        "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
 
 
-def _recipients(condition: ColumnElement[bool]) -> Select[int]:
-    return select(func.count()).select_from(Recipient).where(condition)
+def _recipients(condition: ColumnElement[bool]) -> Select[int, Any]:
+    return select(func.count(), func.min(Recipient.due_time)).select_from(Recipient).where(condition)
+
+
+def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]:
+    """By figure: since when the oldest has waited. What is claimed keeps the time at which it was due, and what is
+    uncertain is due at the end of its wait."""
+    wait = timedelta(seconds=settings.uncertain_wait)
+    return {
+        "due": lambda due_time: due_time,
+        "in_flight": lambda due_time: due_time,
+        "uncertain": lambda due_time: due_time - wait,
+        "events_waiting": _event_time,
+    }
+
+
+def _event_time(payload: str) -> datetime | None:
+    """When the event happened (docs/webhooks.md#events)."""
+    timestamp = orjson.loads(payload).get("timestamp")
+    return datetime.fromisoformat(timestamp) if timestamp else None
+
+
+def _seconds(age: timedelta) -> float:
+    return max(0.0, round(age.total_seconds(), 1))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from app.clock import now
 from app.db.models import Account, Contact, Group, IdempotencyRecord, Recipient, RecipientStep, Webhook
 from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
@@ -43,10 +44,11 @@ class Facts:
     left_behind: Sequence[str]
 
 
-def in_hand(services: Services) -> dict[str, int]:
+def in_hand(services: Services) -> dict[str, float]:
     """What the service still has to do, without what there is none of."""
     with services.database.read() as session:
-        return {name: count for name, count in status(session).items() if count}
+        shown = status(session, services.settings, now())
+        return {name: count for name, count in shown.items() if count}
 
 
 def left_behind(services: Services) -> list[str]:
