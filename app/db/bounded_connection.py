@@ -76,6 +76,11 @@ class BoundedConnection(psycopg.Connection[Any]):
             with self._ending_with("reset"):
                 super().set_isolation_level(value)
 
+    def use_transactions(self, value: bool) -> None:
+        """Whether the next statement begins a transaction: the opposite of the driver's `autocommit`, without the lock
+        and the wait with which that is changed, which a connection between two transactions does not need."""
+        self._autocommit = not value
+
     @contextmanager
     def _ending_with(self, operation: str) -> Iterator[None]:
         self._ending = operation

@@ -137,9 +137,7 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self._circuit_breaker = DatabaseCircuitBreaker()
         self.engine = make_engine(url, pool_size=pool_size, autocommit=True, circuit_breaker=self._circuit_breaker)
-        # Both databases' default, which connections in autocommit do not have.
-        isolation = {"isolation_level": "READ COMMITTED"} if self.is_postgresql else {}
-        self._writing = self.engine.execution_options(**{WRITE: True}, **isolation)
+        self._writing = self.engine.execution_options(**{WRITE: True})
 
     @property
     def is_postgresql(self) -> bool:

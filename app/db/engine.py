@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from typing import Any
 
 import orjson
+from psycopg import IsolationLevel
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
+from app.db.bounded_connection import BoundedConnection
 from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.postgresql import DISCARD, postgresql_engine
 from app.db.types import dump_json
@@ -29,15 +32,20 @@ def make_engine(
     """An engine for the URL with the settings that this service needs.
 
     With `autocommit` each PostgreSQL statement is a transaction of its own, unless the connection's execution options
-    say otherwise: beginning and ending a transaction around a select costs two round trips. SQLite runs in the process
-    anyway. `circuit_breaker` is opened when PostgreSQL hangs.
+    contain `WRITE`: beginning and ending a transaction around a select costs two round trips. SQLite runs in the
+    process anyway. `circuit_breaker` is opened when PostgreSQL hangs.
     Error texts leave out the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
         return _sqlite(url)
-    return postgresql_engine(
+    engine = postgresql_engine(
         url, circuit_breaker or DatabaseCircuitBreaker(), pool_size=pool_size, autocommit=autocommit
     )
+    if autocommit:
+        event.listen(engine, "connect", _on_postgresql_connect)
+        event.listen(engine, "begin", _on_postgresql_begin)
+        event.listen(engine, "checkin", _on_postgresql_checkin)
+    return engine
 
 
 def release_after(session: Session, size: int) -> None:
@@ -45,6 +53,23 @@ def release_after(session: Session, size: int) -> None:
     buffer of its largest statement or result."""
     if size > LARGE:
         session.connection().info[DISCARD] = True
+
+
+def _on_postgresql_connect(connection: BoundedConnection, _record: object) -> None:
+    # Of its transactions, whatever the server's default is. Once per connection: an isolation level in the execution
+    # options is set and reset by each transaction, for 30 microseconds.
+    connection.isolation_level = IsolationLevel.READ_COMMITTED
+
+
+def _on_postgresql_begin(connection: Connection) -> None:
+    if connection.get_execution_options().get(WRITE):
+        driver: Any = connection.connection.driver_connection
+        driver.use_transactions(True)
+
+
+def _on_postgresql_checkin(connection: BoundedConnection | None, _record: object) -> None:
+    if connection is not None:
+        connection.use_transactions(False)
 
 
 def _sqlite(url: str) -> Engine:

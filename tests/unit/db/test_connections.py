@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from psycopg.pq import TransactionStatus
 from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -42,6 +45,39 @@ def test_a_connection_that_has_carried_many_bytes_is_not_kept(tenant: Tenant, la
         assert (first is second) != (large and database.is_postgresql)
     finally:
         database.close()
+
+
+def test_only_a_writing_session_is_a_transaction(tenant: Tenant) -> None:
+    """On PostgreSQL, where both use the same connection one after the other."""
+    database = Database(tenant.services.settings.database_url, pool_size=1)
+    if not database.is_postgresql:
+        pytest.skip("SQLite reads in transactions, too")
+    seen = []
+    try:
+        for _ in range(2):
+            with database.read() as session:
+                seen.append(("read", *state_of(session)))
+            with database.write() as transaction:
+                seen.append(("write", *state_of(transaction)))
+            with suppress(ZeroDivisionError), database.write() as transaction:
+                seen.append(("failed", *state_of(transaction)))
+                raise ZeroDivisionError
+        assert len({connection for *_, connection in seen}) == 1
+        assert [(what, status) for what, status, _ in seen] == [
+            *(("read", TransactionStatus.IDLE), ("write", TransactionStatus.INTRANS)),
+            ("failed", TransactionStatus.INTRANS),
+        ] * 2
+        with database.write() as transaction:
+            assert transaction.scalar(text("SHOW transaction_isolation")) == "read committed"
+    finally:
+        database.close()
+
+
+def state_of(session: Session) -> tuple[TransactionStatus, int]:
+    """Whether a statement has begun a transaction, and the connection."""
+    session.execute(text("SELECT 1"))
+    driver = cast(Any, session.connection().connection.driver_connection)
+    return TransactionStatus(driver.info.transaction_status), id(driver)
 
 
 def test_a_reading_session_keeps_one_connection_for_all_ways_to_read(tenant: Tenant) -> None:
