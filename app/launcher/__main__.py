@@ -30,8 +30,8 @@ POLL_SECONDS = 0.05
 ORPHANS_END = 8.0
 """Seconds after which the processes of a killed launcher have ended: the API takes up to 5."""
 IN_PYTHON = (
-    "the own Redis is the one in Python, which suits development; in production install redis-server or valkey-server, "
-    "or set REDIS_URL"
+    "the embedded Redis is the one in Python, which suits development; in production install redis-server or "
+    "valkey-server, or set REDIS_URL"
 )
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 """Address that stands for all of this machine's -> one at which the service can be reached."""

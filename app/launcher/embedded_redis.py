@@ -106,7 +106,7 @@ def wait_until_ready(data_dir: Path, alive: Callable[[], bool]) -> None:
         if answers(data_dir):
             return
         if not alive() or time.monotonic() > deadline:
-            raise EmbeddedRedisError(f"the own Redis does not start: {_last_log_line(data_dir)}")
+            raise EmbeddedRedisError(f"the embedded Redis does not start: {_last_log_line(data_dir)}")
         time.sleep(0.02)
 
 

@@ -134,7 +134,7 @@ def kill_launcher(stage: Stage, _chance: random.Random) -> float:
 
 @fault("kill-everything", STARTED_AGAIN)
 def kill_everything(stage: Stage, chance: random.Random) -> float:
-    """All processes of the service at once, its own Redis too. It is started again a moment later."""
+    """All processes of the service at once, the embedded Redis too. It is started again a moment later."""
     stage.kill(*stage.pids(""))
     time.sleep(chance.uniform(0, 2))
     return _start_again(stage)
@@ -190,7 +190,7 @@ def _stopped(stage: Stage, *pids: int) -> Iterator[None]:
 
 @fault("redis-killed")
 def redis_killed(stage: Stage, _chance: random.Random) -> None:
-    """The service's own Redis."""
+    """The embedded Redis."""
     stage.kill(*stage.pids(PROCESSES["redis"]))
 
 

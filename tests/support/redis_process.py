@@ -16,7 +16,7 @@ from tests.support.servers import PATIENCE, short_folder
 
 
 class RedisProcess:
-    """The own Redis of a data folder; `kind` as in EMBEDDED_REDIS."""
+    """The embedded Redis of a data folder; `kind` as in EMBEDDED_REDIS."""
 
     def __init__(self, data_dir: Path, kind: str | None = None) -> None:
         self.data_dir = data_dir

@@ -1,4 +1,4 @@
-"""The own Redis: found, on a socket only, with its data on disk, and not disturbed by what a killed one left."""
+"""The embedded Redis: found, on a socket only, with its data on disk, and not disturbed by what a killed one left."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_one_that_cannot_start_is_told_with_its_last_words(server: RedisProcess)
         (folder / "redis" / "appendonly.aof").write_text("no such command\r\n")
         (folder / "redis" / "appendonlydir").write_text("not a folder")
         process = subprocess.Popen(line)
-        with pytest.raises(EmbeddedRedisError, match=r"the own Redis does not start: .+"):
+        with pytest.raises(EmbeddedRedisError, match=r"the embedded Redis does not start: .+"):
             embedded_redis.wait_until_ready(folder, lambda: process.poll() is None)
         process.wait(PATIENCE)
 
