@@ -12,13 +12,12 @@ slot do not deadlock, and nobody waits for a slot longer than for a commit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Table, func
+from sqlalchemy import Connection, func
 from sqlalchemy.dialects import sqlite
 
 from app.db.database import Transaction
@@ -34,30 +33,20 @@ Key = tuple[Any, ...]
 """The account's id and the values of a kind's key columns."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Counters:
     """A kind of counters: its model has the columns of `key`, `slot`, `account_id`, times of which the `latest` counts,
     and counters. `position` is its place in the fixed order."""
 
-    position: int
-    model: type[Base]
-    key: tuple[str, ...]
-    latest: tuple[str, ...] = ()
-
-    @property
-    def table(self) -> Table:
-        return table_of(self.model)
-
-    @property
-    def unique(self) -> tuple[str, ...]:
-        """The columns of the primary key."""
-        return (*self.key, "slot")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The counters."""
-        others = {"account_id", *self.unique, *self.latest}
-        return tuple(column.name for column in self.table.columns if column.name not in others)
+    def __init__(self, position: int, model: type[Base], *, key: tuple[str, ...], latest: tuple[str, ...] = ()) -> None:
+        self.position = position
+        self.latest = latest
+        self.table = table_of(model)
+        self.owner = ("account_id", *key)
+        """The columns of a `Key`."""
+        self.unique = (*key, "slot")
+        others = {"account_id", *self.unique, *latest}
+        self.names = tuple(column.name for column in self.table.columns if column.name not in others)
+        self.nothing = {**dict.fromkeys(latest), **dict.fromkeys(self.names, 0)}
 
 
 HOURLY_COUNTS = Counters(20, HourlyCount, key=("group_id", "hour"))
@@ -129,8 +118,7 @@ def _slot_of(connection: Connection) -> int:
 
 def _rows(counters: Counters, counts: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """All but the slot, in the order of their keys, without those that change nothing."""
-    nothing = {**dict.fromkeys(counters.latest), **dict.fromkeys(counters.names, 0)}
-    columns = ("account_id", *counters.key)
+    columns, nothing = counters.owner, counters.nothing
     return [
         {**dict(zip(columns, key, strict=True)), **nothing, **counts[key]}
         for key in sorted(counts)
@@ -140,14 +128,16 @@ def _rows(counters: Counters, counts: Mapping[Key, Mapping[str, Any]]) -> list[d
 
 @lru_cache
 def _statement(kinds: Sequence[Counters]) -> str:
-    """One for all of them. PostgreSQL runs the parts of a statement in a fixed order."""
-    if len(kinds) == 1:
-        return _insert(kinds[0])
-    parts = ", ".join(f"kind{counters.position} AS ({_insert(counters)})" for counters in kinds)
-    return f"WITH {parts} SELECT"
+    """One for all of them. Each reads how many rows the one before has written, because PostgreSQL promises no order
+    for parts of a statement that are independent of each other."""
+    *first, last = (_insert(counters, before) for counters, before in zip(kinds, (None, *kinds[:-1]), strict=True))
+    parts = [
+        f"{counters.table.name}_written AS ({text} RETURNING 1)" for counters, text in zip(kinds, first, strict=False)
+    ]
+    return f"WITH {', '.join(parts)} {last}" if parts else last
 
 
-def _insert(counters: Counters) -> str:
+def _insert(counters: Counters, before: Counters | None) -> str:
     """The INSERT on PostgreSQL, with the rows as JSON."""
     table = counters.table
     names = ("account_id", *counters.unique, *counters.latest, *counters.names)
@@ -155,9 +145,10 @@ def _insert(counters: Counters) -> str:
     updates = [f"{name} = {table.name}.{name} + excluded.{name}" for name in counters.names]
     updates += [f"{name} = greatest({table.name}.{name}, excluded.{name})" for name in counters.latest]
     columns, unique = ", ".join(names), ", ".join(counters.unique)
+    after = f"CROSS JOIN (SELECT count(*) FROM {before.table.name}_written) AS earlier " if before else ""  # noqa: S608 - names of models
     return (
-        f"INSERT INTO {table.name} ({columns}) "  # noqa: S608 - names of models
-        f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS given ({typed}) "
+        f"INSERT INTO {table.name} ({columns}) "  # noqa: S608 - the same
+        f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS given ({typed}) {after}"
         f"ON CONFLICT ({unique}) DO UPDATE SET {', '.join(updates)}"
     )
 

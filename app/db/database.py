@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.db import wait_budget
 from app.db.circuit_breaker import DatabaseCircuitBreaker
-from app.db.engine import WRITE, make_engine
+from app.db.engine import WRITE, begin_writing, make_engine
 from app.db.outage import OutcomeUnknown
 
 RETRIED = ("40P01", "23505")
@@ -89,7 +89,7 @@ class Transaction(ReadSession):
         """The session's own, in a transaction. The ORM joins it, and leaves its end to this class."""
         connection = super().connection()
         if not connection.in_transaction():
-            connection.begin()
+            begin_writing(connection)
         return connection
 
     def commit(self) -> None:

@@ -31,9 +31,9 @@ def make_engine(
 ) -> Engine:
     """An engine for the URL with the settings that this service needs.
 
-    With `autocommit` each PostgreSQL statement is a transaction of its own, unless the connection's execution options
-    contain `WRITE`: beginning and ending a transaction around a select costs two round trips. SQLite runs in the
-    process anyway. `circuit_breaker` is opened when PostgreSQL hangs.
+    With `autocommit` each PostgreSQL statement is a transaction of its own, except after `begin_writing`: beginning and
+    ending a transaction around a select costs two round trips. SQLite runs in the process anyway. `circuit_breaker` is
+    opened when PostgreSQL hangs.
     Error texts leave out the parameters of statements: they end in the log, where addresses and bodies have no place.
     """
     if make_url(url).get_backend_name() == "sqlite":
@@ -43,9 +43,16 @@ def make_engine(
     )
     if autocommit:
         event.listen(engine, "connect", _on_postgresql_connect)
-        event.listen(engine, "begin", _on_postgresql_begin)
         event.listen(engine, "checkin", _on_postgresql_checkin)
     return engine
+
+
+def begin_writing(connection: Connection) -> None:
+    """Begins a transaction on a connection that has the option `WRITE`."""
+    driver: Any = connection.connection.driver_connection
+    if isinstance(driver, BoundedConnection):
+        driver.use_transactions(True)
+    connection.begin()
 
 
 def release_after(session: Session, size: int) -> None:
@@ -59,12 +66,6 @@ def _on_postgresql_connect(connection: BoundedConnection, _record: object) -> No
     # Of its transactions, whatever the server's default is. Once per connection: an isolation level in the execution
     # options is set and reset by each transaction, for 30 microseconds.
     connection.isolation_level = IsolationLevel.READ_COMMITTED
-
-
-def _on_postgresql_begin(connection: Connection) -> None:
-    if connection.get_execution_options().get(WRITE):
-        driver: Any = connection.connection.driver_connection
-        driver.use_transactions(True)
 
 
 def _on_postgresql_checkin(connection: BoundedConnection | None, _record: object) -> None:
