@@ -177,11 +177,11 @@ def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
 
 
 def _check_groups(result: Result, facts: Facts) -> None:
-    """The counters of a group, its recipients' states and their timelines agree."""
+    """The counters of a group and its hours, its recipients' states and their timelines agree."""
     members: dict[int, list[Person]] = defaultdict(list)
     for person in facts.people:
         members[person.group].append(person)
-    wrong = []
+    wrong, wrong_hours = [], []
     for group, counters in facts.groups.items():
         states = Counter(person.state for person in members[group])
         steps = Counter(step for person in members[group] for step in person.steps)
@@ -199,7 +199,10 @@ def _check_groups(result: Result, facts: Facts) -> None:
         }
         if not dict(counters) == expected == counted:
             wrong.append(f"group {group} counts {dict(counters)}, has {expected}, timelines count {counted}")
+        if facts.hours.get(group) != expected:
+            wrong_hours.append(f"the hours of group {group} count {facts.hours.get(group)}, it has {expected}")
     result.complain("groups that miscount", wrong)
+    result.complain("hours that miscount", wrong_hours)
     closings = set(CLOSING.values())
     result.complain(
         "timelines without exactly one end",

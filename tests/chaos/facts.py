@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from app.clock import now
-from app.db.models import Account, Contact, Group, IdempotencyRecord, Recipient, RecipientStep, Webhook
+from app.db.models import Account, Contact, Group, HourlyCount, IdempotencyRecord, Recipient, RecipientStep, Webhook
 from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
 from app.services import Services
@@ -39,6 +39,8 @@ class Facts:
     people: Sequence[Person]
     groups: Mapping[int, Mapping[str, int]]
     """Id -> counters."""
+    hours: Mapping[int, Mapping[str, int]]
+    """Id -> the sums of the counters by hour."""
     contacts: Mapping[str, Mapping[str, int]]
     """Account -> address -> how many contacts have it."""
     left_behind: Sequence[str]
@@ -92,8 +94,13 @@ def facts(services: Services) -> Facts:
         groups = {
             row.id: {name: getattr(row, name) for name in COUNTERS} for row in session.scalars(select(Group)).all()
         }
+        sums = [func.sum(getattr(HourlyCount, name)) for name in COUNTERS]
+        hours = {
+            group_id: dict(zip(COUNTERS, map(int, counts), strict=True))
+            for group_id, *counts in session.execute(select(HourlyCount.group_id, *sums).group_by(HourlyCount.group_id))
+        }
         contacts: dict[str, dict[str, int]] = defaultdict(dict)
         counted = select(Contact.account_id, Contact.email, func.count()).group_by(Contact.account_id, Contact.email)
         for account_id, email, count in session.execute(counted):
             contacts[names[account_id]][email or ""] = count
-    return Facts(people, groups, contacts, left_behind(services))
+    return Facts(people, groups, hours, contacts, left_behind(services))

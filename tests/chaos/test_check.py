@@ -29,6 +29,7 @@ class World:
             for number, (address, state) in enumerate(ends.items(), 1)
         ]
         self.groups = {1: {"sent": 3, "delivered": 2, "bounced": 1, "failed_contacts": 0}}
+        self.hours = dict(self.groups)
         self.contacts = {"acme": dict.fromkeys(ends, 1)}
         self.left_behind: list[str] = []
         self.mails = [
@@ -72,7 +73,10 @@ class World:
             self.deliveries,
         )
         return check(
-            seen, Facts(self.people, self.groups, self.contacts, self.left_behind), COURSE, limits or Limits()
+            seen,
+            Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind),
+            COURSE,
+            limits or Limits(),
         ).broken
 
     def only(self, what: str, limits: Limits | None = None) -> None:
@@ -247,6 +251,11 @@ def test_nobody_is_written_twice(world: World) -> None:
 def test_a_group_that_miscounts_is_found(world: World, counter: str) -> None:
     world.groups[1] = {**world.groups[1], counter: 9}
     world.only("groups that miscount: group 1")
+
+
+def test_hours_that_miscount_are_found(world: World) -> None:
+    world.hours[1] = {**world.hours[1], "delivered": 9}
+    world.only("hours that miscount: the hours of group 1")
 
 
 def test_a_timeline_has_exactly_one_end(world: World) -> None:
