@@ -87,9 +87,3 @@ def test_every_name_is_standard_or_in_the_glossary(module: str) -> None:
     known = vocabulary() | LIBRARIES | ENGLISH
     found = {word: name for name in names(module) for word in words(name) if not hasattr(builtins, word)}
     assert {word: name for word, name in found.items() if not forms(word) & known} == {}
-
-
-def test_the_lists_have_no_word_that_nothing_needs() -> None:
-    used = {word for module in MODULES for name in names(module) for word in words(name)}
-    assert sorted((LIBRARIES | ENGLISH) - used) == []
-    assert sorted(ENGLISH & vocabulary()) == []
