@@ -64,6 +64,10 @@ interop-packages:
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)
 	@$(PYTHON) -m bench $(ARGS)
 
+.PHONY: growth
+growth: setup-bench ## measure every filter and page at 10,000 and at 5,000,000 rows (ARGS="--rows 1000000", --sqlite)
+	@$(PYTHON) -m bench.growth $(ARGS)
+
 .PHONY: chaos
 chaos: setup-dev ## inject faults into the running service and check its guarantees (ARGS="--only kill-sender --seed 7", --short, --broken)
 	@$(PYTHON) -m tests.chaos $(ARGS)

@@ -5,6 +5,7 @@ Half of the recipients have been sent to, the others are due. PostgreSQL only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from app.db.models import Recipient
@@ -20,7 +21,8 @@ INSERT INTO contacts ({columns})
 SELECT {account}, {list}, moment, moment, email, email, '614' || lpad(n::text, 8, '0'), email, true, true, true, false,
     jsonb_build_object(
         'first_name', 'First' || n % 977, 'last_name', 'Last' || n % 1009, 'city', 'City ' || n % 499,
-        'plan', (ARRAY['free', 'silver', 'gold'])[1 + n % 3], 'born', '1970-01-01', 'points', n % 5000)
+        'plan', (ARRAY['free', 'silver', 'gold'])[1 + n % 3], 'points', n % 5000,
+        'born', to_char(date '1950-01-01' + n % 18000, 'YYYY-MM-DD'))
 FROM (
     SELECT n, 'person' || n || '@customers.example' AS email,
         timestamptz '2026-01-01' + n * interval '1 second' AS moment
@@ -41,22 +43,44 @@ OWN = {
 
 def fill_both(parts: Stack, shop: Shop, server: Server, count: int) -> None:
     """So many contacts and so many recipients of one send, which the API has accepted with its first (number 0)."""
+    fill_contacts(parts, shop, count)
+    fill_recipients(parts, accepted_recipient(parts, shop, server), count, OWN)
+    with parts.connect() as connection:
+        connection.autocommit = True
+        connection.execute("CHECKPOINT")
+
+
+def accepted_recipient(parts: Stack, shop: Shop, server: Server) -> int:
+    """The id of a recipient that the API has accepted, for others to be like."""
     accept(server, shop, 0, 1, 1)
     with parts.connect() as connection:
         ((template,),) = connection.execute("SELECT min(id) FROM recipients").fetchall()
+    found: int = template
+    return found
+
+
+def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
+    """So many contacts in the list, numbered from 1."""
+    statement = CONTACTS.replace("{columns}", ", ".join(f'"{name}"' for name in COLUMNS))
+    _run(parts, statement, {"account": shop.account_id, "list": shop.list_id}, count)
+    _vacuum(parts, "contacts")
+
+
+def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, str]) -> None:
+    """So many recipients like the one with that id, but for the columns in `own`, whose expressions have the number
+    `n`."""
     columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
-    contacts = CONTACTS.replace("{columns}", ", ".join(f'"{name}"' for name in COLUMNS))
-    recipients = RECIPIENTS.replace("{columns}", ", ".join(f'"{name}"' for name in columns)).replace(
-        "{values}", ", ".join(OWN.get(name, f'one."{name}"') for name in columns)
+    statement = RECIPIENTS.replace("{columns}", ", ".join(f'"{name}"' for name in columns)).replace(
+        "{values}", ", ".join(own.get(name, f'one."{name}"') for name in columns)
     )
-    names = {"account": shop.account_id, "list": shop.list_id, "template": template}
-    _run(parts, contacts, names, count)
-    _run(parts, recipients, names, count)
+    _run(parts, statement, {"template": template}, count)
+    _vacuum(parts, "recipients")
+
+
+def _vacuum(parts: Stack, table: str) -> None:
     with parts.connect() as connection:
         connection.autocommit = True
-        connection.execute("VACUUM ANALYZE contacts")
-        connection.execute("VACUUM ANALYZE recipients")
-        connection.execute("CHECKPOINT")
+        connection.execute(f"VACUUM ANALYZE {table}")
 
 
 def _run(parts: Stack, statement: str, names: dict[str, int], count: int) -> None:

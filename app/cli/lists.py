@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.cli import field_indexes
 from app.cli.base import (
     Group,
     Row,
@@ -31,6 +32,8 @@ from app.http.context import services
 from app.lists.define import add_field, create_list, fields_of, update_list
 
 group = Group("lists", help="Lists of contacts and their fields.")
+for command in field_indexes.group.commands.values():
+    group.add_command(command)
 
 
 def attribute_options(command: Any) -> Any:
@@ -161,14 +164,18 @@ def delete(list_: str, account: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("type_", metavar="TYPE")
 @click.option("--option", "options", multiple=True, help="A choice of a Dropdown, Radio Buttons or Checkbox field.")
+@click.option("--index", is_flag=True, help="Make an index for ranges of the field, a number or date.")
 @account_option
 @json_option
 def add_field_(
-    *, list_: str, name: str, type_: str, options: tuple[str, ...], account: str | None, as_json: bool
+    *, list_: str, name: str, type_: str, options: tuple[str, ...], index: bool, account: str | None, as_json: bool
 ) -> None:
     """Add a field of one of the types that the documentation lists, such as "Text Field"."""
     with services().database.write() as transaction:
         found = _find(transaction, account, list_)
-        add_field(transaction, found, name, type_, options)
+        added = add_field(transaction, found, name, type_, options)
+        wanted = field_indexes.index_of(added.key, added.type) if index else None
         row = _full(transaction, found)
+    if wanted is not None:
+        field_indexes.make_index(wanted)
     _print_full(row, as_json)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Row, and_, case, literal, or_, select
+from sqlalchemy import ColumnElement, Row, and_, case, or_, select
 from sqlalchemy.orm import Session
 
-from app.addresses import ADDRESS_KINDS, AddressKind
-from app.contacts.subscriptions import ADDRESS_COLUMNS
-from app.db.index_hints import json_contains
-from app.db.models import BlockedAddress, Contact
+from app.contacts.filters import BLOCKED, answered_by_indexes, compared_value
+from app.db.index_hints import planned_for_values
+from app.db.models import Contact
 from app.errors import ServiceError
 from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
-from app.query.conditions import Equals, FilterCondition, Query
+from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
@@ -28,18 +27,6 @@ FILTER_KINDS = {
     ValueType.NUMBER: FilterType.FLOAT,
 }
 """How values of list fields are compared; all others as strings."""
-EXACT_INTEGERS = 2**53
-"""Up to this number a JSON integer and the float of a filter are equal."""
-
-
-def _blocked(kind: AddressKind) -> ColumnElement[bool]:
-    """Whether the account has blocked the contact's address."""
-    statement = select(literal(1)).where(
-        BlockedAddress.account_id == Contact.account_id,
-        BlockedAddress.kind == kind,
-        BlockedAddress.address == ADDRESS_COLUMNS[kind],
-    )
-    return statement.correlate(Contact).exists()
 
 
 def _bits(email: Any, mobile: Any) -> ColumnElement[int]:
@@ -54,7 +41,6 @@ def _by_kind(bits: int, _zone: ZoneInfo | None) -> dict[str, bool]:
     return BOTH_KINDS[bits]
 
 
-BLOCKED = {kind: _blocked(kind) for kind in ADDRESS_KINDS}
 ATTRIBUTES: dict[str, Property] = {
     "id": Property(Contact.id),
     "list_id": Property(Contact.list_id),
@@ -95,7 +81,7 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
     filters = {name: Filter(name, kind) for name, (kind, _) in ATTRIBUTE_FILTERS.items()}
     filters |= {field.key: Filter(field.key, _filter_kind(field)) for field in value_fields}
     compared = {name: column for name, (_, column) in ATTRIBUTE_FILTERS.items()}
-    compared |= {field.key: _compared(field) for field in value_fields}
+    compared |= {field.key: compared_value(field) for field in value_fields}
     properties = {**ATTRIBUTES, **values}
     return Shape(
         resource=Resource(name="contact", collection="contacts", filters=filters, fields=tuple(properties)),
@@ -108,12 +94,13 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
 
 
 def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Page:
-    """A page of the list's contacts, in one statement."""
-    indexed, others = _indexed(session, contact_list, query.conditions)
-    query = replace(query, conditions=others)
-    return read_page(
-        session, contact_shape(contact_list.value_fields), query, Contact.list_id == contact_list.id, *indexed
-    )
+    """A page of the list's contacts. A filter may take a statement of its own, whatever it matches."""
+    shape, in_list = contact_shape(contact_list.value_fields), Contact.list_id == contact_list.id
+    if not query.conditions:
+        return read_page(session, shape, query, in_list)
+    formed, others = answered_by_indexes(session, contact_list, query.conditions)
+    with planned_for_values(session):
+        return read_page(session, shape, replace(query, conditions=others), in_list, *formed)
 
 
 def require_contact(session: Session, contact_list: ListSpec, contact_id: int) -> None:
@@ -147,39 +134,3 @@ def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:
 
 def _filter_kind(field: FieldSpec) -> FilterType:
     return FILTER_KINDS.get(field.value_type, FilterType.STRING)
-
-
-def _compared(field: FieldSpec) -> ColumnElement[Any]:
-    """The value as the type that filters compare with."""
-    member: Any = Contact.values[field.key]
-    found: ColumnElement[Any] = member.as_float() if field.value_type is ValueType.NUMBER else member.as_string()
-    return found
-
-
-def _indexed(
-    session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition]
-) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
-    """Conditions on list fields in a form that the index on all values can answer, and the other conditions."""
-    indexed: list[ColumnElement[bool]] = []
-    others: list[FilterCondition] = []
-    for condition in conditions:
-        value = _exact_value(contact_list, condition)
-        contained = None if value is None else json_contains(session, Contact.values, {condition.filter.name: value})
-        if contained is None:
-            others.append(condition)
-        else:
-            indexed.append(contained)
-    return indexed, tuple(others)
-
-
-def _exact_value(contact_list: ListSpec, condition: FilterCondition) -> str | float | None:
-    """The value that a list field must equal; None for any other condition."""
-    if condition.op != "eq" or len(condition.alternatives) != 1:
-        return None
-    if all(field.key != condition.filter.name for field in contact_list.value_fields):
-        return None
-    (alternative,) = condition.alternatives
-    value = alternative.value if isinstance(alternative, Equals) else None
-    if isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS):
-        return value
-    return None

@@ -20,6 +20,8 @@ class _InJson(FunctionElement[bool]):
     name = "in_json"
     inherit_cache = True
     type = Boolean()
+    # Else SQLAlchemy compares it with 1 on SQLite, and no index answers that.
+    _is_implicitly_boolean = True
 
 
 def in_json(column: Any, values: Iterable[str] | Iterable[int] | BindParameter[Any]) -> ColumnElement[bool]:

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, func, literal, type_coerce
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    and_,
+    any_,
+    func,
+    literal,
+    select,
+    true,
+    type_coerce,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from app.db.dialect import is_postgresql
+from app.db.in_json import in_json
+
+FEW = 1000
+"""Rows that are looked up one by one and sorted rather than met in the order of a page."""
 
 
-def in_subquery(session: Session, column: Any, ids: Select[Any]) -> ColumnElement[bool]:
-    """The id is one of those that a correlated, limited select returns.
+def in_subquery(session: Session, column: Any, values: Select[Any]) -> ColumnElement[bool]:
+    """The column is one of the values that a small select returns, correlated or not.
 
-    SQLite runs such an IN once per outer row and looks the ids up. PostgreSQL would test every row of the table against
-    it; with an array it looks the ids up.
+    SQLite runs such an IN once per outer row and looks the values up. PostgreSQL would test every row of the table
+    against it; with an array it looks the values up.
     """
     if is_postgresql(session):
-        condition: ColumnElement[bool] = column == any_(func.array(ids.scalar_subquery(), type_=ARRAY(BigInteger)))
+        type_ = ARRAY(BigInteger if isinstance(column.type, Integer) else String)
+        condition: ColumnElement[bool] = column == any_(func.array(values.scalar_subquery(), type_=type_))
     else:
-        condition = column.in_(ids)
+        condition = column.in_(values)
     return condition
 
 
@@ -30,3 +51,54 @@ def json_contains(session: Session, column: Any, part: Mapping[str, Any]) -> Col
     if not is_postgresql(session):
         return None
     return type_coerce(column, JSONB).contains(literal(dict(part), JSONB))
+
+
+class Indexed(NamedTuple):
+    """Some of the rows that a condition selects, and the column by whose index they are found."""
+
+    rows: ColumnElement[bool]
+    column: Any
+
+
+@contextmanager
+def planned_for_values(session: Session) -> Iterator[None]:
+    """Inside the block PostgreSQL plans each statement for the values it comes with.
+
+    After some executions it would plan for any value, and of a filter that matches nothing expect a third of the table:
+    then it reads the table in the order of the page.
+    """
+    if not is_postgresql(session):
+        yield
+        return
+    driver: Any = session.connection().connection.driver_connection
+    threshold, driver.prepare_threshold = driver.prepare_threshold, None
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = threshold
+
+
+def by_index_or_order(
+    session: Session,
+    id_column: Any,
+    scope: ColumnElement[bool],
+    condition: ColumnElement[bool],
+    indexed: Sequence[Indexed],
+) -> ColumnElement[bool]:
+    """The condition, for a page in the order of an index that does not answer it; `indexed` are its rows as other
+    indexes find them, all of them together.
+
+    Which index leads to the page sooner, no planner knows of rare values. So the ids of the rows are asked for first: a
+    few are looked up, and of many the first are met soon in the order of the page.
+    """
+    found = [
+        # In the order of the index that shall answer it: any other way would have to sort.
+        select(id_column.label("id")).where(scope, one.rows).order_by(one.column).limit(FEW + 1).subquery()
+        for one in indexed
+    ]
+    matching = union_all(*(select(one.c.id) for one in found)).subquery()
+    ids = session.execute(select(matching.c.id).limit(FEW + 1)).scalars().all()
+    if len(ids) <= FEW:
+        return and_(in_json(id_column, ids), condition)
+    # SQLite would look up all of them and sort: as the operand of IS no index answers the condition.
+    return condition if is_postgresql(session) else condition.is_(true())

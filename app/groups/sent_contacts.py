@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import ColumnElement, Row, and_
 from sqlalchemy.orm import Session
 
+from app.db.index_hints import Indexed, by_index_or_order, planned_for_values
 from app.db.models import Recipient
 from app.lists.paths import contact_path, list_path
-from app.query.conditions import Query
+from app.query import compile as compiled
+from app.query.conditions import IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_page
 
@@ -32,6 +35,9 @@ FILTERS = {
     "last_open_time": Filter("last_open_time", FilterType.TIMESTAMP),
     "open_type": Filter("open_type", FilterType.ENUM, ("not_opened", "html", "text", "sms")),
 }
+
+OPENS = ("first_open_time", "last_open_time")
+"""Filters that only recipients who have opened the message meet; they have an index of their own."""
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:
@@ -55,11 +61,27 @@ SENT_CONTACTS = Shape(
 
 def page_sent_contacts(session: Session, account_id: int, message_id: int, query: Query) -> Page:
     """A page of the sent contacts of the message, newest first."""
-    return read_page(
-        session,
-        SENT_CONTACTS,
-        query,
-        Recipient.account_id == account_id,
-        Recipient.message_id == message_id,
-        Recipient.sent_time.is_not(None),
-    )
+    sent = and_(Recipient.message_id == message_id, Recipient.sent_time.is_not(None))
+    scope = (Recipient.account_id == account_id, sent)
+    if not query.conditions:
+        return read_page(session, SENT_CONTACTS, query, *scope)
+    formed, others = _answered_by_indexes(session, sent, query)
+    with planned_for_values(session):
+        return read_page(session, SENT_CONTACTS, others, *scope, *formed)
+
+
+def _answered_by_indexes(
+    session: Session, sent: ColumnElement[bool], query: Query
+) -> tuple[list[ColumnElement[bool]], Query]:
+    """The conditions that have a form of their own (docs/querying.md#what-an-index-answers), and the others."""
+    formed, others = [], []
+    for condition in query.conditions:
+        if condition.filter.name not in OPENS or condition.op == "ne" or IsNull() in condition.alternatives:
+            others.append(condition)
+            continue
+        alone = compiled.where(Query(conditions=(condition,)), SENT_CONTACTS.filter_columns)
+        matching = and_(Recipient.first_open_time.is_not(None), *alone)
+        formed.append(
+            by_index_or_order(session, Recipient.id, sent, matching, [Indexed(matching, Recipient.first_open_time)])
+        )
+    return formed, replace(query, conditions=tuple(others))

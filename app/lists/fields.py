@@ -61,6 +61,13 @@ FIELD_TYPES: dict[str, ValueType] = {
 }
 """Name of a field type -> the type of its values (docs/contacts.md#list-fields)."""
 
+RANGES: dict[ValueType, Literal["number", "date"]] = {
+    ValueType.NUMBER: "number",
+    ValueType.DATE: "date",
+    ValueType.DATE_OR_DATETIME: "date",
+}
+"""The types of values that have an order, and so ranges in filters."""
+
 ADDRESS_KEYS = {"Email": "email", "Mobile Phone": "mobile"}
 """Field type -> the attribute of the contact that it stands for."""
 

@@ -194,6 +194,40 @@ def test_filter(api: Client, path: str, case: str) -> None:
     assert names(api, path, *params) == expected
 
 
+@pytest.mark.usefixtures("ann", "bob")
+def test_what_many_contacts_have_is_found_alike(api: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rare values are looked up, and others met in the order of the page (app/db/index_hints.py)."""
+    monkeypatch.setattr("app.db.index_hints.FEW", 0)
+    monkeypatch.setattr("app.contacts.filters.FEW", 0)
+    for case, (params, expected) in FILTERS.items():
+        assert names(api, path, *params) == expected, case
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_filter_by_modification(
+    tenant: Tenant, api: Client, path: str, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Contacts that were changed since their creation, and those that were not, which no index of their own has."""
+    monkeypatch.setattr("app.db.index_hints.FEW", few)
+    moment = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
+    changes = {"kept": (1, 1), "early": (1, 2), "late": (1, 9), "new": (8, 8), "backwards": (9, 3)}
+    made = {name: tenant.new_contact(int(path.split("/")[3]))["id"] for name in changes}
+    with tenant.services.database.write() as transaction:
+        for name, (created, modified) in changes.items():
+            times = {"creation_time": moment.replace(day=created), "last_modified_time": moment.replace(day=modified)}
+            transaction.execute(update(Contact).where(Contact.id == made[name]).values(**times))
+
+    def found(key: str, value: str) -> set[str]:
+        return {name for name, contact_id in made.items() if contact_id in ids(api.get(path, {key: value}))}
+
+    assert found("last_modified_time:in", "2026-01-07..") == {"late", "new"}
+    assert found("last_modified_time:in", "..2026-01-03") == {"kept", "early"}
+    assert found("last_modified_time:in", "2026-01-02,2026-01-09..2026-01-10") == {"early", "late"}
+    assert found("last_modified_time", "2026-01-03") == {"backwards"}
+    assert found("last_modified_time:ne", "2026-01-03") == {"kept", "early", "late", "new"}
+    assert found("last_modified_time:in", "2026-02-01..") == set()
+
+
 def test_filter_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: Any, bob: Any) -> None:
     early = datetime.fromisoformat(ann["creation_time"]) - timedelta(days=3)
     with tenant.services.database.write() as transaction:

@@ -11,6 +11,23 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import AccountId, Base, Identity, Timestamps
 from app.db.types import BigId, Json
 
+PAGE = ("list_id", "creation_time", "id")
+"""The order of the pages of a list."""
+RARE_SWITCHES = {
+    "unsubscribed": ("NOT subscribed_email OR NOT subscribed_mobile", "subscribed_email = 0 OR subscribed_mobile = 0"),
+    "unsubscribed_email": ("NOT subscribed_email", "subscribed_email = 0"),
+    "unsubscribed_mobile": ("NOT subscribed_mobile", "subscribed_mobile = 0"),
+    "inactive": ("NOT is_active", "is_active = 0"),
+    "double_opt_in": ("double_opt_in", "double_opt_in = 1"),
+}
+"""Name of an index -> what few contacts are, as both databases write it: the others have no entry and cost nothing."""
+
+
+def partial_index(name: str, *columns: str, postgresql: str, sqlite: str | None = None) -> Index:
+    """An index of the rows that meet the condition, which is written alike on both databases where only one is
+    given."""
+    return Index(name, *columns, postgresql_where=text(postgresql), sqlite_where=text(sqlite or postgresql))
+
 
 class Contact(Timestamps, Base):
     """A person in a list (docs/contacts.md#attributes).
@@ -29,6 +46,21 @@ class Contact(Timestamps, Base):
         Index("ix_contacts_mobile", "list_id", "mobile"),
         Index("ix_contacts_account_email", "account_id", "email_key"),
         Index("ix_contacts_account_mobile", "account_id", "mobile"),
+        # Contacts that were not changed since are found by their creation time.
+        partial_index(
+            "ix_contacts_modified",
+            *("list_id", "last_modified_time", "id"),
+            postgresql="last_modified_time <> creation_time",
+        ),
+        *(
+            partial_index(f"ix_contacts_{name}", *PAGE, postgresql=condition, sqlite=on_sqlite)
+            for name, (condition, on_sqlite) in RARE_SWITCHES.items()
+        ),
+        partial_index(
+            "ix_contacts_double_opt_in_time",
+            *("list_id", "double_opt_in_time", "id"),
+            postgresql="double_opt_in_time IS NOT NULL",
+        ),
         Index(
             "ix_contacts_values",
             "values",
@@ -77,6 +109,8 @@ class Unsubscriber(Base):
             postgresql_where=text("list_id IS NULL"),
             sqlite_where=text("list_id IS NULL"),
         ),
+        # Of all lists together, which neither of the partial indexes answers.
+        Index("ix_unsubscribers_address", "account_id", "kind", "address"),
         {"sqlite_autoincrement": True},
     )
 

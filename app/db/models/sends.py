@@ -57,6 +57,18 @@ class SendLink(Base):
     url: Mapped[str]
 
 
+SENT = "message_id IS NOT NULL AND sent_time IS NOT NULL"
+SENT_FILTERS = {
+    "by_contact": ("contact_id", ("sent_time", "id"), SENT),
+    "by_list": ("list_id", ("sent_time", "contact_id", "id"), SENT),
+    "by_group": ("group_id", ("sent_time", "contact_id", "id"), SENT),
+    "by_open_type": ("open_type", ("sent_time", "contact_id", "id"), SENT),
+    "by_opening": ("first_open_time", ("id",), f"{SENT} AND first_open_time IS NOT NULL"),
+}
+"""Name of an index for a filter of sent contacts -> its column, what follows, and the rows. Recipients of sends that
+refer to no message have no entry."""
+
+
 class Recipient(Base):
     """One recipient of a send, and its entry in the send queue.
 
@@ -94,6 +106,15 @@ class Recipient(Base):
             "contact_id",
             postgresql_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
             sqlite_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
+        ),
+        *(
+            Index(
+                f"ix_recipients_sent_{name}",
+                *("message_id", column, *rest),
+                postgresql_where=text(condition),
+                sqlite_where=text(condition),
+            )
+            for name, (column, rest, condition) in SENT_FILTERS.items()
         ),
         Index("ix_recipients_send", "send_id"),
         Index(

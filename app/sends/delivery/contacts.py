@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import String, bindparam, select
 from sqlalchemy.orm import Session
 
-from app.contacts.read import BLOCKED
+from app.contacts.filters import BLOCKED
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact
 from app.db.prepared import PreparedStatement

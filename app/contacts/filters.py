@@ -1,0 +1,167 @@
+"""Filters of contacts, each in a form that an index answers (docs/querying.md#what-an-index-answers).
+
+A page is in the order of creation. What many contacts have is met soon in that order; for what few or none have there
+must be an index of its own, or the whole list is read. What none answers is left to `app.query.compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, false, literal, not_, or_, select, true
+from sqlalchemy.orm import Session
+
+from app.addresses import ADDRESS_KINDS, AddressKind
+from app.contacts.subscriptions import ADDRESS_COLUMNS, SUBSCRIBED_COLUMNS
+from app.db.index_hints import FEW, Indexed, by_index_or_order, in_subquery, json_contains
+from app.db.json_fields import json_date, json_number
+from app.db.models import BlockedAddress, Contact
+from app.lists.fields import RANGES, FieldSpec, ListSpec
+from app.query import compile as compiled
+from app.query.conditions import Alternative, Equals, FilterCondition, IsNull, Query
+from app.query.dates import on_stored_text
+
+EXACT_INTEGERS = 2**53
+"""Up to this number a JSON integer and the float of a filter are equal."""
+MOST_CONTAINED = 100
+"""Values of one condition that are looked up in the index of all values."""
+
+
+def is_blocked(kind: AddressKind) -> ColumnElement[bool]:
+    """Whether the account has blocked the contact's address."""
+    statement = select(literal(1)).where(
+        BlockedAddress.account_id == Contact.account_id,
+        BlockedAddress.kind == kind,
+        BlockedAddress.address == ADDRESS_COLUMNS[kind],
+    )
+    return statement.correlate(Contact).exists()
+
+
+BLOCKED: dict[AddressKind, ColumnElement[bool]] = {kind: is_blocked(kind) for kind in ADDRESS_KINDS}
+SUBSCRIBED = SUBSCRIBED_COLUMNS.values()
+SWITCHES: dict[str, tuple[Any, Any]] = {
+    "is_active": (Contact.is_active, not_(Contact.is_active)),
+    "double_opt_in": (Contact.double_opt_in, not_(Contact.double_opt_in)),
+    "subscribed": (and_(*SUBSCRIBED), or_(*map(not_, SUBSCRIBED))),
+    **{f"subscribed.{kind}": (column, not_(column)) for kind, column in SUBSCRIBED_COLUMNS.items()},
+    "blocked": (or_(*BLOCKED.values()), and_(*map(not_, BLOCKED.values()))),
+    **{f"blocked.{kind}": (blocked, not_(blocked)) for kind, blocked in BLOCKED.items()},
+}
+"""Boolean filter -> what it means that it is true and that it is false, in the words of the partial indexes. None of
+them is ever null."""
+BLOCKED_KINDS: dict[str, Sequence[AddressKind]] = {
+    "blocked": ADDRESS_KINDS,
+    **{f"blocked.{kind}": (kind,) for kind in ADDRESS_KINDS},
+}
+
+
+def compared_value(field: FieldSpec) -> ColumnElement[Any]:
+    """The value of a list field as the type that filters compare with."""
+    match RANGES.get(field.value_type):
+        case "number":
+            return json_number(Contact.values, field.key)
+        case "date":
+            return json_date(Contact.values, field.key)
+    text: ColumnElement[Any] = Contact.values[field.key].as_string()
+    return text
+
+
+def answered_by_indexes(
+    session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition]
+) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
+    """The conditions that have a form of their own, in that form, and the others."""
+    fields = {field.key: field for field in contact_list.value_fields}
+    formed: list[ColumnElement[bool]] = []
+    others: list[FilterCondition] = []
+    for condition in conditions:
+        found = _formed(session, contact_list, condition, fields.get(condition.filter.name))
+        if found is None:
+            others.append(condition)
+        else:
+            formed.append(found)
+    return formed, tuple(others)
+
+
+def _formed(
+    session: Session, contact_list: ListSpec, condition: FilterCondition, field: FieldSpec | None
+) -> ColumnElement[bool] | None:
+    name = condition.filter.name
+    if field is None and name in SWITCHES:
+        return _switch(session, contact_list, condition)
+    if condition.op == "ne" or IsNull() in condition.alternatives:
+        return None
+    if field is not None:
+        contained = _contained(session, field, condition)
+        return _in_range(session, contact_list, field, condition) if contained is None else contained
+    return _modified(session, contact_list, condition) if name == "last_modified_time" else None
+
+
+def _switch(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
+    values = {one.value for one in condition.alternatives if isinstance(one, Equals)}
+    wanted = {True, False} - values if condition.op == "ne" else values
+    if len(wanted) != 1:
+        return true() if wanted else false()
+    (value,) = wanted
+    if value and condition.filter.name in BLOCKED_KINDS:
+        return _has_blocked_address(session, contact_list, condition.filter.name)
+    on, off = SWITCHES[condition.filter.name]
+    clause: ColumnElement[bool] = on if value else off
+    return clause
+
+
+def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) -> ColumnElement[bool]:
+    """By the addresses while the account has blocked few. Of many, contacts are met soon in the order of the page."""
+    kinds = BLOCKED_KINDS[name]
+    of_account = BlockedAddress.account_id == contact_list.account_id
+    first = select(BlockedAddress.id).where(of_account, BlockedAddress.kind.in_(kinds)).limit(FEW + 1)
+    if len(session.execute(first).all()) > FEW:
+        return or_(*(BLOCKED[kind] for kind in kinds))
+    addresses = {kind: select(BlockedAddress.address).where(of_account, BlockedAddress.kind == kind) for kind in kinds}
+    return or_(*(in_subquery(session, ADDRESS_COLUMNS[kind], found) for kind, found in addresses.items()))
+
+
+def _modified(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
+    """A contact that was not modified since its creation is found by its creation time: so a new one costs no entry in
+    the index of those that were."""
+    matching = _where(condition, Contact.last_modified_time)
+    created = and_(_where(condition, Contact.creation_time), matching)
+    changed = and_(matching, Contact.last_modified_time != Contact.creation_time)
+    indexed = [Indexed(changed, Contact.last_modified_time), Indexed(created, Contact.creation_time)]
+    return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, matching, indexed)
+
+
+def _in_range(
+    session: Session, contact_list: ListSpec, field: FieldSpec, condition: FilterCondition
+) -> ColumnElement[bool] | None:
+    """Answered by the index of the field, if it has one (app/db/field_indexes.py)."""
+    if field.value_type not in RANGES:
+        return None
+    value = compared_value(field)
+    matching = _where(condition, value)
+    return by_index_or_order(
+        session, Contact.id, Contact.list_id == contact_list.id, matching, [Indexed(matching, value)]
+    )
+
+
+def _where(condition: FilterCondition, column: Any) -> ColumnElement[bool]:
+    (clause,) = compiled.where(Query(conditions=(condition,)), {condition.filter.name: column})
+    return clause
+
+
+def _contained(session: Session, field: FieldSpec, condition: FilterCondition) -> ColumnElement[bool] | None:
+    """One of these values and nothing else, for the index on all values."""
+    alternatives: Sequence[Alternative] = condition.alternatives
+    if RANGES.get(field.value_type) == "date":
+        alternatives = [text for one in alternatives for text in on_stored_text(one)]
+    values = [one.value for one in alternatives if isinstance(one, Equals) and _is_exact(one.value)]
+    if len(values) != len(alternatives) or not 0 < len(values) <= MOST_CONTAINED:
+        return None
+    contained = [json_contains(session, Contact.values, {field.key: value}) for value in values]
+    present = [one for one in contained if one is not None]
+    return or_(*present) if present else None
+
+
+def _is_exact(value: object) -> bool:
+    """Whether JSON and the filter have the same idea of equality."""
+    return isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS)

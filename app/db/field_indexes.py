@@ -1,0 +1,120 @@
+"""Indexes on list fields, for ranges of numbers and dates (docs/querying.md#what-an-index-answers).
+
+An index belongs to a key, and serves the fields with that key in all lists. Every index costs each contact that is
+written a little, so their number is bounded. PostgreSQL builds one while others write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Connection, column, quoted_name, text
+from sqlalchemy.types import TypeEngine
+
+from app.db.engine import WRITE, make_engine
+from app.db.json_fields import json_date, json_number
+from app.db.models import Contact, table_of
+from app.db.wait_budget import limit_waits
+
+FieldKind = Literal["number", "date"]
+MOST_INDEXES = 16
+VALUES = quoted_name("values", quote=True)
+"""Without quotes PostgreSQL would take it for a list of values."""
+PREFIX = "ix_contacts_field_"
+LONGEST_NAME = 60
+"""PostgreSQL cuts longer ones than 63 bytes."""
+
+NAMES = {
+    "postgresql": "SELECT relname FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid "
+    "WHERE indrelid = CAST('contacts' AS regclass) AND indisvalid",
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'contacts'",
+}
+
+
+class FieldIndex(NamedTuple):
+    """What an index is made for."""
+
+    key: str
+    kind: FieldKind
+
+    @property
+    def name(self) -> str:
+        """Its name in the database."""
+        name = f"{PREFIX}{self.kind}_{self.key}"
+        if len(name) <= LONGEST_NAME:
+            return name
+        return f"{name[: LONGEST_NAME - 13]}_{hashlib.sha256(self.key.encode()).hexdigest()[:12]}"
+
+
+class TooManyIndexes(Exception):
+    """The database has as many field indexes as it may have."""
+
+
+def index_names(database_url: str) -> list[str]:
+    """The names of all field indexes that the database has, in order."""
+    with _connected(database_url) as connection:
+        return _names(connection)
+
+
+def create_index(database_url: str, index: FieldIndex) -> bool:
+    """Makes the index; returns False where it was there already. Raises `TooManyIndexes`."""
+    with _connected(database_url) as connection:
+        present = _names(connection)
+        if index.name in present:
+            return False
+        if len(present) >= MOST_INDEXES:
+            raise TooManyIndexes(f"there are {len(present)} field indexes, and at most {MOST_INDEXES} are possible")
+        # One that was not finished is invalid: it is in the way of its name.
+        connection.execute(text(f"DROP INDEX {_concurrently(connection)}IF EXISTS {index.name}"))
+        connection.execute(text(_definition(connection, index)))
+        # Without statistics of the expression a planner knows nothing of the values.
+        connection.execute(text("ANALYZE contacts"))
+    return True
+
+
+def drop_index(database_url: str, name: str) -> bool:
+    """Drops the index of that name; returns whether there was one."""
+    with _connected(database_url) as connection:
+        if name not in _names(connection):
+            return False
+        connection.execute(text(f"DROP INDEX {_concurrently(connection)}{name}"))
+    return True
+
+
+@contextmanager
+def _connected(database_url: str) -> Iterator[Connection]:
+    """A connection without a transaction, in which PostgreSQL builds no index concurrently, and without time limits."""
+    engine = make_engine(database_url, autocommit=True)
+    try:
+        with limit_waits(math.inf), engine.connect().execution_options(**{WRITE: True}) as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SET statement_timeout = 0"))
+            yield connection
+            if connection.in_transaction():
+                connection.commit()
+    finally:
+        engine.dispose()
+
+
+def _names(connection: Connection) -> list[str]:
+    rows = connection.execute(text(NAMES[connection.dialect.name])).scalars()
+    return sorted(name for name in rows if name.startswith(PREFIX))
+
+
+def _concurrently(connection: Connection) -> str:
+    return "CONCURRENTLY " if connection.dialect.name == "postgresql" else ""
+
+
+def _definition(connection: Connection, index: FieldIndex) -> str:
+    """Entries in the order of pages, so that an equal value is found newest first without sorting."""
+    stored: TypeEngine[Any] = table_of(Contact).c["values"].type
+    member = json_number if index.kind == "number" else json_date
+    compiled = member(column(VALUES, stored), index.key).compile(dialect=connection.dialect)
+    return (
+        f"CREATE INDEX {_concurrently(connection)}{index.name} ON contacts "
+        f"(list_id, ({compiled}), creation_time, id) WHERE ({compiled}) IS NOT NULL"
+    )

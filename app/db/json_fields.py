@@ -1,0 +1,77 @@
+"""Members of a JSON column as numbers and as dates, in the very form in which indexes on them are made.
+
+A planner uses an index on an expression only for the same expression, the key as a constant included: hence a literal,
+and hence only keys that need no quoting (docs/contacts.md#list-fields).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import ColumnElement, Float, String, literal_column
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+KEY = re.compile(r"[a-z0-9_]+")
+LONGEST_DATE = len("2026-01-31T10:00:00")
+
+
+class _JsonNumber(FunctionElement[float]):
+    name = "json_number"
+    inherit_cache = True
+    type = Float()
+
+
+class _JsonDate(FunctionElement[str]):
+    name = "json_date"
+    inherit_cache = True
+    type = String()
+
+
+def json_number(column: Any, key: str) -> ColumnElement[Any]:
+    """The member as a 64-bit float; null unless it is a number."""
+    return _JsonNumber(column, *_names(key))
+
+
+def json_date(column: Any, key: str) -> ColumnElement[Any]:
+    """The member as text, cut to the length of a date and time: an index entry cannot hold any text."""
+    return _JsonDate(column, *_names(key))
+
+
+def _names(key: str) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """The key as PostgreSQL and as SQLite name it; parts of the element, so that its cache key contains them."""
+    if not KEY.fullmatch(key):
+        raise ValueError(f"{key!r} is not the key of a list field")
+    return literal_column(f"'{key}'"), literal_column(f"'$.\"{key}\"'")
+
+
+def _parts(element: FunctionElement[Any], compiler: SQLCompiler, **options: Any) -> tuple[str, str, str]:
+    column, key, path = (compiler.process(part, **options) for part in element.clauses)
+    return column, key, path
+
+
+@compiles(_JsonNumber, "postgresql")
+def _number_on_postgresql(element: _JsonNumber, compiler: SQLCompiler, **options: Any) -> str:
+    # Another list may have a text under the same key, which no cast would take.
+    column, key, _ = _parts(element, compiler, **options)
+    return f"CASE WHEN jsonb_typeof({column} -> {key}) = 'number' THEN CAST({column} -> {key} AS double precision) END"
+
+
+@compiles(_JsonNumber, "sqlite")
+def _number_on_sqlite(element: _JsonNumber, compiler: SQLCompiler, **options: Any) -> str:
+    column, _, path = _parts(element, compiler, **options)
+    return f"CAST(json_extract({column}, {path}) AS FLOAT)"
+
+
+@compiles(_JsonDate, "postgresql")
+def _date_on_postgresql(element: _JsonDate, compiler: SQLCompiler, **options: Any) -> str:
+    column, key, _ = _parts(element, compiler, **options)
+    return f'"left"({column} ->> {key}, {LONGEST_DATE})'
+
+
+@compiles(_JsonDate, "sqlite")
+def _date_on_sqlite(element: _JsonDate, compiler: SQLCompiler, **options: Any) -> str:
+    column, _, path = _parts(element, compiler, **options)
+    return f"substr(json_extract({column}, {path}), 1, {LONGEST_DATE})"

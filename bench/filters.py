@@ -1,0 +1,137 @@
+"""The requests of the growth table, and what the rows are that some of them find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from sqlalchemy import select, update
+
+from app.clock import now
+from app.db.field_indexes import FieldIndex, create_index
+from app.db.models import BlockedAddress, Contact, Message
+from bench.contacts import Shop
+from bench.large import OWN
+from bench.stack import Stack
+
+RARE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One request: the collection, the query, and how many rows it must find (None: a full page). What is not
+    `bounded` is shown, and judged by nobody: the document says what it costs."""
+
+    name: str
+    collection: str
+    query: str
+    matches: int | None = None
+    bounded: bool = True
+
+
+def _filters(collection: str, name: str, often: str | None, rarely: str | None, never: str | None) -> list[Line]:
+    """The lines of one filter; each value is what stands behind the filter's name, operator included."""
+    given = ((often, "often", None), (rarely, "rarely", RARE), (never, "never", 0))
+    return [
+        Line(f"{name}{value} ({what})", collection, f"?{name}{quote(value, safe=':=.,')}", matches)
+        for value, what, matches in given
+        if value is not None
+    ]
+
+
+LATER, NEVER = "2027-01-01..", "2028-01-01.."
+EARLIER = "2026-01-01.."
+CONTACT_FILTERS: Sequence[tuple[str, str | None, str | None, str | None]] = (
+    ("id", ":in=1..", None, ":in=900000000.."),
+    ("email", ":ne=x@y.example", None, "=nobody@customers.example"),
+    ("mobile", ":ne=61400000000", None, "=61499999999"),
+    ("creation_time", f":in={EARLIER}", None, f":in={NEVER}"),
+    ("last_modified_time", f":in={EARLIER}", f":in={LATER}", f":in={NEVER}"),
+    ("is_active", "=true", "=false", None),
+    ("double_opt_in", "=false", "=true", None),
+    ("double_opt_in_time", "=", f":in={EARLIER}", f":in={NEVER}"),
+    ("subscribed", "=true", "=false", None),
+    ("subscribed.email", "=true", "=false", None),
+    ("subscribed.mobile", "=true", None, "=false"),
+    ("blocked", "=false", "=true", None),
+    ("blocked.email", "=false", "=true", None),
+    ("blocked.mobile", "=false", None, "=true"),
+    ("first_name", ":ne=x", "=Rare", "=Never"),
+    ("plan", "=gold", "=rare", "=never"),
+    ("city", ":ne=x", ":in=Rare,Never", ":in=Never,Nowhere"),
+    ("points", ":in=1000..3999", ":in=1000000..", ":in=2000000.."),
+    ("born", ":in=1950-01-01..1989-12-31", ":in=2020-01-01..", ":in=2030-01-01.."),
+)
+LINES: Sequence[Line] = (
+    Line("the first page", "contacts", "?limit=100"),
+    Line("a page of 1,000", "contacts", "?limit=1000"),
+    *(line for one in CONTACT_FILTERS for line in _filters("contacts", *one)),
+    Line("subscribed=false&plan=rare (rarely)", "contacts", "?subscribed=false&plan=rare", RARE),
+    Line("is_active=true&points:in=2000000.. (never)", "contacts", "?is_active=true&points:in=2000000..", 0),
+    Line("plan=gold&last_modified_time:in=2028.. (never)", "contacts", f"?plan=gold&last_modified_time:in={NEVER}", 0),
+    Line("limit=0&subscribed=false (rarely)", "contacts", "?limit=0&subscribed=false", RARE),
+    Line("limit=0&points:in=1000000.. (rarely)", "contacts", "?limit=0&points:in=1000000..", RARE),
+    Line("limit=0&plan=gold (often)", "contacts", "?limit=0&plan=gold", bounded=False),
+)
+SENT: Sequence[Line] = tuple(
+    line
+    for one in (
+        ("contact_id", ":in=1..", None, "=900000000"),
+        ("list_id", ":ne=900000000", None, "=900000000"),
+        ("report_id", ":ne=900000000", None, "=900000000"),
+        ("send_time", f":in={EARLIER}", None, f":in={NEVER}"),
+        ("open_type", "=not_opened", "=html", "=text"),
+        ("first_open_time", "=", f":in={LATER}", f":in={NEVER}"),
+        ("last_open_time", "=", f":in={LATER}", f":in={NEVER}"),
+    )
+    for line in _filters("sent", *one)
+)
+
+RARE_VALUES = {"first_name": "Rare", "city": "Rare", "plan": "rare", "points": 1000000.5, "born": "2020-06-01"}
+RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
+
+
+def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
+    """Makes ten contacts, spread over the list, what no other is; and the indexes of the list fields with ranges."""
+    every = count // RARE
+    chosen = [every * number + 1 for number in range(RARE)]
+    rare = update(Contact).where(Contact.list_id == shop.list_id, Contact.id.in_(chosen))
+    changed = {"is_active": False, "subscribed_email": False, "double_opt_in": True, "double_opt_in_time": RARE_TIME}
+    with parts.services.database.write() as transaction:
+        transaction.execute(rare.values(last_modified_time=RARE_TIME, values=RARE_VALUES, **changed))
+        common = {"account_id": shop.account_id, "kind": "email", "reason": "bench", "creation_time": RARE_TIME}
+        for address in transaction.scalars(select(Contact.email_key).where(Contact.id.in_(chosen))).all():
+            transaction.add(BlockedAddress(address=address, **common))
+    create_index(parts.database_url, FieldIndex("points", "number"))
+    create_index(parts.database_url, FieldIndex("born", "date"))
+    parts.services.database.refresh_statistics()
+
+
+def prepare_message(parts: Stack, shop: Shop) -> int:
+    """A message to be sent."""
+    message = Message(
+        account_id=shop.account_id, name="Growth", type="email", creation_time=now(), last_modified_time=now()
+    )
+    with parts.services.database.write() as transaction:
+        transaction.add(message)
+        transaction.flush()
+        return message.id
+
+
+def sent_columns(shop: Shop, message_id: int, count: int) -> dict[str, str]:
+    """Columns of recipients who were sent the message, of whom ten have opened it."""
+    opened = f"n % {count // RARE} = 1 AND n < {count}"
+    times = f"CASE WHEN {opened} THEN timestamptz '{RARE_TIME.isoformat()}' END"
+    return {
+        **OWN,
+        "state": "'delivered'",
+        "message_id": str(message_id),
+        "list_id": str(shop.list_id),
+        "contact_id": "n",
+        "sent_time": "timestamptz '2026-03-01' + n * interval '1 second'",
+        "open_type": f"CASE WHEN {opened} THEN 'html' ELSE 'not_opened' END",
+        "first_open_time": times,
+        "last_open_time": times,
+    }

@@ -1,0 +1,119 @@
+"""What every filter and page costs with few rows and with many: `python -m bench.growth` (docs/performance.md#growth).
+
+Two installations take turns: one with 10,000 contacts and as many recipients of a message, and one with many more. A
+line is what one request takes, over one connection, and the ratio of the two. What a filter asks for exists often (at
+least every third row has it), rarely (ten rows have it, in either installation) or never.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from bench.contacts import Shop, fill, open_shop
+from bench.filters import LINES, SENT, Line, prepare_contacts, prepare_message, sent_columns
+from bench.large import accepted_recipient, fill_contacts, fill_recipients
+from bench.load import fetch, request
+from bench.processes import Failed
+from bench.stack import Server, Stack, api, stack
+
+FEW = 10_000
+MOST_SLOWER = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One of the two: a server, and the paths that lines stand for."""
+
+    shop: Shop
+    server: Server
+    paths: dict[str, str]
+
+    def get(self, line: Line) -> tuple[float, dict[str, object]]:
+        """Milliseconds of the request, and the answer."""
+        one = request("GET", self.paths[line.collection] + line.query, self.shop.token)
+        began = time.perf_counter()
+        status, body = fetch(self.server.port, one)
+        elapsed = (time.perf_counter() - began) * 1000
+        if status != 200:
+            raise Failed(f"{line.name}: {status} {body[:300]!r}")
+        return elapsed, orjson.loads(body)
+
+
+@contextlib.contextmanager
+def installation(count: int, *, postgresql: bool) -> Iterator[Installation]:
+    """One with so many contacts and, on PostgreSQL, recipients."""
+    with stack(postgresql=postgresql) as parts, contextlib.ExitStack() as kept:
+        shop = open_shop(parts)
+        server = kept.enter_context(api(parts))
+        paths = {"contacts": f"/v1/lists/{shop.list_id}/contacts"}
+        if postgresql:
+            fill_contacts(parts, shop, count)
+            paths["sent"] = f"/v1/messages/{_fill_sent(parts, shop, server, count)}/sent-contacts"
+        else:
+            fill(parts, shop, count, first=1)
+        prepare_contacts(parts, shop, count)
+        yield Installation(shop, server, paths)
+
+
+def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:
+    """Sends a message to all contacts, past the service; returns its id."""
+    template = accepted_recipient(parts, shop, server)
+    message_id = prepare_message(parts, shop)
+    fill_recipients(parts, template, count, sent_columns(shop, message_id, count))
+    return message_id
+
+
+def measure(small: Installation, large: Installation, line: Line, rounds: int) -> tuple[float, float]:
+    """The least of each, which other work on the machine disturbs least. Both must find the same number of rows where
+    few or none are there."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for at, found in zip((small, large), times, strict=True):
+            elapsed, answer = at.get(line)
+            found.append(elapsed)
+            if line.matches is not None and answer["size"] != line.matches:
+                raise Failed(f"{line.name}: {answer['size']} rows instead of {line.matches}")
+    return min(times[0]), min(times[1])
+
+
+def table(small: Installation, large: Installation, lines: Sequence[Line], rounds: int, count: int) -> list[str]:
+    """Prints a line for each, as it is measured; returns the names of those that grow and should not."""
+    print(f"| {'request':58} | {FEW:>10,} | {count:>10,} | ratio |")
+    print(f"|{'-' * 60}|{'-' * 11}:|{'-' * 11}:|------:|")
+    slow = []
+    for line in lines:
+        few, many = measure(small, large, line, rounds)
+        ratio = many / few
+        if ratio > MOST_SLOWER and line.bounded:
+            slow.append(line.name)
+        print(f"| {line.name:58} | {few:7.1f} ms | {many:7.1f} ms | {ratio:5.2f} |", flush=True)
+    return slow
+
+
+def main(arguments: list[str]) -> int:
+    """1 where a filter that an index answers takes more than 1.3 times as long with many rows."""
+    parser = argparse.ArgumentParser(prog="make growth")
+    parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
+    parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
+    parser.add_argument("--only", default="", help="only lines whose name contains this")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only")
+    given = parser.parse_args(arguments)
+    lines = [line for line in (*LINES, *(() if given.sqlite else SENT)) if given.only in line.name]
+    with contextlib.ExitStack() as kept:
+        small, large = (
+            kept.enter_context(installation(count, postgresql=not given.sqlite)) for count in (FEW, given.rows)
+        )
+        slow = table(small, large, lines, given.rounds, given.rows)
+    print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "no filter grows with the table")
+    return bool(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""A database with many rows in every table that grows, written by the database itself: for tests of plans.
+
+Contacts, sends and recipients are those of one account; all other rows belong to another one, as in an installation
+with many accounts. A column without an expression here gets a value by its type, so that a new table needs no change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, Boolean, Column, Connection, Integer, LargeBinary, Table
+
+from app.db.models import Base
+from app.db.types import UtcDateTime
+
+FEW_ROWS = {
+    *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
+    *("destination_pauses", "reply_parts"),
+}
+"""Tables with as many rows as people set up, as there are domains that defer, or as long replies are under way."""
+GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
+
+EMAIL = "'p' || n || '@example.com'"
+MOBILE = "'614' || (10000000 + n)"
+MOMENTS = {
+    "postgresql": "now() + (n - 100000) * interval '10 milliseconds'",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', ((n - 100000) / 100.0) || ' seconds')",
+}
+NUMBERS = {
+    "postgresql": "SELECT generate_series({first}, {last}) AS n",
+    "sqlite": "WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {last}) SELECT n FROM s",
+}
+NO_BYTES = {"postgresql": "''::bytea", "sqlite": "x''"}
+JSON_OBJECTS = {"postgresql": "({})::jsonb", "sqlite": "{}"}
+VALUES = (
+    """'{"first_name": "F' || (n % 977) || '", "plan": "free", """
+    """"born": "1970-01-01", "score": ' || (n % 5000) || '}'"""
+)
+
+CONTACTS = {
+    "list_id": "1",
+    **dict.fromkeys(("email", "email_key", "identifier"), EMAIL),
+    "mobile": MOBILE,
+    **dict.fromkeys(("subscribed_email", "subscribed_mobile", "is_active"), "true"),
+}
+RECIPIENTS = {
+    **{"email": EMAIL, "mobile": MOBILE, "contact_id": "n", "group_id": "1", "message_id": "1", "list_id": "1"},
+    **{"state": "'delivered'", "type": "'email'", "open_type": "'not_opened'"},
+}
+EXPRESSIONS = {"contacts": CONTACTS, "recipients": RECIPIENTS}
+OF_THE_ACCOUNT = {"contacts", "recipients", "sends", "recipient_steps"}
+REFERENCES = {"webhooks.id": "1"}
+"""What rows refer to, other than the row of the same number."""
+
+
+def fill(connection: Connection, rows: int) -> None:
+    """Writes rows into each growing table after those that are there: up to number `rows` into those of the account,
+    a fifth of them into the others. Account 1 has list, message and webhook 1; the other account is 2."""
+    for table in Base.metadata.sorted_tables:
+        if table.name in GROWING:
+            last = rows if table.name in OF_THE_ACCOUNT else rows // 5
+            _run(connection, _insert(connection, table, last))
+            if connection.dialect.name == "postgresql" and "id" in table.columns:
+                _run(connection, f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), {last})")
+    _run(connection, "ANALYZE")
+
+
+def _run(connection: Connection, statement: str) -> None:
+    """On the driver, for which a percent sign is then no placeholder."""
+    connection.connection.cursor().execute(statement)
+
+
+def _insert(connection: Connection, table: Table, rows: int) -> str:
+    dialect = connection.dialect.name
+    newest = "coalesce(max(id), 0)" if "id" in table.columns else "0"
+    there = connection.exec_driver_sql(f"SELECT {newest} FROM {table.name}").scalar() or 0
+    columns = {column.name: _expression(column, table.name, dialect) for column in table.columns}
+    given = {name: expression for name, expression in columns.items() if expression is not None}
+    numbers = NUMBERS[dialect].format(first=there + 1, last=rows)
+    names = ", ".join(f'"{name}"' for name in given)
+    return f"INSERT INTO {table.name} ({names}) SELECT {', '.join(given.values())} FROM ({numbers}) AS numbers"
+
+
+def _expression(column: Column[Any], table: str, dialect: str) -> str | None:
+    """The SQL of the value; None where the column stays null."""
+    if column.name == "id":
+        return "n"
+    if column.name == "account_id":
+        return "1" if table in OF_THE_ACCOUNT else "2"
+    if column.name in EXPRESSIONS.get(table, {}):
+        return EXPRESSIONS[table][column.name]
+    if (table, column.name) == ("contacts", "values"):
+        return JSON_OBJECTS[dialect].format(VALUES)
+    if column.nullable and (table, column.name) != ("recipients", "sent_time"):
+        return None
+    for key in column.foreign_keys:
+        return REFERENCES.get(key.target_fullname, "n")
+    return _by_type(column, dialect)
+
+
+def _by_type(column: Column[Any], dialect: str) -> str:
+    if isinstance(column.type, UtcDateTime):
+        return MOMENTS[dialect]
+    if isinstance(column.type, Boolean):
+        return "false"
+    if isinstance(column.type, Integer):
+        return "n"
+    if isinstance(column.type, LargeBinary):
+        return NO_BYTES[dialect]
+    if isinstance(column.type, JSON):
+        return JSON_OBJECTS[dialect].format("'{}'")
+    return f"'{column.name}' || n"

@@ -1,0 +1,62 @@
+"""The statements that an engine sends, and which of their plans read a whole table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
+
+EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+ALIAS = re.compile(r'\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)\s+AS\s+"?(\w+)', re.IGNORECASE)
+SCANNED = re.compile(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?")
+
+
+class StatementRecorder:
+    """Keeps the first parameters of each different statement that an engine sends inside a `with` block."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.statements: dict[str, Any] = {}
+
+    def __enter__(self) -> StatementRecorder:
+        event.listen(self._engine, "before_cursor_execute", self._keep)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        event.remove(self._engine, "before_cursor_execute", self._keep)
+
+    def _keep(
+        self, _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool
+    ) -> None:
+        if EXPLAINED.match(statement):
+            one = parameters[0] if executemany else parameters
+            self.statements.setdefault(statement, tuple(one) if isinstance(one, list) else one)
+
+
+def scanned(connection: Connection, statement: str, parameters: Any, tables: Collection[str]) -> list[str]:
+    """The tables, of these, that the plan of the statement reads as a whole: in their own order, or all of an index
+    that has an entry for each row."""
+    if connection.dialect.name == "postgresql":
+        explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
+        return sorted({node["Relation Name"] for node in _nodes(explained[0]["Plan"]) if _reads_all(node, tables)})
+    rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    aliases = {alias: table for table, alias in ALIAS.findall(statement)}
+    partial = set(connection.exec_driver_sql(PARTIAL).scalars())
+    found = [match for row in rows if (match := SCANNED.match(row[3])) and match[2] not in partial]
+    read = {str(aliases.get(match[1], match[1])) for match in found}
+    return sorted(read & set(tables))
+
+
+PARTIAL = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '% WHERE %'"
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _reads_all(node: dict[str, Any], tables: Collection[str]) -> bool:
+    return node["Node Type"] == "Seq Scan" and node["Relation Name"] in tables
