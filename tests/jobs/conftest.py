@@ -1,4 +1,4 @@
-"""Fixtures of the background work."""
+"""Fixtures for background work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 @dataclass(frozen=True)
 class Hook:
-    """A registered webhook, and what the database knows of it."""
+    """A registered webhook with what the database stores about it."""
 
     services: Services
     account_id: int
@@ -30,26 +30,26 @@ class Hook:
 
     @property
     def row(self) -> Webhook | None:
-        """The webhook, or None once it is deleted."""
+        """The webhook, or None after it was deleted."""
         with self.services.database.read() as session:
             return session.get(Webhook, self.id)
 
     @property
     def waiting(self) -> int:
-        """How many events wait."""
+        """The number of queued events."""
         with self.services.database.read() as session:
             counted = select(func.count()).select_from(Event).where(Event.webhook_id == self.id)
             return session.execute(counted).scalar_one()
 
     @property
     def attempts(self) -> list[WebhookAttempt]:
-        """The log of requests, oldest first."""
+        """The webhook delivery attempts, oldest first."""
         with self.services.database.read() as session:
             statement = select(WebhookAttempt).where(WebhookAttempt.webhook_id == self.id)
             return list(session.scalars(statement.order_by(WebhookAttempt.id)))
 
     def happen(self, *numbers: int) -> None:
-        """Records events that are told apart by their number."""
+        """Records events that carry these numbers."""
         with self.services.database.write() as transaction:
             record(transaction, self.account_id, [{"n": number} for number in numbers])
 
@@ -65,16 +65,16 @@ AddHook = Callable[..., Hook]
 
 @pytest.fixture(scope="session")
 def services(settings: Settings) -> Iterator[Services]:
-    """The parts of a worker's process; background work needs no Flask."""
-    made = make_services(settings)
-    yield made
-    made.database.close()
-    made.redis.close()
+    """The services of a worker process; background work needs no Flask."""
+    services = make_services(settings)
+    yield services
+    services.database.close()
+    services.redis.close()
 
 
 @pytest.fixture
 def account_id(services: Services) -> int:
-    """A new account, in a database in which no other test's webhook waits."""
+    """A new account, in a database without webhooks of other tests that are due."""
     with services.database.write() as transaction:
         transaction.execute(delete(Webhook))
     return new_account(services)
@@ -98,7 +98,7 @@ def new_account(services: Services) -> int:
 
 @pytest.fixture
 def add_hook(services: Services, account_id: int) -> AddHook:
-    """`add_hook(url)` registers a webhook of the account, or of another one."""
+    """`add_hook(url)` registers a webhook of the account, or of another account."""
     own_account_id = account_id
 
     def add(url: str, *signers: tuple[str, str], account_id: int = own_account_id) -> Hook:
@@ -111,12 +111,12 @@ def new_hook(services: Services, account_id: int, url: str, *signers: tuple[str,
     """A registered webhook."""
     checked = checked_url(services.settings, url)
     with services.database.write() as transaction:
-        made = create_webhook(transaction, services.settings, account_id, checked, signers or [("k1", SECRET)])
-    return Hook(services, account_id, made.id)
+        webhook = create_webhook(transaction, services.settings, account_id, checked, signers or [("k1", SECRET)])
+    return Hook(services, account_id, webhook.id)
 
 
 def changed(services: Services, **settings: Any) -> Services:
-    """The same services under other settings, with a `stopping` of their own."""
+    """The same services with other settings and a `stopping` event of their own."""
     return Services(
         settings=replace(services.settings, **settings),
         database=services.database,

@@ -1,4 +1,4 @@
-"""An application of its own over an empty database and a Redis that may be stopped: for tests of processes."""
+"""Services over an empty database and a Redis that can be stopped, for tests of processes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Alone:
     tenant: Tenant
 
     def waiting(self, queue: str) -> int:
-        """Wake-ups that wait in a queue."""
+        """The number of wake-ups in a queue."""
         return int(self.services.redis.llen(f"rq:queue:{queue}"))
 
     def add_recipient(self, **values: Any) -> int:
-        """A recipient that is due now, of a send of its own; keyword arguments replace columns."""
+        """Adds a recipient that is due now, of a send of its own; keyword arguments override columns."""
         moment = now()
         send_id = self.tenant.add(
             Send,
@@ -58,14 +58,14 @@ class Alone:
         return self.tenant.add(Recipient, **{**defaults, **values})
 
     def add_event(self, due: datetime) -> int:
-        """An event for a webhook that is due at a moment."""
+        """Adds an event of a webhook that is due at a time."""
         webhook_id = self.tenant.add(Webhook, url=f"https://{unique()}.example/", creation_time=now(), due_time=due)
         return self.tenant.add(Event, webhook_id=webhook_id, payload="{}")
 
 
 @contextmanager
 def alone(postgres: str | None) -> Iterator[Alone]:
-    """Over SQLite, or over a new database of the PostgreSQL server."""
+    """Uses SQLite, or a new database of the PostgreSQL server."""
     with ExitStack() as stack:
         folder = stack.enter_context(short_folder())
         redis = RedisProcess(folder)

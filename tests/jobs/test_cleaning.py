@@ -1,4 +1,4 @@
-"""Cleaning: what has been kept long enough goes, the rest stays."""
+"""Cleaning: rows past their retention are deleted, the others stay."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.support.tenants import unique
 
 @pytest.fixture(params=BACKENDS)
 def parts(request: pytest.FixtureRequest) -> Iterator[Alone]:
-    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
-        yield made
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as services:
+        yield services
 
 
 def add_record(parts: Alone, moment: datetime) -> int:
@@ -57,15 +57,14 @@ def kept(parts: Alone, model: type[Base]) -> list[int]:
         return list(session.scalars(select(model.__table__.c.id).order_by(model.__table__.c.id)))
 
 
-def test_idempotency_records_go_after_a_day(parts: Alone) -> None:
-    """For 24 hours."""
+def test_idempotency_records_are_deleted_after_a_day(parts: Alone) -> None:
     add_record(parts, now() - timedelta(hours=24, seconds=1))
     young = add_record(parts, now() - timedelta(hours=23, minutes=59))
     sweeps.clean(parts.services)
     assert kept(parts, IdempotencyRecord) == [young]
 
 
-def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None:
+def test_attempts_triggers_and_inbound_marks_are_deleted_after_the_retention(parts: Alone) -> None:
     """RETENTION_DAYS: 30."""
     old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
     add_attempt(parts, old)
@@ -78,8 +77,8 @@ def test_attempts_firings_and_marks_go_after_the_retention(parts: Alone) -> None
     assert kept(parts, TriggerFiring) == [firing]
 
 
-def test_counts_by_hour_go_a_day_after_the_retention(parts: Alone) -> None:
-    """So those of the oldest day that is shown are complete."""
+def test_counts_by_hour_are_deleted_a_day_after_the_retention(parts: Alone) -> None:
+    """So the counts of the oldest day that is shown are complete."""
     with parts.services.database.write() as transaction:
         for old in (timedelta(days=31, hours=1), timedelta(days=30), timedelta(hours=1)):
             count(transaction, HOURLY_COUNTS, parts.tenant.id, (1, hour_of(now() - old)), sent=1)
@@ -90,7 +89,7 @@ def test_counts_by_hour_go_a_day_after_the_retention(parts: Alone) -> None:
         assert session.scalar(select(func.sum(GroupCount.sent))) == 3
 
 
-def test_pauses_of_destinations_go_a_day_after_their_end(parts: Alone) -> None:
+def test_back_offs_of_domains_are_deleted_a_day_after_their_end(parts: Alone) -> None:
     route = {"sender_domain": "acme.example", "failures": 3}
     parts.tenant.add(DomainBackoff, domain="a.example", until_time=now() - timedelta(hours=25), **route)
     young = parts.tenant.add(DomainBackoff, domain="b.example", until_time=now() - timedelta(hours=23), **route)
@@ -98,7 +97,7 @@ def test_pauses_of_destinations_go_a_day_after_their_end(parts: Alone) -> None:
     assert kept(parts, DomainBackoff) == [young]
 
 
-def test_many_go_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_deleted_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "CHUNK", 2)
     for _ in range(5):
         add_record(parts, now() - timedelta(days=2))
@@ -106,7 +105,7 @@ def test_many_go_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept(parts, IdempotencyRecord) == []
 
 
-def test_cleaning_ends_when_the_process_is_asked_to(parts: Alone) -> None:
+def test_cleaning_ends_when_the_process_is_asked_to_stop(parts: Alone) -> None:
     add_record(parts, now() - timedelta(days=2))
     parts.services.stopping.set()
     sweeps.clean(parts.services)
@@ -114,7 +113,7 @@ def test_cleaning_ends_when_the_process_is_asked_to(parts: Alone) -> None:
         assert session.scalar(select(func.count(IdempotencyRecord.id))) == 1
 
 
-def test_sqlite_learns_what_its_tables_hold() -> None:
+def test_cleaning_updates_the_statistics_of_sqlite() -> None:
     """Without statistics it would look for an address by walking the pages of a list."""
     with alone(None) as parts:
         parts.tenant.add_list()

@@ -28,12 +28,12 @@ TEMPLATE = "".join(f"{name}=%%{name}**none%%\n" for name in NAMES)
 
 
 def values(text: str) -> dict[str, str]:
-    """What the wildcards of the template became."""
+    """The values of the wildcards in the mails."""
     return dict(line.split("=", 1) for line in text.strip().splitlines())
 
 
 def mailed(tenant: Tenant, list_id: int, recipients: list[dict[str, Any]], template: str = TEMPLATE) -> list[str]:
-    """The texts of the mails, as they arrive."""
+    """The texts of the mails as delivered."""
     body = {"type": "email", "list_id": list_id, "group_name": "g", "subject": "s", "body_text": template}
     accepted = tenant.api.post(SENDS, {**body, "track_clicks": False, "recipients": recipients})
     assert accepted.status_code == 202, accepted.text
@@ -54,7 +54,7 @@ def set_zone(tenant: Tenant, name: str) -> None:
 
 
 def shown(contact: dict[str, Any]) -> dict[str, str]:
-    """The contact of the API as wildcards tell it."""
+    """The contact of the API in the form in which wildcards show it."""
     flat = {**contact, "contact_id": contact["id"]}
     for noun in ("subscribed", "blocked"):
         flat |= {f"{noun}_{kind}": flag for kind, flag in contact[noun].items()}
@@ -62,7 +62,7 @@ def shown(contact: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Australia/Brisbane", "America/New_York"])
-def test_every_attribute_is_a_value_by_address_and_by_id_alike(tenant: Tenant, zone: str) -> None:
+def test_every_attribute_is_a_wildcard_value_for_recipients_by_address_and_by_id(tenant: Tenant, zone: str) -> None:
     set_zone(tenant, zone)
     list_id = tenant.add_list()
     path = f"/v1/lists/{list_id}/contacts"
@@ -91,7 +91,7 @@ def test_every_attribute_is_a_value_by_address_and_by_id_alike(tenant: Tenant, z
     assert list(map(values, by_address)) == list(map(values, by_id)) == expected
 
 
-def test_who_is_created_by_the_send_has_an_id(tenant: Tenant) -> None:
+def test_a_contact_created_by_the_send_has_an_id(tenant: Tenant) -> None:
     list_id = tenant.add_list()
     email = new_email()
     (text,) = mailed(tenant, list_id, [{"email": email}], "https://x.example/?c=%%id%%&a=%%is_active%%")
@@ -99,7 +99,7 @@ def test_who_is_created_by_the_send_has_an_id(tenant: Tenant) -> None:
     assert text.strip() == f"https://x.example/?c={contact['id']}&a=true"
 
 
-def test_a_list_field_of_the_same_key_wins_also_where_it_is_empty(tenant: Tenant) -> None:
+def test_a_list_field_overrides_an_attribute_of_the_same_key_even_when_empty(tenant: Tenant) -> None:
     names = ("Contact ID", "Subscribed Email", "Blocked-Mobile", "Is Active", "ID")
     list_id = tenant.add_list(fields=(*PLAIN_FIELDS, *((name, "Text Field") for name in names)))
     ann = tenant.new_contact(list_id, email=new_email(), contact_id="C-17", subscribed_email="weekly")
@@ -111,7 +111,7 @@ def test_a_list_field_of_the_same_key_wins_also_where_it_is_empty(tenant: Tenant
     assert [text.strip() for text in texts] == [f"C-17|weekly|-|true|true|{ann['id']}", f"-|-|-|true|true|{bob['id']}"]
 
 
-def test_attributes_decide_conditionals_and_give_way_to_the_recipients_own_values(tenant: Tenant) -> None:
+def test_conditionals_see_attributes_and_values_of_the_request_override_them(tenant: Tenant) -> None:
     list_id = tenant.add_list()
     template = (
         "%%double_opt_in:EXACTLY:true%%in%%double_opt_in:ELSE%%out%%double_opt_in:END%% "
@@ -121,7 +121,7 @@ def test_attributes_decide_conditionals_and_give_way_to_the_recipients_own_value
     assert [text.strip() for text in texts] == ["out new true", "out new mine"]
 
 
-def test_a_time_in_a_condition_is_one_of_the_account_s_zone(tenant: Tenant) -> None:
+def test_a_time_in_a_condition_is_in_the_time_zone_of_the_account(tenant: Tenant) -> None:
     set_zone(tenant, "Australia/Brisbane")
     list_id = tenant.add_list()
     template = "%%at:GREATERTHAN:2026-01-31T10:00:00%%later%%at:ELSE%%earlier%%at:END%%"
@@ -130,7 +130,7 @@ def test_a_time_in_a_condition_is_one_of_the_account_s_zone(tenant: Tenant) -> N
     assert [text.strip() for text in texts] == ["later", "later", "earlier", "later"]
 
 
-def test_a_text_to_a_mobile_of_a_list_knows_its_contact_and_one_without_a_list_does_not(tenant: Tenant) -> None:
+def test_a_text_to_a_mobile_knows_its_contact_only_in_a_list(tenant: Tenant) -> None:
     number, mobile = new_mobile(), new_mobile()
     tenant.add_sender(number)
     list_id = tenant.add_list()
@@ -150,7 +150,7 @@ def test_a_text_to_a_mobile_of_a_list_knows_its_contact_and_one_without_a_list_d
     ]
 
 
-def test_a_contact_is_loaded_with_all_of_it_in_as_many_statements_as_many_are(
+def test_loading_many_contacts_takes_as_many_statements_as_one(
     tenant: Tenant, count_statements: Callable[[], Any]
 ) -> None:
     list_id = tenant.add_list()
@@ -161,10 +161,10 @@ def test_a_contact_is_loaded_with_all_of_it_in_as_many_statements_as_many_are(
         return int(counted.count)
 
     cost(1)
-    assert cost(50) <= cost(2) + 2  # sizes of a batch of several are selected first, and it may be written in two parts
+    assert cost(50) <= cost(2) + 2  # a batch of several selects their sizes first, and may be written in two parts
 
 
-def test_a_zone_that_is_no_longer_known_counts_as_utc(app: Any) -> None:
+def test_a_time_zone_that_is_no_longer_known_counts_as_utc(app: Any) -> None:
     tenant = new_tenant(app, time_zone="Mars/Olympus")
     (text,) = mailed(tenant, tenant.add_list(), [{"email": new_email()}], "%%creation_time%%")
     assert text.strip().endswith("Z")

@@ -1,4 +1,4 @@
-"""The process that takes in mail that comes back: `python -m jobs.inbound`."""
+"""The process that receives inbound mail: `python -m jobs.inbound`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COMMAND = [sys.executable, "-m", "jobs.inbound"]
 
 
 @contextmanager
-def started(parts: Alone, **given: str) -> Iterator[subprocess.Popen[str]]:
-    """The process with the settings of `parts`; killed should the test not end it."""
+def started(parts: Alone, **overrides: str) -> Iterator[subprocess.Popen[str]]:
+    """The process with the settings of `parts`; killed if it does not end by itself."""
     settings = parts.services.settings
     own = {"DATA_DIR": str(settings.data_dir), "DATABASE_URL": settings.database_url, "LOG_FORMAT": "json"}
-    environment = {**own, "SECRET_KEY": settings.secret_key, **given}
+    environment = {**own, "SECRET_KEY": settings.secret_key, **overrides}
     with subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -35,7 +35,7 @@ def started(parts: Alone, **given: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
-    """After that which tells the database and the transports."""
+    """The line after the one about the database and the transports."""
     assert process.stderr is not None
     assert "using the database" in process.stderr.readline()
     return process.stderr.readline()
@@ -48,8 +48,8 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_takes_a_report_in_and_ends_when_asked(number: signal.Signals) -> None:
-    """It does not wait for the end of a connection that is open."""
+def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None:
+    """It does not wait for the end of an open connection."""
     port = free_port()
     with alone(None) as parts, started(parts, INBOUND_LISTEN=f"127.0.0.1:{port}") as process:
         rows = Rows(parts.services, parts.tenant.id)
@@ -64,15 +64,15 @@ def test_it_takes_a_report_in_and_ends_when_asked(number: signal.Signals) -> Non
             assert process.wait(PATIENCE) == 0
 
 
-def test_without_the_setting_it_waits_for_its_end() -> None:
-    """So a process manager may start it always."""
+def test_without_the_setting_it_waits_for_a_signal() -> None:
+    """So a process manager may always start it."""
     with alone(None) as parts, started(parts) as process:
         assert "INBOUND_LISTEN is not set" in first_line(process)
         process.terminate()
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_port_that_is_taken_is_told_in_one_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with alone(None) as parts, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""Counts for Prometheus (docs/operations.md#health)."""
+"""Metrics for Prometheus (docs/operations.md#health)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.tenants import Tenant, new_email
 
 
 def delivered(api: Client) -> float:
-    """What /metrics counts as sent emails, as this process tells it."""
+    """The count of sent emails in `/metrics` of this process."""
     wanted = 'tms_recipient_outcomes_total{outcome="sent",type="email"} '
     lines = [line for line in api.get("/metrics").text.splitlines() if line.startswith(wanted)]
     return float(lines[0].removeprefix(wanted)) if lines else 0.0

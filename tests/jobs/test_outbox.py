@@ -1,4 +1,4 @@
-"""Events and triggers are rows of the transaction of the change (docs/contacts.md#events-and-triggers)."""
+"""Events and triggers are rows written in the transaction of the change (docs/contacts.md#events-and-triggers)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.jobs.conftest import AddHook
 from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 
-ONE, TWO = "http://127.0.0.1:9/one", "http://127.0.0.1:9/two"
+FIRST_URL, SECOND_URL = "http://127.0.0.1:9/one", "http://127.0.0.1:9/two"
 
 
 def verbs(counted: StatementCounter) -> list[str]:
-    """The kinds of the statements sent, without the begin that SQLite needs."""
+    """The kinds of the statements, without the begin that SQLite needs."""
     found = [statement.split()[0] for statement in counted.statements]
     return [verb for verb in found if verb != "BEGIN"]
 
 
 def stored(services: Services, webhook_id: int) -> list[Any]:
-    """The payloads that wait for a webhook, in order."""
+    """The payloads queued for a webhook, in order."""
     with services.database.read() as session:
         texts = session.scalars(select(Event.payload).where(Event.webhook_id == webhook_id).order_by(Event.id))
         return [orjson.loads(text) for text in texts]
@@ -40,8 +40,8 @@ def stored(services: Services, webhook_id: int) -> list[Any]:
 def test_every_webhook_of_the_account_gets_every_event_in_order(
     services: Services, account_id: int, other_id: int, add_hook: AddHook, count_statements: Callable[[], Any]
 ) -> None:
-    hooks = [add_hook(ONE), add_hook(TWO)]
-    foreign = add_hook(ONE, account_id=other_id)
+    hooks = [add_hook(FIRST_URL), add_hook(SECOND_URL)]
+    foreign = add_hook(FIRST_URL, account_id=other_id)
     payloads: list[dict[str, Any]] = [{"n": number, "text": 'ü"\n'} for number in range(50)]
     with services.database.write() as transaction, count_statements() as counted:
         record(transaction, account_id, payloads)
@@ -53,7 +53,7 @@ def test_every_webhook_of_the_account_gets_every_event_in_order(
 def test_events_of_several_accounts_take_one_select_and_one_insert(
     services: Services, account_id: int, other_id: int, add_hook: AddHook, count_statements: Callable[[], Any]
 ) -> None:
-    own, foreign = add_hook(ONE), add_hook(ONE, account_id=other_id)
+    own, foreign = add_hook(FIRST_URL), add_hook(FIRST_URL, account_id=other_id)
     with services.database.write() as transaction, count_statements() as counted:
         record_many(transaction, {account_id: [{"n": 1}, {"n": 2}], other_id: [{"n": 3}]})
     assert verbs(counted) == ["SELECT", "INSERT"]
@@ -69,7 +69,7 @@ def test_an_account_without_webhooks_writes_nothing(
     assert verbs(counted) == ["SELECT"]
 
 
-def test_no_events_are_no_statement(services: Services, account_id: int, count_statements: Callable[[], Any]) -> None:
+def test_no_events_take_no_statement(services: Services, account_id: int, count_statements: Callable[[], Any]) -> None:
     with services.database.write() as transaction, count_statements() as counted:
         record_many(transaction, {account_id: []})
     assert verbs(counted) == []
@@ -78,7 +78,7 @@ def test_no_events_are_no_statement(services: Services, account_id: int, count_s
 def test_a_change_that_fails_leaves_no_event_and_no_trigger(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
-    hook = add_hook(ONE)
+    hook = add_hook(FIRST_URL)
 
     def change() -> None:
         with services.database.write() as transaction:
@@ -92,12 +92,12 @@ def test_a_change_that_fails_leaves_no_event_and_no_trigger(
     assert fired(services, account_id) == []
 
 
-def test_events_go_only_to_webhooks_that_existed_when_they_happened(
+def test_events_go_only_to_webhooks_that_existed_at_the_time_of_the_change(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
-    early = add_hook(ONE)
+    early = add_hook(FIRST_URL)
     early.happen(1)
-    late = add_hook(TWO)
+    late = add_hook(SECOND_URL)
     early.happen(2)
     assert stored(services, early.id) == [{"n": 1}, {"n": 2}]
     assert stored(services, late.id) == [{"n": 2}]
@@ -106,13 +106,13 @@ def test_events_go_only_to_webhooks_that_existed_when_they_happened(
 def test_deleting_a_webhook_does_not_fail_a_change_that_writes_its_events(
     services: Services, account_id: int, add_hook: AddHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worst moment for the deletion is between the look for webhooks and the insert of their events."""
-    hook = add_hook(ONE)
+    """The worst moment for the deletion is between the select of webhooks and the insert of their events."""
+    hook = add_hook(FIRST_URL)
     deleted = threading.Event()
 
     def delete() -> None:
         with services.database.write() as transaction:
-            delete_webhook(transaction, find_webhook(transaction, account_id, ONE))
+            delete_webhook(transaction, find_webhook(transaction, account_id, FIRST_URL))
         deleted.set()
 
     def insert_late(*arguments: Any) -> None:
@@ -129,12 +129,12 @@ def test_deleting_a_webhook_does_not_fail_a_change_that_writes_its_events(
     assert (hook.row, hook.waiting) == (None, 0)
 
 
-def test_a_change_under_way_does_not_hide_the_webhook_from_dispatch(
+def test_an_open_transaction_does_not_hide_the_webhook_from_dispatch(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
     if not services.database.is_postgresql:
-        return  # one writer at a time: there is no such moment
-    hook = add_hook(ONE)
+        return  # one writer at a time: this cannot happen
+    hook = add_hook(FIRST_URL)
     hook.happen(1)
     with services.database.write() as transaction:
         record(transaction, account_id, [{"n": 2}])
@@ -151,7 +151,7 @@ def fired(services: Services, account_id: int) -> list[tuple[str, int, int]]:
         return [(action, list_id, contact_id) for action, list_id, contact_id in session.execute(statement)]
 
 
-def test_triggers_fire_once_per_contact_in_one_statement(
+def test_triggers_are_written_once_per_contact_in_one_statement(
     services: Services, account_id: int, count_statements: Callable[[], Any]
 ) -> None:
     with services.database.write() as transaction, count_statements() as counted:

@@ -1,4 +1,4 @@
-"""Visits are written after the answer (docs/tracking.md, The answer comes first)."""
+"""Visits are written after the answer (docs/tracking.md#the-answer-comes-first)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def rows(services: Services, account_id: int) -> Rows:
 
 @pytest.fixture
 def visits(services: Services) -> Iterator[Recorder]:
-    made = Recorder(services.database)
-    yield made
-    made.close()
+    recorder = Recorder(services.database)
+    yield recorder
+    recorder.close()
 
 
 def visit(rows: Rows, recipient_id: int, agent: str = "Thunderbird") -> Visit:
@@ -35,11 +35,11 @@ def visit(rows: Rows, recipient_id: int, agent: str = "Thunderbird") -> Visit:
 
 
 def opened(rows: Rows, ids: list[int]) -> list[int]:
-    """How many steps each recipient has."""
+    """The number of timeline steps of each recipient."""
     return [len(rows.steps(one)) for one in ids]
 
 
-def test_a_process_that_ends_in_order_writes_what_waits(rows: Rows, visits: Recorder) -> None:
+def test_a_process_that_ends_in_order_writes_its_queued_visits(rows: Rows, visits: Recorder) -> None:
     ids = rows.add_send([f"{number}@a.example" for number in range(300)])
     for one in ids:
         visits.put(visit(rows, one))
@@ -48,7 +48,7 @@ def test_a_process_that_ends_in_order_writes_what_waits(rows: Rows, visits: Reco
     assert rows.group_of(ids[0]).opened == 300
 
 
-def test_a_visit_that_cannot_be_written_holds_up_no_other(
+def test_a_visit_that_cannot_be_written_delays_no_other(
     rows: Rows, visits: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = rows.add_send(["a@a.example", "b@a.example"])
@@ -62,7 +62,7 @@ def test_a_visit_that_cannot_be_written_holds_up_no_other(
     assert "cannot record that a recipient opened" in caplog.text
 
 
-def test_what_waits_is_bounded_and_no_recipient_takes_the_place_of_others(
+def test_queued_visits_are_limited_and_one_recipient_does_not_displace_others(
     rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recorder, "MAX_OF_ONE_RECIPIENT", 3)
@@ -84,7 +84,7 @@ def test_what_waits_is_bounded_and_no_recipient_takes_the_place_of_others(
     assert "3 visits were lost" in caplog.text
 
 
-def test_visits_are_kept_while_the_database_takes_none(
+def test_visits_are_kept_while_the_database_is_away(
     rows: Rows, visits: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recorder, "RETRY_DELAY", 0.01)
@@ -100,7 +100,7 @@ def test_visits_are_kept_while_the_database_takes_none(
     assert opened(rows, [one]) == [1]
 
 
-def test_nothing_is_told_of_a_recipient_that_is_gone(rows: Rows, visits: Recorder) -> None:
+def test_a_visit_of_a_deleted_recipient_is_dropped(rows: Rows, visits: Recorder) -> None:
     (one,) = rows.add_send(["a@a.example"])
     visits.put(replace(visit(rows, one), recipient_id=2**62))
     visits.put(visit(rows, one))

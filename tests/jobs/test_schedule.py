@@ -1,4 +1,4 @@
-"""The scheduler: work that nobody was woken for is found by looking, on both databases, with or without Redis."""
+"""The scheduler finds work that no wake-up announced, on both databases, with and without Redis."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(params=BACKENDS)
 def parts(request: pytest.FixtureRequest) -> Iterator[Alone]:
-    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as made:
-        yield made
+    with alone(request.getfixturevalue("postgres") if request.param == "postgresql" else None) as services:
+        yield services
 
 
-def test_without_work_nobody_is_woken(parts: Alone) -> None:
+def test_without_due_work_no_wake_up_is_queued(parts: Alone) -> None:
     parts.add_recipient(due_time=now() + MINUTE)
     parts.add_recipient(state="sending", lease_time=now() + MINUTE, worker="w")
     parts.add_recipient(state="delivered")
@@ -56,14 +56,14 @@ def test_a_due_event_wakes_the_dispatcher(parts: Alone) -> None:
     assert (parts.waiting(SENDS), parts.waiting(WEBHOOKS)) == (0, 1)
 
 
-def test_two_schedulers_make_one_wake_up(parts: Alone) -> None:
+def test_two_schedulers_queue_one_wake_up(parts: Alone) -> None:
     parts.add_recipient()
     tick(parts.services, [])
     tick(parts.services, [])
     assert parts.waiting(SENDS) == 1
 
 
-def test_a_look_is_a_few_statements_however_much_waits(parts: Alone) -> None:
+def test_a_sweep_takes_a_fixed_number_of_statements(parts: Alone) -> None:
     for _ in range(20):
         parts.add_recipient(due_time=now() + MINUTE)
     with StatementCounter(parts.services.database.engine) as counted:
@@ -71,7 +71,7 @@ def test_a_look_is_a_few_statements_however_much_waits(parts: Alone) -> None:
     assert counted.count <= 6
 
 
-def test_the_cleaning_is_wanted_at_the_start_and_every_hour(parts: Alone) -> None:
+def test_cleaning_is_queued_at_the_start_and_every_hour(parts: Alone) -> None:
     table = periodic_jobs()
     assert [(job.queue, job.seconds) for job in table] == [(MAINTENANCE, 3600)]
     tick(parts.services, table)
@@ -83,7 +83,7 @@ def test_the_cleaning_is_wanted_at_the_start_and_every_hour(parts: Alone) -> Non
     assert parts.waiting(MAINTENANCE) == 1
 
 
-def test_it_goes_on_without_redis(parts: Alone) -> None:
+def test_the_scheduler_continues_without_redis(parts: Alone) -> None:
     parts.add_recipient()
     parts.redis.stop()
     tick(parts.services, periodic_jobs())
@@ -93,7 +93,7 @@ def test_it_goes_on_without_redis(parts: Alone) -> None:
     assert parts.waiting(SENDS) == 1
 
 
-def test_it_goes_on_when_the_database_fails(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_scheduler_continues_when_the_database_fails(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:
     with parts.services.database.write() as transaction:
         transaction.execute(text("ALTER TABLE recipients RENAME TO elsewhere"))
     with caplog.at_level(logging.WARNING, logger="jobs.schedule"):

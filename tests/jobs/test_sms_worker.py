@@ -1,4 +1,4 @@
-"""The real worker process and an sms gateway: bound from its start on, with nothing to send (docs/sms.md)."""
+"""The real worker process and an sms gateway: it binds at its start, with nothing to send (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_worker_is_bound_while_there_is_nothing_to_send(environment: dict[str,
         with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as process:
             try:
                 assert smsc.deliver(MOBILE, NUMBER, b"Anybody there?") == OK
-                wait_until(lambda: len(rows.payloads()) == 1, "the reply is told")
+                wait_until(lambda: len(rows.payloads()) == 1, "the reply is reported")
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE) == 0
                 smsc.wait(lambda: not smsc.bound)
@@ -66,7 +66,7 @@ def test_a_worker_is_bound_while_there_is_nothing_to_send(environment: dict[str,
     rows.services.database.close()
 
 
-def test_a_gateway_that_cannot_be_used_is_told_in_one_line(environment: dict[str, str]) -> None:
+def test_a_gateway_that_cannot_be_used_is_reported_in_one_line(environment: dict[str, str]) -> None:
     variables = {**os.environ, **environment, "SMS_TRANSPORT_URL": "smpp://gateway.example"}
     ended = subprocess.run(
         [sys.executable, "-m", "jobs.worker", "sends"],

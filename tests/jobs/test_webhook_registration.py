@@ -1,4 +1,4 @@
-"""What operators do to webhooks, over both databases (docs/webhooks.md)."""
+"""Webhook administration over both databases (docs/webhooks.md)."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ URL_ONE = "http://127.0.0.1:1/in"
 OTHER_SECRET = "another secret of the tests, 32 bytes or more"
 
 
-def refused(code: str, field: str, said: str) -> AbstractContextManager[object]:
+def refused(code: str, field: str, text: str) -> AbstractContextManager[object]:
     """Expects a `ServiceError` with this code, field and text."""
 
     def matches(error: ServiceError) -> bool:
         found = error.errors[0]
-        return (found.code, found.field) == (code, field) and said in str(found.detail)
+        return (found.code, found.field) == (code, field) and text in str(found.detail)
 
     return pytest.raises(ServiceError, check=matches)
 
 
-def test_a_webhook_is_found_by_url_and_by_id_in_its_account_alone(
+def test_a_webhook_is_found_by_url_and_by_id_only_in_its_account(
     services: Services, account_id: int, other_id: int, add_hook: AddHook
 ) -> None:
     hook = add_hook(URL)
@@ -59,7 +59,7 @@ def test_a_webhook_is_found_by_url_and_by_id_in_its_account_alone(
                 find_webhook(session, other_id, wanted)
 
 
-def test_two_accounts_may_register_the_same_url_but_one_only_once(
+def test_two_accounts_may_register_the_same_url_but_one_account_only_once(
     services: Services, account_id: int, other_id: int, add_hook: AddHook
 ) -> None:
     add_hook(URL)
@@ -68,10 +68,10 @@ def test_two_accounts_may_register_the_same_url_but_one_only_once(
         add_hook(URL)
 
 
-def test_a_url_into_the_own_network_is_refused(services: Services, account_id: int) -> None:
+def test_a_url_in_the_own_network_is_refused(services: Services, account_id: int) -> None:
     strict = changed(services, webhook_allow_private=False).settings
-    for url, said in ((URL, "must begin with https://"), ("https://127.0.0.1/in", "not a public address")):
-        with refused("invalid_url", "url", said):
+    for url, text in ((URL, "must begin with https://"), ("https://127.0.0.1/in", "not a public address")):
+        with refused("invalid_url", "url", text):
             checked_url(strict, url)
     with services.database.read() as session:
         assert list_webhooks(session, account_id) == []
@@ -102,7 +102,7 @@ def test_secrets_are_stored_encrypted(services: Services, add_hook: AddHook) -> 
     assert SECRET not in stored
 
 
-def test_setting_a_secret_writes_only_what_differs(services: Services, account_id: int, add_hook: AddHook) -> None:
+def test_setting_secrets_writes_only_differences(services: Services, account_id: int, add_hook: AddHook) -> None:
     add_hook(URL)
     other_key = changed(services, secret_key="another key of 32 characters or more").settings
     with services.database.write() as transaction:
@@ -111,12 +111,14 @@ def test_setting_a_secret_writes_only_what_differs(services: Services, account_i
         assert set_secret(transaction, services.settings, webhook, "k1", OTHER_SECRET)
         assert set_secret(transaction, services.settings, webhook, "k2", SECRET)
         assert [one.key_id for one in list_secrets(transaction, webhook)] == ["k1", "k2"]
-        # Under a lost SECRET_KEY the stored one is nobody's any more.
+        # Without the old SECRET_KEY the stored secret cannot be decrypted.
         assert set_secret(transaction, other_key, webhook, "k2", SECRET)
         assert not set_secret(transaction, other_key, webhook, "k2", SECRET)
 
 
-def test_rotating_adds_a_secret_and_the_last_one_stays(services: Services, account_id: int, add_hook: AddHook) -> None:
+def test_rotation_adds_a_secret_and_the_last_secret_cannot_be_removed(
+    services: Services, account_id: int, add_hook: AddHook
+) -> None:
     add_hook(URL)
     with services.database.write() as transaction:
         webhook = find_webhook(transaction, account_id, URL)
@@ -160,7 +162,7 @@ def test_new_secrets_have_256_bits_and_new_key_ids_are_free() -> None:
     assert [new_key_id(taken) for taken in ([], ["k1"], ["k2"], ["k1", "k2", "x"])] == ["k1", "k2", "k1", "k3"]
 
 
-def test_deleting_takes_secrets_and_waiting_events_along(
+def test_deleting_a_webhook_deletes_its_secrets_and_queued_events(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
     hook = add_hook(URL)
@@ -173,7 +175,7 @@ def test_deleting_takes_secrets_and_waiting_events_along(
             assert session.execute(counted).scalar_one() == 0
 
 
-def test_what_waits_and_what_was_tried_can_be_seen(
+def test_queued_events_and_delivery_attempts_are_listed(
     services: Services, account_id: int, other_id: int, add_hook: AddHook
 ) -> None:
     hook = add_hook(URL_ONE)

@@ -35,7 +35,7 @@ from tests.support.webhook_receiver import Receiver, Reply
 
 @pytest.fixture
 def dispatcher() -> Iterator[WebhookDispatcher]:
-    """A dispatcher of this test alone."""
+    """A dispatcher that no other test uses."""
     with closing(WebhookClient()) as client:
         yield WebhookDispatcher(client)
 
@@ -61,7 +61,7 @@ def batch_id(receiver: Receiver, index: int) -> str:
 # ------------------------------------------------------------------------------------------------ what is sent
 
 
-def test_a_batch_arrives_signed_and_its_events_are_done(
+def test_a_delivered_batch_is_signed_and_its_events_are_deleted(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(204) as receiver:
@@ -80,7 +80,7 @@ def test_a_batch_arrives_signed_and_its_events_are_done(
     assert not due(services)
 
 
-def test_every_try_is_kept_with_its_outcome(
+def test_every_delivery_attempt_is_logged_with_its_outcome(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(Reply(503, body=b"later"), 200) as receiver:
@@ -104,7 +104,7 @@ def test_the_process_wide_dispatcher_delivers(services: Services, add_hook: AddH
     assert numbers(receiver) == [[1]]
 
 
-def test_events_leave_in_order_at_most_1000_at_once(
+def test_events_leave_in_order_at_most_1000_per_batch(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
@@ -133,7 +133,7 @@ def test_batches_start_no_closer_than_the_spacing(
     assert [later - earlier >= timedelta(seconds=0.3) for earlier, later in pairwise(times)] == [True, True]
 
 
-def test_a_new_event_waits_for_the_spacing_too(
+def test_a_new_event_waits_for_the_spacing(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
@@ -152,8 +152,8 @@ def test_a_new_event_waits_for_the_spacing_too(
     assert numbers(receiver) == [[1], [2]]
 
 
-def test_the_spacing_counts_from_the_moment_the_request_went_out(services: Services, add_hook: AddHook) -> None:
-    """A connection that took long to make must not bring the next request closer."""
+def test_the_spacing_counts_from_the_start_of_the_request(services: Services, add_hook: AddHook) -> None:
+    """A slow connection must not bring the next request closer."""
     hook = add_hook("http://127.0.0.1:1/in")
     hook.happen(1)
     batch = batches.claim(services)
@@ -219,7 +219,7 @@ def test_no_answer_and_no_connection_are_failures(services: Services, add_hook: 
     assert "Connection refused" in str(attempt.detail)
 
 
-def test_a_failed_batch_is_repeated_as_it_was_and_later_events_wait_behind_it(
+def test_a_failed_batch_is_repeated_unchanged_and_later_events_wait_behind_it(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 500, 200) as receiver:
@@ -235,7 +235,7 @@ def test_a_failed_batch_is_repeated_as_it_was_and_later_events_wait_behind_it(
     assert batch_id(receiver, 0) == batch_id(receiver, 1) == batch_id(receiver, 2) != batch_id(receiver, 3)
 
 
-def test_the_delay_doubles_with_every_failure_and_ends_with_a_success(
+def test_the_delay_doubles_with_every_failure_and_a_success_resets_it(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 500, 500, 200) as receiver:
@@ -284,13 +284,13 @@ def test_410_deletes_the_webhook_at_once(services: Services, add_hook: AddHook, 
 
 
 def age_failures(hook: Hook, seconds: float) -> None:
-    """Moves the first failed try of the batch into the past."""
+    """Moves the first failed attempt of the batch into the past."""
     with hook.services.database.write() as transaction:
         failed = update(Webhook).where(Webhook.id == hook.id, Webhook.first_failed_time.is_not(None))
         transaction.execute(failed.values(first_failed_time=now() - timedelta(seconds=seconds)))
 
 
-def test_events_are_dropped_a_day_after_their_first_failed_try(
+def test_events_are_dropped_a_day_after_their_first_failed_attempt(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Receiver(500, 200) as receiver:
@@ -309,7 +309,7 @@ def test_events_are_dropped_a_day_after_their_first_failed_try(
     assert f"webhook {hook.id}: dropped 2 events that failed for too long" in caplog.messages
 
 
-def test_events_are_tried_again_until_that_day_is_over(
+def test_events_are_retried_until_that_day_is_over(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500, 200) as receiver:
@@ -325,7 +325,7 @@ def test_events_are_tried_again_until_that_day_is_over(
     assert row.dropped_events == 0
 
 
-def test_a_second_failure_does_not_prolong_the_life_of_an_event(
+def test_a_second_failure_does_not_extend_the_life_of_an_event(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500) as receiver:
@@ -342,7 +342,7 @@ def test_a_second_failure_does_not_prolong_the_life_of_an_event(
         assert row.first_failed_time < now() - age
 
 
-def test_nothing_is_left_once_the_last_events_are_dropped(
+def test_dropping_the_last_events_leaves_nothing_queued(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver(500) as receiver:
@@ -355,7 +355,7 @@ def test_nothing_is_left_once_the_last_events_are_dropped(
     assert (len(receiver.hits), hook.waiting, due(services)) == (1, 0, False)
 
 
-def test_a_lost_secret_key_is_a_failure_that_says_so(
+def test_a_lost_secret_key_is_a_failure_with_its_reason_in_the_log(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
@@ -370,7 +370,7 @@ def test_a_lost_secret_key_is_a_failure_that_says_so(
 # ------------------------------------------------------------------------------------------------ several at once
 
 
-def test_a_slow_receiver_holds_up_nobody_else(
+def test_a_slow_receiver_delays_no_other_webhook(
     services: Services, add_hook: AddHook, other_id: int, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
@@ -412,9 +412,9 @@ def test_two_processes_deliver_every_event_once(services: Services, account_id: 
         for _ in range(12):
             hook = add_hook(receiver.url, account_id=new_account(services))
             hook.happen(*range(hook.id * 10_000, hook.id * 10_000 + 1500))
-        with closing(WebhookClient()) as one, closing(WebhookClient()) as two:
+        with closing(WebhookClient()) as first, closing(WebhookClient()) as second:
             threads = [
-                threading.Thread(target=WebhookDispatcher(client).run, args=(services,)) for client in (one, two)
+                threading.Thread(target=WebhookDispatcher(client).run, args=(services,)) for client in (first, second)
             ]
             for thread in threads:
                 thread.start()
@@ -444,10 +444,10 @@ def test_the_webhook_that_has_been_due_for_longest_comes_first(services: Service
     assert [batch.webhook_id for batch in claimed if batch] == [hooks[1].id, hooks[2].id, hooks[0].id]
 
 
-# ------------------------------------------------------------------------------------------------ death and stop
+# ---------------------------------------------------------------------------------------- dead workers and stops
 
 
-def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
+def test_a_batch_of_a_dead_worker_is_sent_again_with_its_id(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     with Receiver() as receiver:
@@ -465,7 +465,7 @@ def test_a_batch_of_a_dead_worker_is_sent_again_under_its_id(
     assert hook.waiting == 0
 
 
-def test_what_a_killed_process_was_sending_is_taken_over_at_once(
+def test_the_webhooks_of_a_killed_process_are_leased_at_once(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     folder = dispatcher_folder(services.settings)
@@ -486,7 +486,7 @@ def test_what_a_killed_process_was_sending_is_taken_over_at_once(
 
 @contextmanager
 def another_process_in(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The name under which another process is present, and a way to kill it."""
+    """The name under which another process is registered as alive, and a function that kills it."""
     program = "import sys, pathlib; from app.infrastructure.liveness import registered_name; "
     program += "print(registered_name(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", program, str(folder)]
@@ -503,7 +503,7 @@ def another_process_in(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]
             kill()
 
 
-def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services, add_hook: AddHook) -> None:
+def test_a_worker_without_the_lease_changes_nothing(services: Services, add_hook: AddHook) -> None:
     hook = add_hook("http://127.0.0.1:1/in")
     hook.happen(1)
     late = batches.claim(services)
@@ -522,7 +522,7 @@ def test_whoever_has_lost_the_lease_leaves_the_webhook_alone(services: Services,
     assert hook.attempts == []
 
 
-def test_a_webhook_deleted_while_its_request_is_in_flight_is_no_trouble(
+def test_a_webhook_may_be_deleted_while_its_request_is_in_flight(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     gate = threading.Event()
@@ -539,7 +539,7 @@ def test_a_webhook_deleted_while_its_request_is_in_flight_is_no_trouble(
     assert (hook.row, hook.waiting, len(receiver.hits)) == (None, 0, 1)
 
 
-def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
+def test_a_stop_ends_a_slow_request_and_releases_the_webhook(
     services: Services, add_hook: AddHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.events.dispatch.GRACE_SECONDS", 0.1)
@@ -564,7 +564,7 @@ def test_a_stop_cuts_a_slow_request_and_gives_the_webhook_back(
     assert batch_id(receiver, 0) == batch_id(receiver, 1)
 
 
-def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher) -> None:
+def test_a_stop_lets_a_fast_request_end(services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher) -> None:
     gate = threading.Event()
     stopping = changed(services)
     with Receiver(Reply(gate=gate)) as receiver:
@@ -580,7 +580,7 @@ def test_a_stop_lets_a_quick_request_end(services: Services, add_hook: AddHook, 
     assert hook.waiting == 0
 
 
-def test_nothing_new_starts_once_the_process_is_to_stop(
+def test_nothing_new_starts_after_the_request_to_stop(
     services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher
 ) -> None:
     stopping = changed(services)
@@ -592,7 +592,7 @@ def test_nothing_new_starts_once_the_process_is_to_stop(
     assert (receiver.hits, hook.waiting) == ([], 1)
 
 
-def test_an_outcome_that_cannot_be_recorded_is_logged_and_repeated(
+def test_an_outcome_that_cannot_be_recorded_is_logged_and_the_batch_repeated(
     services: Services,
     add_hook: AddHook,
     dispatcher: WebhookDispatcher,
@@ -636,8 +636,11 @@ def test_the_statements_of_a_batch_do_not_grow_with_its_events(
     assert counts[0] == counts[1]
 
 
-def test_looking_for_work_does_not_read_the_backlog(services: Services, add_hook: AddHook, other_id: int) -> None:
-    """Where nearly all events are one webhook's, PostgreSQL must not expect to find the others' among the first."""
+def test_the_sweep_for_due_webhooks_does_not_read_the_backlog(
+    services: Services, add_hook: AddHook, other_id: int
+) -> None:
+    """Where one webhook has nearly all events, PostgreSQL must not expect those of others near the start of the
+    table."""
     for number in range(20):
         add_hook(f"http://127.0.0.1:1/{number}")
     add_hook("http://127.0.0.1:1/in", account_id=other_id).happen(*range(30_000))
@@ -652,7 +655,7 @@ def test_looking_for_work_does_not_read_the_backlog(services: Services, add_hook
 
 
 def explained(verb: str, services: Services) -> TextClause:
-    """The statement of `has_due` with an explanation asked for."""
+    """The statement of `has_due` with EXPLAIN."""
     statement = select(Webhook.id).where(batches._is_due(now())).limit(1)
     compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
     return text(f"{verb} {compiled}".replace(":", r"\:"))

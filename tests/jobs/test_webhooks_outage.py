@@ -1,4 +1,4 @@
-"""The database goes away while webhooks are sent: nothing is forgotten, and no lease is waited for."""
+"""An outage of the database during dispatch: nothing is lost, and no lease has to expire."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookDispatcher]:
         yield WebhookDispatcher(client)
 
 
-class Lost:
-    """Commits whose answers are lost: made, and told as failed."""
+class LostCommits:
+    """Commits that succeed and whose answers are lost."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._numbers: set[int] = set()
@@ -46,29 +46,29 @@ class Lost:
         monkeypatch.setattr(Transaction, "commit", counted)
 
     def lose(self, *numbers: int) -> None:
-        """Those commits from now on."""
+        """Loses the answers of the commits with these numbers from now on."""
         self._numbers, self._count = set(numbers), 0
 
 
 @pytest.fixture
-def lost(monkeypatch: pytest.MonkeyPatch) -> Lost:
-    return Lost(monkeypatch)
+def lost(monkeypatch: pytest.MonkeyPatch) -> LostCommits:
+    return LostCommits(monkeypatch)
 
 
 @pytest.fixture
 def parts(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Services]:
-    """The parts of a process whose database may go away."""
+    """The services of a process whose database can be stopped."""
     with short_folder() as folder:
-        made = make_services(test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url))
-        yield made
-        made.database.close()
-        made.redis.close()
+        services = make_services(test_settings(folder, DATABASE_URL=own_postgres.url, REDIS_URL=redis_url))
+        yield services
+        services.database.close()
+        services.redis.close()
 
 
-def test_an_answer_that_comes_while_the_database_is_away_is_written_when_it_is_back(
+def test_an_answer_received_during_an_outage_is_written_after_it(
     own_postgres: OwnPostgres, parts: Services, dispatcher: WebhookDispatcher
 ) -> None:
-    """The receiver gets the batch once, and the next one at once, not when a lease has run out."""
+    """The receiver gets the batch once, and the next one at once, without waiting for the end of a lease."""
     gate = threading.Event()
     with Receiver(Reply(gate=gate), Reply()) as receiver:
         hook = new_hook(parts, new_account(parts), receiver.url)
@@ -87,10 +87,10 @@ def test_an_answer_that_comes_while_the_database_is_away_is_written_when_it_is_b
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_lost_answer_to_a_commit_costs_no_lease_and_doubles_nothing(
-    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, lost: Lost, number: int
+def test_a_lost_answer_to_a_commit_costs_no_lease_and_duplicates_nothing(
+    services: Services, add_hook: AddHook, dispatcher: WebhookDispatcher, lost: LostCommits, number: int
 ) -> None:
-    """That of the claim, of the outcome with which the next batch is claimed, or of the last outcome."""
+    """The commit of the claim, of an outcome with the claim of the next batch, or of the last outcome."""
     with Receiver() as receiver:
         hook = add_hook(receiver.url)
         hook.happen(*range(1500))

@@ -1,4 +1,4 @@
-"""The worker process: no fork, no end without a signal, and no end in the middle of a message."""
+"""The worker process: it does not fork, ends on a signal only, and never in the middle of a message."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from tests.support.servers import PATIENCE, short_folder, wait_until
 
 
 @dataclass
-class Bench:
-    """A Redis, a worker process, and what its jobs have noted."""
+class WorkerBench:
+    """A Redis, a worker process, and the notes of its jobs."""
 
     folder: Path
     redis: RedisProcess
     process: subprocess.Popen[bytes] = field(init=False)
 
     def start_worker(self, *options: str) -> None:
-        """In place of one that has ended. It looks once by itself, for the other one may have left work."""
+        """Starts a worker after another one has ended. It drains once by itself, because the other may have left
+        work."""
         command = [sys.executable, "-m", "tests.jobs.worker_process", str(self.folder), self.redis.url, *options]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log)
@@ -48,7 +49,8 @@ class Bench:
         wait_until(lambda: self.notes() == list(expected), f"the notes are {expected}")
 
     def wake_until_worked(self) -> None:
-        """As sweeps do: the Redis in Python may still give a wake-up to a worker that has ended while it waited."""
+        """Wakes repeatedly, as sweeps do: the Redis in Python may give a wake-up to a worker that ended while it
+        waited."""
 
         def worked() -> bool:
             self.wake()
@@ -64,71 +66,72 @@ class Bench:
         (self.folder / "fail").unlink()
 
     def keys_of_jobs(self) -> list[bytes]:
-        """What Redis holds of RQ's, but for what tells of the worker itself."""
+        """The keys of RQ in Redis, without those of the worker itself."""
         with connect_redis(self.redis.url) as client:
             return [key for key in client.scan_iter("rq:*") if not key.startswith((b"rq:worker", b"rq:queues"))]
 
     def end(self, *signals: signal.Signals) -> None:
-        """Sends signals and waits until the process has ended well. Its own waits are much longer than this one."""
+        """Sends signals and waits until the process has ended well. The worker's own waits are much longer than this
+        one."""
         for number in signals:
             self.process.send_signal(number)
         assert self.process.wait(PATIENCE) == 0
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[WorkerBench]:
     with short_folder() as folder:
         redis = RedisProcess(folder)
         redis.start()
-        made = Bench(folder, redis)
-        made.start_worker()
-        made.wait_for_notes("began", "ended")
+        worker_bench = WorkerBench(folder, redis)
+        worker_bench.start_worker()
+        worker_bench.wait_for_notes("began", "ended")
         (folder / "notes").unlink()
-        yield made
-        made.process.kill()
-        made.process.wait()
+        yield worker_bench
+        worker_bench.process.kill()
+        worker_bench.process.wait()
         redis.stop()
 
 
-def test_a_wake_up_is_worked_in_the_workers_own_process(bench: Bench) -> None:
+def test_a_job_runs_in_the_process_of_the_worker(bench: WorkerBench) -> None:
     bench.wake()
     bench.wait_for_notes("began", "ended")
     assert (bench.folder / "notes").read_text().split()[1] == str(bench.process.pid)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_worker_ends_at_once(bench: Bench, number: signal.Signals) -> None:
+def test_an_idle_worker_ends_at_once(bench: WorkerBench, number: signal.Signals) -> None:
     bench.end(number)
 
 
 @pytest.mark.parametrize("again", [(), (signal.SIGTERM,), (signal.SIGINT,)])
-def test_a_busy_worker_finishes_what_it_has_in_hand(bench: Bench, again: tuple[signal.Signals, ...]) -> None:
+def test_a_busy_worker_finishes_its_job(bench: WorkerBench, again: tuple[signal.Signals, ...]) -> None:
     """Also when the signal comes twice, as it does when it goes to a process group and to the launcher."""
-    (bench.folder / "hold").touch()
+    (bench.folder / "busy").touch()
     bench.wake()
     bench.wait_for_notes("began")
     bench.end(signal.SIGTERM, *again)
     assert bench.notes() == ["began", "ended"]
 
 
-def test_work_that_comes_while_a_job_ends_is_worked(bench: Bench) -> None:
-    """A wake-up that was taken no longer counts, so the next one is added and not swallowed."""
-    (bench.folder / "hold").touch()
+def test_a_wake_up_during_a_job_is_worked_after_it(bench: WorkerBench) -> None:
+    """A wake-up that was taken no longer counts, so the next one is queued."""
+    (bench.folder / "busy").touch()
     bench.wake()
     bench.wait_for_notes("began")
     bench.wake()
-    (bench.folder / "hold").unlink()
+    (bench.folder / "busy").unlink()
     bench.wait_for_notes("began", "ended", "began", "ended")
 
 
-def test_a_job_that_raises_does_not_end_the_worker(bench: Bench) -> None:
+def test_a_job_that_raises_does_not_end_the_worker(bench: WorkerBench) -> None:
     bench.fail_once()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
 
 
-def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: Bench) -> None:
-    """Also one whose job has raised: what it left is in the tables, and the next look finds it."""
+def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: WorkerBench) -> None:
+    """Also after a job that raised: its work remains in the tables, and the next sweep finds it."""
     bench.fail_once()
     bench.wake()
     bench.wait_for_notes("began", "began", "ended")
@@ -137,10 +140,10 @@ def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: Bench) -> None
 
 @pytest.mark.parametrize("serializer", [JSONSerializer, DefaultSerializer])
 @pytest.mark.parametrize("function", ["sys.exit", "no_such_module.function"])
-def test_only_our_own_jobs_are_called_whatever_the_queue_holds(
-    bench: Bench, function: str, serializer: type[JSONSerializer | DefaultSerializer]
+def test_only_jobs_of_the_service_are_called_whatever_the_queue_contains(
+    bench: WorkerBench, function: str, serializer: type[JSONSerializer | DefaultSerializer]
 ) -> None:
-    """Another program's, which would end this worker if it were called, or which it cannot even read."""
+    """Jobs of another program, which would end this worker if they were called, or which it cannot even parse."""
     with connect_redis(bench.redis.url) as client:
         workers = client.smembers("rq:workers")
         queue = Queue(SENDS, connection=client, serializer=serializer)
@@ -152,48 +155,48 @@ def test_only_our_own_jobs_are_called_whatever_the_queue_holds(
     assert bench.keys_of_jobs() == []
 
 
-def test_an_idle_worker_outlives_redis(bench: Bench) -> None:
+def test_an_idle_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
     bench.redis.kill()
     bench.redis.start()
     bench.wake()
     bench.wait_for_notes("began", "ended")
 
 
-def test_an_emptied_redis_is_no_trouble(bench: Bench) -> None:
+def test_a_flushed_redis_does_not_disturb_the_worker(bench: WorkerBench) -> None:
     with connect_redis(bench.redis.url) as client:
         client.flushall()
     bench.wake()
     bench.wait_for_notes("began", "ended")
 
 
-def test_a_busy_worker_outlives_redis(bench: Bench) -> None:
-    """The job is finished without Redis, and the worker comes back with it."""
-    (bench.folder / "hold").touch()
+def test_a_busy_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
+    """The job finishes without Redis, and the worker reconnects."""
+    (bench.folder / "busy").touch()
     bench.wake()
     bench.wait_for_notes("began")
     bench.redis.kill()
-    (bench.folder / "hold").unlink()
+    (bench.folder / "busy").unlink()
     bench.wait_for_notes("began", "ended")
     bench.redis.start()
     bench.wake()
     bench.wait_for_notes("began", "ended", "began", "ended")
 
 
-def test_a_worker_without_redis_ends_at_once(bench: Bench) -> None:
-    """In the middle of the pause before its next try."""
+def test_a_worker_without_redis_ends_at_once(bench: WorkerBench) -> None:
+    """In the middle of the pause before its next attempt to connect."""
     bench.end(signal.SIGTERM)
     bench.start_worker(LONG_PAUSES)
     bench.wake_until_worked()
     bench.redis.kill()
-    # RQ pauses where it was waiting for a job, and our own loop where it was doing anything else.
+    # RQ pauses where it was waiting for a job, and our own loop everywhere else.
     pauses = (f"retrying in {HOUR:.0f} seconds", "Redis does not answer")
     wait_until(lambda: any(one in (bench.folder / "log").read_text() for one in pauses), "it waits for Redis")
     bench.end(signal.SIGTERM)
     bench.redis.start()
 
 
-def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: Bench) -> None:
-    """RQ calls whatever an abandoned job names as its callback when it tidies its registries up."""
+def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: WorkerBench) -> None:
+    """RQ calls whatever an abandoned job names as its callback when it cleans its registries."""
     bench.end(signal.SIGTERM)
     with connect_redis(bench.redis.url) as client:
         queue = Queue(SENDS, connection=client, serializer=JSONSerializer)

@@ -1,7 +1,8 @@
-"""A real worker process whose job tells a file what it does: `python -m tests.jobs.worker_process FOLDER REDIS_URL`.
+"""A real worker process whose job writes its progress to a file: `python -m tests.jobs.worker_process FOLDER
+REDIS_URL`.
 
-While the folder holds a file named `hold`, a job stays at work until it is asked to stop; with `fail` it raises.
-It waits an hour for a wake-up, and with `--long-pauses` before its third try to reach Redis: only a signal ends that.
+While the folder contains a file named `busy`, a job runs until it is asked to stop; with `fail` it raises. It waits an
+hour for a wake-up, and with `--long-pauses` before its third attempt to reach Redis: only a signal ends that.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LONG_PAUSES = "--long-pauses"
 HOUR = 3600.0
 
 
-def leave_a_mark(_job: object, connection: Redis, *_failure: object) -> None:
-    """What a stranger's job may name as its callback."""
+def note_callback(_job: object, connection: Redis, *_failure: object) -> None:
+    """A callback that a foreign job may name."""
     connection.set(MARK, 1)
 
 
@@ -42,7 +43,7 @@ def main(folder: Path, redis_url: str, *options: str) -> None:
 
     def drain() -> None:
         note("began")
-        while (folder / "hold").exists() and not parts.stopping.wait(0.01):
+        while (folder / "busy").exists() and not parts.stopping.wait(0.01):
             pass
         if (folder / "fail").exists():
             raise ValueError("as the test wished")

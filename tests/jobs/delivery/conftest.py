@@ -1,4 +1,4 @@
-"""What the tests of delivery share: a service of its own beside a real mail server, and rows to deliver."""
+"""Shared fixtures for delivery: services of a worker, a real mail server, and rows to deliver."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ StartDrain = Callable[[Services], threading.Thread]
 
 @pytest.fixture
 def mail_server() -> Iterator[MailServer]:
-    """A mail server that keeps what it gets, and answers as scripted."""
+    """A mail server that keeps the mail it receives and answers as scripted."""
     with MailServer() as server:
         yield server
 
 
 @pytest.fixture
 def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> Iterator[Changed]:
-    """`make_worker(setting=…)` gives the services of another worker process, ended after the test."""
-    made: list[Services] = []
+    """`make_worker(setting=…)` returns the services of another worker process, closed after the test."""
+    workers: list[Services] = []
     with services.database.write() as transaction:
         transaction.execute(delete(Recipient))
         transaction.execute(delete(DomainBackoff))
 
     def make(**settings: Any) -> Services:
-        given = {
+        values = {
             "data_dir": tmp_path / "data",
             "email_transport_url": mail_server.url(),
             "sms_transport_url": f"file://{tmp_path / 'sms'}",
             "retry_delay": 30.0,
             **settings,
         }
-        made.append(changed(services, **given))
-        return made[-1]
+        workers.append(changed(services, **values))
+        return workers[-1]
 
     yield make
-    for one in made:
-        close_sender_worker(one)
+    for worker_services in workers:
+        close_sender_worker(worker_services)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def rows(worker: Services, account_id: int) -> Rows:
 
 
 def parsed(content: bytes) -> EmailMessage:
-    """A mail as a reader sees it."""
+    """A mail as a mail program parses it."""
     message = message_from_bytes(content, policy=policy.default)
     assert isinstance(message, EmailMessage)
     return message
@@ -114,9 +114,9 @@ def texts(folder: Path) -> list[dict[str, Any]]:
 
 def cid_of(html: str) -> str:
     """The Content-ID that an HTML body refers to."""
-    found = re.search(r"cid:(content_[A-Za-z0-9_]+)", html)
-    assert found, html
-    return found[1]
+    match = re.search(r"cid:(content_[A-Za-z0-9_]+)", html)
+    assert match, html
+    return match[1]
 
 
 def fail_writing(patch: pytest.MonkeyPatch, failing: Callable[..., Any]) -> None:

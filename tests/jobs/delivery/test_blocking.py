@@ -1,4 +1,4 @@
-"""Blocking an address is a change of the contacts that hold it (docs/contacts.md#blocked-addresses)."""
+"""Blocking an address updates the contacts that have it (docs/contacts.md#blocked-addresses)."""
 
 from __future__ import annotations
 
@@ -35,26 +35,29 @@ def times(rows: Rows, ids: list[int]) -> list[datetime]:
         return list(session.scalars(select(Contact.last_modified_time).where(Contact.id.in_(ids)).order_by(Contact.id)))
 
 
-def told(rows: Rows) -> list[tuple[str, str, Any]]:
+def event_ids(rows: Rows) -> list[tuple[str, str, Any]]:
     return [(event["object"], event["event"], event["id"]) for event in events(rows)]
 
 
 def test_a_refused_mail_changes_every_contact_with_the_address(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """In all lists, and told after the bounce that caused it; others stay as they are."""
+    """Contacts of all lists are updated, with events after the one of the bounce; other contacts stay unchanged."""
     rows.add_webhook()
     mail_server.reply(".", GONE)
-    held, other = add_contacts(rows, "Ann@example.com", 2), add_contacts(rows, "bob@example.com")
+    blocked_contacts, other = add_contacts(rows, "Ann@example.com", 2), add_contacts(rows, "bob@example.com")
     (ann,) = rows.add_send(["ann@example.com"])
     before = this_second()
     drain(worker)
-    assert told(rows) == [("recipient", "bounced", ann), *(("contact", "updated", one) for one in held)]
-    assert all(before <= moment <= this_second() for moment in times(rows, held))
+    assert event_ids(rows) == [
+        ("recipient", "bounced", ann),
+        *(("contact", "updated", one) for one in blocked_contacts),
+    ]
+    assert all(before <= moment <= this_second() for moment in times(rows, blocked_contacts))
     assert times(rows, other) == [LONG_AGO]
 
 
-def test_the_same_address_of_another_account_stays(
+def test_contacts_of_another_account_with_the_address_are_not_changed(
     rows: Rows, worker: Services, mail_server: MailServer, other_id: int
 ) -> None:
     theirs = Rows(rows.services, other_id)
@@ -63,25 +66,27 @@ def test_the_same_address_of_another_account_stays(
     mail_server.reply(".", GONE)
     rows.add_send(["ann@example.com"])
     drain(worker)
-    assert (told(theirs), times(theirs, contacts)) == ([], [LONG_AGO])
+    assert (event_ids(theirs), times(theirs, contacts)) == ([], [LONG_AGO])
 
 
 @pytest.mark.parametrize(("kind", "address"), [("email", "Ann@Example.com"), ("mobile", "61411111111")])
-def test_blocking_again_changes_nothing_and_unblocking_does(rows: Rows, kind: Any, address: str) -> None:
+def test_blocking_again_changes_nothing_and_unblocking_updates_the_contacts(
+    rows: Rows, kind: Any, address: str
+) -> None:
     rows.add_webhook()
     columns: dict[str, str | None] = {"email": None, "mobile": None, kind: address}
     (contact,) = [rows.add_contact(rows.add_list(), **columns, last_modified_time=LONG_AGO)]
     database = rows.services.database
     for _ in range(2):
         database.transact(lambda transaction: block(transaction, rows.account_id, kind, address, "by hand"))
-    assert told(rows) == [("contact", "updated", contact)]
+    assert event_ids(rows) == [("contact", "updated", contact)]
     for _ in range(2):
         database.transact(lambda transaction: unblock(transaction, rows.account_id, kind, address))
-    assert told(rows) == [("contact", "updated", contact)] * 2
+    assert event_ids(rows) == [("contact", "updated", contact)] * 2
     assert times(rows, [contact]) > [LONG_AGO]
 
 
-def test_many_addresses_cost_as_many_statements_as_one(
+def test_blocking_many_addresses_takes_as_many_statements_as_one(
     rows: Rows, other_id: int, count_statements: Callable[[], StatementCounter]
 ) -> None:
     costs = []
@@ -103,8 +108,8 @@ def test_many_addresses_cost_as_many_statements_as_one(
     assert costs[0] == costs[1]
 
 
-def test_contacts_are_found_by_their_addresses_and_not_by_reading_all(rows: Rows) -> None:
-    """On both databases the index of the address answers, however many contacts there are."""
+def test_contacts_are_looked_up_by_an_index_of_the_address(rows: Rows) -> None:
+    """On both databases, however many contacts there are."""
     database = rows.services.database
     lists = rows.add_list()
     for number in range(50):

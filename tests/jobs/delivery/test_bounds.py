@@ -1,4 +1,4 @@
-"""What is made of a send is bounded, and whoever is beyond a bound fails with it (docs/delivery.md#size-limits)."""
+"""Size limits on rendered content; only the recipient beyond a limit fails (docs/delivery.md#size-limits)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def person(email: str, **values: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "detail_start"),
     [
         ({"body_html": "<p>%%v%%%%v%%</p>", "body_text": "short"}, "body_html has more than 1500 bytes"),
         ({"body_text": "%%v%%%%v%%"}, "body_text has more than 1500 bytes"),
@@ -42,9 +42,9 @@ def person(email: str, **values: str) -> dict[str, Any]:
     ],
 )
 def test_a_recipient_whose_message_is_too_large_fails_alone(
-    rows: Rows, make_worker: Changed, mail_server: MailServer, content: dict[str, Any], said: str
+    rows: Rows, make_worker: Changed, mail_server: MailServer, content: dict[str, Any], detail_start: str
 ) -> None:
-    """With its event, its count and a step that says which bound."""
+    """With its event, its count, and a timeline step that names the limit."""
     rows.add_webhook()
     large, fitting = rows.add_send(
         [person("large@a.example", v=LONG, w="<li>x" * 100), person("small@a.example", v="y")], **content
@@ -56,25 +56,25 @@ def test_a_recipient_whose_message_is_too_large_fails_alone(
     assert (recipient.reason, recipient.email) == ("too_large", "large@a.example")
     ((step, detail),) = rows.steps(large)
     assert step == "failed"
-    assert (detail or "").startswith(said)
-    told = {event["email"]: event for event in events(rows)}
-    assert told["large@a.example"]["event"] == "failed"
-    assert told["large@a.example"]["fail_reason"] == "too_large"
+    assert (detail or "").startswith(detail_start)
+    events_by_email = {event["email"]: event for event in events(rows)}
+    assert events_by_email["large@a.example"]["event"] == "failed"
+    assert events_by_email["large@a.example"]["fail_reason"] == "too_large"
     group = rows.group_of(large)
     assert (group.failed_contacts, group.delivered) == (1, 1)
 
 
-def test_a_text_message_is_bounded_too(rows: Rows, make_worker: Changed) -> None:
+def test_the_size_limit_applies_to_text_messages(rows: Rows, make_worker: Changed) -> None:
     (large,) = rows.add_send([{"mobile": "61411111111", "values": {"v": LONG}}], type="sms", body_text="%%v%%%%v%%")
     drain(make_worker(max_body_bytes=1500))
     assert (rows.recipient(large).state, rows.recipient(large).reason) == ("failed", "too_large")
     assert rows.steps(large) == [("failed", "body_text has more than 1500 bytes once it is filled in")]
 
 
-def test_a_body_may_be_as_large_as_its_bound_before_tracking(
+def test_the_limit_of_a_body_applies_before_tracking_is_added(
     rows: Rows, make_worker: Changed, mail_server: MailServer
 ) -> None:
-    """Counted in bytes, not in characters."""
+    """The limit counts bytes, not characters."""
     ids = rows.add_send([person("a@a.example", v="é" * 500), person("b@a.example", v="é" * 500 + "x")],
                         body_text="https://a.example/ %%v%%", track_clicks=True)  # fmt: skip
     drain(make_worker(max_body_bytes=1019))
@@ -82,7 +82,9 @@ def test_a_body_may_be_as_large_as_its_bound_before_tracking(
     assert len(body(parsed(mail_server.mails[0].content), "plain").encode()) > 1019
 
 
-def test_a_mail_is_bounded_with_its_attachments(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+def test_the_limit_of_a_mail_includes_its_attachments(
+    rows: Rows, make_worker: Changed, mail_server: MailServer
+) -> None:
     small, large = (("a.bin", "application/octet-stream", b"x" * size) for size in (30_000, 40_000))
     (fits,) = rows.add_send(["a@a.example"], attachments=[small])
     (too_large,) = rows.add_send(["b@a.example"], attachments=[large])
@@ -93,8 +95,8 @@ def test_a_mail_is_bounded_with_its_attachments(rows: Rows, make_worker: Changed
     assert all(len(mail.content) <= 50_000 for mail in mail_server.mails)
 
 
-def test_all_that_a_send_renders_is_bounded(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """Each recipient counts once, however often it is tried."""
+def test_everything_that_a_send_renders_is_limited(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """Each recipient counts once, however many attempts it takes."""
     mail_server.reply(".", *[BUSY] * 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(20)], body_text="%%v%%")
     worker = make_worker(max_send_bytes=10_000)
@@ -106,10 +108,10 @@ def test_all_that_a_send_renders_is_bounded(rows: Rows, make_worker: Changed, ma
     assert rows.steps(failed) == [("failed", "with it, the send would render more than 10000 bytes in all")]
 
 
-def test_the_bound_of_a_send_holds_across_batches_and_workers(
+def test_the_limit_of_a_send_holds_across_batches_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They see each other's rows, and none spends what another one may need."""
+    """Workers see each other's rows, and none uses bytes that another may need."""
     monkeypatch.setattr(batch_size, "INITIAL_BATCH_SIZE", 3)
     monkeypatch.setattr(batch_size, "MAX_BATCH_SIZE", 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(30)], body_text="%%v%%")
@@ -128,7 +130,7 @@ def test_the_bound_of_a_send_holds_across_batches_and_workers(
 
 
 @pytest.mark.parametrize(("wildcards", "count", "selects"), [(3, 1, 0), (3, 100, 0), (100, 1, 1), (100, 100, 1)])
-def test_the_bound_of_a_send_costs_a_select_only_where_it_can_be_reached(
+def test_the_limit_of_a_send_costs_a_select_only_where_it_can_be_reached(
     rows: Rows, worker: Services, wildcards: int, count: int, selects: int
 ) -> None:
     rows.add_send(
@@ -143,7 +145,7 @@ def test_the_bound_of_a_send_costs_a_select_only_where_it_can_be_reached(
 
 
 def test_small_messages_overtake_large_ones(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """Large ones are made one at a time, whatever the number of connections."""
+    """Large messages are composed one at a time, whatever the number of connections."""
     worker = make_worker(send_connections=2)
     large = rows.add_send([f"{number}@a.example" for number in range(6)], body_text=f"{'%%v**x%%' * 100_000}")
     (small,) = rows.add_send(["small@a.example"])
@@ -153,8 +155,8 @@ def test_small_messages_overtake_large_ones(rows: Rows, make_worker: Changed, ma
     assert [recipient.is_large for recipient in recipients] == [True] * 6 + [False]
     dispatcher = Dispatcher(sender_worker_of(worker))
     dispatcher.enqueue(recipients)
-    found: list[int] = []
+    delivered: list[int] = []
     while dispatcher:
-        found += [result.recipient_id for result in dispatcher.collect(1)]
-    assert sorted(found) == [*large, small]
-    assert found.index(small) <= 1
+        delivered += [result.recipient_id for result in dispatcher.collect(1)]
+    assert sorted(delivered) == [*large, small]
+    assert delivered.index(small) <= 1

@@ -1,4 +1,4 @@
-"""What a recipient gets: personalisation, attachments, headers that stay, the opt-out link
+"""Content of a delivered message: personalisation, attachments, headers, opt-out link
 (docs/personalisation.md#values)."""
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from tests.unit.transports.mailserver import MailServer
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """The sender's fields reach the mail; the copy is told nowhere."""
+def test_a_mail_has_the_headers_of_the_sender_and_none_of_the_blind_copy(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """No header mentions the blind copy."""
     accepted = now() - timedelta(hours=3)
     (ann,) = rows.add_send(
         ["ann@example.com"], reply_to="answers@elsewhere.example", bcc_address="copy@acme.example", accepted=accepted
@@ -41,8 +43,10 @@ def test_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     assert b"copy@acme.example" not in mail.content + copy.content
 
 
-def test_own_values_go_before_the_contacts(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Attributes and list fields of the contact."""
+def test_values_of_the_request_override_those_of_the_contact(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """The contact's values are its attributes and list fields."""
     list_id = rows.add_list()
     contact_id = rows.add_contact(
         list_id, "ann@example.com", "61411111111", values={"first_name": "Stored", "last_name": "Byron", "score": 7.0}
@@ -64,7 +68,7 @@ def test_own_values_go_before_the_contacts(rows: Rows, worker: Services, mail_se
 
 
 def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """With recipient_data_html_encoded false values are escaped, but for `#key`."""
+    """With `recipient_data_html_encoded` false, values are escaped, except those named `#key`."""
     rows.add_send(
         [{"email": "ann@example.com", "values": {"v": "<b>", "#w": "<i>"}}],
         recipient_data_html_encoded=False,
@@ -75,8 +79,10 @@ def test_plain_values_are_escaped(rows: Rows, worker: Services, mail_server: Mai
     assert body(parsed(mail_server.mails[0].content), "html").strip() == "<p>&lt;b&gt;<i></p>"
 
 
-def test_attachments_of_all_and_of_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Root attachments are everybody's, own ones are one's own."""
+def test_attachments_of_the_send_and_of_the_recipient_are_attached(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Every recipient gets the attachments of the send, and only one gets its own."""
     own = {"email": "a@example.com", "attachments": [("mine.txt", "text/plain", b"mine")]}
     rows.add_send(
         [own, "b@example.com"],
@@ -95,8 +101,10 @@ def test_attachments_of_all_and_of_one(rows: Rows, worker: Services, mail_server
     }
 
 
-def test_inline_attachments(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """`cid:content_<id>`, multipart/related, and the matching Content-ID."""
+def test_an_inline_attachment_has_the_content_id_that_the_body_refers_to(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """`cid:content_<id>` in the body, multipart/related, and the matching Content-ID."""
     rows.add_send(
         ["ann@example.com"],
         attachments=[("logo.png", "image/png", PNG)],
@@ -121,8 +129,8 @@ def test_recipients_do_not_see_each_other(rows: Rows, worker: Services, mail_ser
         assert re.findall(rb"\d+@example\.com", mail.content) == [mail.recipients[0].encode()]
 
 
-def test_a_retried_mail_is_the_same_mail(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """A retried message keeps its Message-ID and its date (docs/delivery.md#retries)."""
+def test_a_retried_mail_keeps_its_message_id_and_date(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """See docs/delivery.md#retries."""
     folder = tmp_path / "mail"
     folder.write_text("no folder can be made here")
     worker = make_worker(email_transport_url=f"file://{folder}")
@@ -140,8 +148,8 @@ def test_a_retried_mail_is_the_same_mail(rows: Rows, make_worker: Changed, tmp_p
     assert message["Date"].datetime == accepted.replace(microsecond=0)
 
 
-def test_an_opt_out_link_is_added(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """With unsubscribe_type `link` the service adds the opt-out link itself, one per recipient."""
+def test_an_opt_out_link_is_appended(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """With `unsubscribe_type` `link`, the service appends each recipient's opt-out link."""
     rows.add_send(["61411111111", "61422222222"], type="sms", unsubscribe_type="link", body_text="Hi")
     drain(make_worker(public_url="https://t.example"))
     found = [text["text"] for text in texts(tmp_path / "sms")]
@@ -150,16 +158,18 @@ def test_an_opt_out_link_is_added(rows: Rows, make_worker: Changed, tmp_path: Pa
     assert len({match[1] for match in links if match}) == 2
 
 
-def test_without_link_nothing_is_added(rows: Rows, worker: Services, tmp_path: Path) -> None:
-    """`word` and `none` add nothing."""
+def test_other_unsubscribe_types_append_nothing(rows: Rows, worker: Services, tmp_path: Path) -> None:
+    """These are `word` and `none`."""
     for unsubscribe_type in ("word", "none", None):
         rows.add_send(["61411111111"], type="sms", unsubscribe_type=unsubscribe_type, body_text="Hi %%mobile%%")
     drain(worker)
     assert [text["text"] for text in texts(tmp_path / "sms")] == ["Hi 61411111111"] * 3
 
 
-def test_html_alone_gets_its_text_beside_it(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """What there is to read in the HTML; where there is nothing, the HTML goes alone."""
+def test_a_mail_with_html_only_gets_a_generated_text_part(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """HTML without readable text is sent alone."""
     rows.add_send(["ann@example.com"], body_html='<p>Grüße, <a href="https://a.example/">Ann</a></p>', body_text=None)
     drain(worker)
     rows.add_send(["ann@example.com"], body_html='<img src="https://a.example/x.png">', body_text=None)
@@ -171,10 +181,10 @@ def test_html_alone_gets_its_text_beside_it(rows: Rows, worker: Services, mail_s
 
 
 @pytest.mark.parametrize("unsubscribe_type", ["none", "link"])
-def test_a_text_that_is_empty_once_it_is_filled_in_is_not_sent(
+def test_a_text_message_that_is_empty_after_personalisation_is_not_sent(
     rows: Rows, worker: Services, tmp_path: Path, unsubscribe_type: str
 ) -> None:
-    """`failed` with `content_missing`, whoever else of the send gets a text."""
+    """It is `failed` with `content_missing`; other recipients of the send get their messages."""
     rows.add_webhook()
     people = [
         {"mobile": f"6141111111{number}", "values": values}
@@ -187,8 +197,8 @@ def test_a_text_that_is_empty_once_it_is_filled_in_is_not_sent(
     found = rows.recipient(ids[0])
     assert (found.reason, found.mobile) == ("content_missing", "61411111110")
     assert rows.steps(ids[0]) == [("failed", "the text is empty once it is filled in")]
-    told = {event["id"]: event for event in events(rows)}
-    assert [(told[one]["event"], told[one].get("fail_reason")) for one in ids] == [
+    events_by_recipient = {event["id"]: event for event in events(rows)}
+    assert [(events_by_recipient[one]["event"], events_by_recipient[one].get("fail_reason")) for one in ids] == [
         ("failed", "content_missing"),
         ("failed", "content_missing"),
         ("sent", None),

@@ -1,4 +1,4 @@
-"""The blind copy: a mail of its own, in which nothing acts in the recipient's name (docs/sending.md#blind-copies)."""
+"""The blind copy: a mail of its own, with nothing in it that acts for the recipient (docs/sending.md#blind-copies)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TAKEN_MAIL = "250 2.0.0 queued"
 
 @pytest.fixture
 def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Received, Received]:
-    """A tracked mail to a list, and its copy."""
+    """A tracked mail to a recipient of a list, and its blind copy."""
     sends = SendsApi(tenant)
     person = {"email": new_email(), "name": "Ann"}
     changes: dict[str, Any] = {"body_html": HTML, "body_text": TEXT, "bcc_address": f"archive@{tenant.domain}"}
@@ -40,7 +40,9 @@ def pair(tenant: Tenant, worker: Services, mail_server: MailServer) -> tuple[Rec
     return mail, copy
 
 
-def test_the_copy_reads_like_the_mail_and_has_no_link_that_works(pair: tuple[Received, Received], anon: Client) -> None:
+def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipient(
+    pair: tuple[Received, Received], anon: Client
+) -> None:
     mail, copy = (parsed(one.content) for one in pair)
     for name in ("From", "To", "Subject", "Date", "Message-ID"):
         assert copy[name] == mail[name]
@@ -57,10 +59,10 @@ def test_the_copy_reads_like_the_mail_and_has_no_link_that_works(pair: tuple[Rec
     assert len(OWN_LINK.findall(body(mail, "html"))) == 3, "the mail has a pixel, a link and a way to leave"
 
 
-def test_what_stands_in_a_copy_unsubscribes_nobody(
+def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
     pair: tuple[Received, Received], tenant: Tenant, anon: Client
 ) -> None:
-    """The page says that the link does not work."""
+    """Its page says that the link does not work."""
     assert (anon.get("/u/copy").status_code, anon.request("POST", "/u/copy").status_code) == (404, 404)
     (group,) = tenant.api.get("/v1/transactional-groups").get_json()["_embedded"]["transactional-groups"]
     assert (group["unsubscribed"], group["opened"], group["clicked"], group["delivered"]) == (0, 0, 0, 1)
@@ -72,10 +74,8 @@ def test_a_send_without_a_copy_is_one_mail(rows: Rows, worker: Services, mail_se
     assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
 
 
-def test_each_recipients_mail_is_followed_by_its_copy(
-    rows: Rows, make_worker: Changed, mail_server: MailServer
-) -> None:
-    """Also where messages are announced ahead; others stand between pairs, never within one."""
+def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """Also with pipelining; other mails may stand between such pairs, never within one."""
     names = [f"p{number}@example.com" for number in range(5)]
     rows.add_send(names, bcc_address=COPY)
     rows.add_send(["alone@example.com"])
@@ -86,15 +86,17 @@ def test_each_recipients_mail_is_followed_by_its_copy(
 
 
 @pytest.mark.parametrize("reply", ["550 5.1.1 no such user", "451 4.3.0 later"])
-def test_what_is_not_accepted_has_no_copy(rows: Rows, worker: Services, mail_server: MailServer, reply: str) -> None:
-    """So a mail that is tried again is not copied for each try."""
+def test_a_mail_that_is_not_accepted_has_no_copy(
+    rows: Rows, worker: Services, mail_server: MailServer, reply: str
+) -> None:
+    """So a deferred mail is not copied at each attempt."""
     mail_server.reply("ann@example.com", reply)
     rows.add_send(["ann@example.com"], bcc_address=COPY)
     drain(worker)
     assert mail_server.mails == []
 
 
-def test_a_mail_that_is_tried_again_is_copied_once(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+def test_a_retried_mail_is_copied_once(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
     mail_server.reply(".", "451 4.3.0 later", "451 4.3.0 later")
     (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
     worker = make_worker(retry_delay=0.0)
@@ -106,35 +108,37 @@ def test_a_mail_that_is_tried_again_is_copied_once(rows: Rows, make_worker: Chan
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "reply_start"),
     [
         ((COPY, "550 5.1.1 no archive"), "550 5.1.1 no archive"),
         ((COPY, "451 4.3.0 later"), "451 4.3.0 later"),
         ((".", TAKEN_MAIL, DROP), "the connection was lost after the message was sent"),
     ],
 )
-def test_what_becomes_of_the_copy_is_only_mentioned(
-    rows: Rows, worker: Services, mail_server: MailServer, script: tuple[str, ...], said: str
+def test_the_result_of_a_copy_is_mentioned_in_the_timeline_only(
+    rows: Rows, worker: Services, mail_server: MailServer, script: tuple[str, ...], reply_start: str
 ) -> None:
-    """The mail has one result: its own."""
+    """The recipient has one result: that of its mail."""
     mail_server.reply(*script)
     (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
     drain(worker)
     assert rows.states([ann]) == ["delivered"]
     ((step, detail),) = rows.steps(ann)
-    assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {said}")) == ("sent", True), detail
+    assert (step, str(detail).startswith(f"{TAKEN_MAIL}; no copy to {COPY}: {reply_start}")) == ("sent", True), detail
     with scan_journals(journal_folder(worker.settings)) as found:
         assert [one.results() for one in found] == [[]]
 
 
-def test_a_hostile_copy_address_smuggles_no_command(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+def test_a_hostile_copy_address_injects_no_command(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     (ann,) = rows.add_send(["ann@example.com"], bcc_address="a@b.example>\r\nRCPT TO:<c@d.example")
     drain(worker)
     assert [one.recipients for one in mail_server.mails] == [["ann@example.com"]]
     assert rows.states([ann]) == ["delivered"]
 
 
-def test_in_a_folder_the_copy_lies_beside_the_mail(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+def test_the_folder_transport_writes_the_copy_next_to_the_mail(
+    rows: Rows, make_worker: Changed, tmp_path: Path
+) -> None:
     worker = make_worker(email_transport_url=f"file://{tmp_path}/mail")
     (ann,) = rows.add_send(["ann@example.com"], bcc_address=COPY)
     drain(worker)
@@ -142,10 +146,10 @@ def test_in_a_folder_the_copy_lies_beside_the_mail(rows: Rows, make_worker: Chan
     assert {path.name for path in (tmp_path / "mail").iterdir()} == {f"{uuid}.eml", f"{uuid}-bcc.eml"}
 
 
-def test_with_include_unsubscribed_nothing_tells_how_to_leave(
+def test_with_include_unsubscribed_a_mail_has_no_unsubscribe_headers(
     tenant: Tenant, worker: Services, mail_server: MailServer
 ) -> None:
-    """Who leaves would get the next one all the same."""
+    """A person who unsubscribes would get the next such mail all the same."""
     sends = SendsApi(tenant)
     for wanted in (True, False):
         sends.send(sends.email(include_unsubscribed=wanted))

@@ -1,4 +1,4 @@
-"""Killing a worker loses nothing and doubles at most the message in flight (docs/delivery.md#crash-safety)."""
+"""Killing a worker loses nothing and duplicates at most the message in flight (docs/delivery.md#crash-safety)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ACCEPTED = DeliveryResult.accepted("250 2.0.0 ok", "2.0.0")
 
 
 class Killer(MailServer):
-    """Kills the worker when the given command (`MAIL`, `DATA` or `.`) comes for the given time in its life."""
+    """Kills the worker at the n-th occurrence of a command (`MAIL`, `DATA` or `.`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,10 +83,10 @@ def times_received(server: MailServer) -> Counter[str]:
 
 
 @pytest.mark.parametrize("command", ["MAIL", "DATA"])
-def test_a_kill_before_the_message_ends_doubles_nothing(
+def test_a_kill_before_the_end_of_a_message_duplicates_nothing(
     rows: Rows, make_worker: Changed, killer: Killer, command: str
 ) -> None:
-    """What was accepted stands in the journal by the time the next message begins; what was begun is sent again."""
+    """Accepted messages are in the journal before the next message begins; the unfinished one is sent again."""
     rows.add_webhook()
     ids = rows.add_send(addresses(12))
     worker = make_worker(email_transport_url=killer.url(), send_connections=1)
@@ -104,7 +104,7 @@ def test_a_kill_before_the_message_ends_doubles_nothing(
 
 
 def test_a_kill_between_a_mail_and_its_copy_loses_no_copy(rows: Rows, make_worker: Changed, killer: Killer) -> None:
-    """The pair is one message in flight: what was not noted of it is sent again as a whole."""
+    """A mail and its copy count as one message in flight: without a journalled result both are sent again."""
     ids = rows.add_send(addresses(6), bcc_address="copy@acme.example")
     worker = make_worker(email_transport_url=killer.url(), send_connections=1)
     killed = start_process(worker)
@@ -117,10 +117,11 @@ def test_a_kill_between_a_mail_and_its_copy_loses_no_copy(rows: Rows, make_worke
     assert rows.states(ids) == ["delivered"] * 6
 
 
-def test_kills_at_the_worst_moment_double_at_most_what_is_in_flight(
+def test_a_kill_after_the_end_of_a_message_duplicates_that_message_at_most(
     rows: Rows, make_worker: Changed, killer: Killer
 ) -> None:
-    """The relay has the whole message and its yes never arrives: only that one may come twice, with the same id."""
+    """The relay has the whole message and its answer never arrives: this message alone may be sent twice, with the same
+    Message-ID."""
     ids = rows.add_send(addresses(30))
     worker = make_worker(email_transport_url=killer.url(), send_connections=2)
     for count in (3, 9):
@@ -137,8 +138,8 @@ def test_kills_at_the_worst_moment_double_at_most_what_is_in_flight(
     assert rows.group_of(ids[0]).delivered == 30
 
 
-def hold(worker: Services, rows: Rows, name: str, count: int = 1) -> list[int]:
-    """Rows that a worker of that name has claimed."""
+def claim_rows(worker: Services, rows: Rows, name: str, count: int = 1) -> list[int]:
+    """Rows claimed by a worker of that name."""
     ids = rows.add_send(addresses(count, name))
     assert len(take(worker, count, worker=name)) == count
     return ids
@@ -151,10 +152,10 @@ def attempt_result(recipient_id: int, attempt: int = 1, **changes: Any) -> Attem
     })  # fmt: skip
 
 
-def test_a_dead_worker_of_this_machine_is_known_at_once(rows: Rows, worker: Services) -> None:
-    """Its journal is not locked any more: what it noted counts, the rest is due now; no lease is waited for."""
+def test_recovery_from_a_dead_worker_of_this_machine_does_not_wait_for_its_lease(rows: Rows, worker: Services) -> None:
+    """Its journal is not locked any more: results in it count, the other rows are due at once."""
     folder = journal_folder(worker.settings)
-    sent, begun = hold(worker, rows, "dead", 2)
+    sent, begun = claim_rows(worker, rows, "dead", 2)
     journal = Journal(folder, "dead")
     journal.append(attempt_result(sent))
     recover_expired_leases(worker)
@@ -167,9 +168,9 @@ def test_a_dead_worker_of_this_machine_is_known_at_once(rows: Rows, worker: Serv
     assert list(folder.iterdir()) == []
 
 
-def test_a_lost_worker_of_another_machine_is_known_by_its_lease(rows: Rows, worker: Services) -> None:
-    """Its journal is not here."""
-    (ann,) = hold(worker, rows, "elsewhere")
+def test_a_dead_worker_of_another_machine_is_recognised_by_its_expired_lease(rows: Rows, worker: Services) -> None:
+    """Its journal is on the other machine."""
+    (ann,) = claim_rows(worker, rows, "elsewhere")
     recover_expired_leases(worker)
     assert rows.states([ann]) == ["sending"]
     rows.change([ann], lease_time=now())
@@ -177,9 +178,9 @@ def test_a_lost_worker_of_another_machine_is_known_by_its_lease(rows: Rows, work
     assert rows.states([ann]) == ["queued"]
 
 
-def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker: Services) -> None:
-    """Its lease ran out while it lives: what its journal says was sent is not sent again."""
-    sent, begun = hold(worker, rows, "stalled", 2)
+def test_the_journal_of_a_stalled_worker_is_read_before_its_rows_are_requeued(rows: Rows, worker: Services) -> None:
+    """Its lease expired while it runs: messages that its journal records as sent are not sent again."""
+    sent, begun = claim_rows(worker, rows, "stalled", 2)
     journal = Journal(journal_folder(worker.settings), "stalled")
     journal.append(attempt_result(sent))
     rows.change([sent, begun], lease_time=now())
@@ -190,13 +191,13 @@ def test_a_stalled_worker_is_heard_before_its_rows_are_taken(rows: Rows, worker:
     journal.close()
 
 
-def test_what_waited_while_the_process_did_not_run_is_not_begun(
+def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     rows: Rows, make_worker: Changed, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lease may have run out, and others may have sent it: neither the next message nor the one that was announced
-    leaves, and all of them go back."""
+    """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
+    one is sent, and all rows are requeued."""
     monkeypatch.setattr(dispatcher, "MAX_QUEUE_AGE", 0.2)
-    mail_server.hold = 0.1
+    mail_server.answer_delay = 0.1
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
     sender_worker = sender_worker_of(worker)
@@ -205,7 +206,7 @@ def test_what_waited_while_the_process_did_not_run_is_not_begun(
     sending = dispatcher.Dispatcher(sender_worker)
     sending.enqueue(recipients)
     wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
-    mail_server.hold = 0.3
+    mail_server.answer_delay = 0.3
     settled, returned = set[int](), set[int]()
 
     def is_all_back() -> bool:
@@ -218,9 +219,9 @@ def test_what_waited_while_the_process_did_not_run_is_not_begun(
     assert len(settled) == len(mail_server.mails) <= 3
 
 
-def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -> None:
+def test_a_truncated_journal_line_is_skipped(rows: Rows, worker: Services) -> None:
     """The process died, or the disk was full, in the middle of a line."""
-    first, second = hold(worker, rows, "dead", 2)
+    first, second = claim_rows(worker, rows, "dead", 2)
     folder = journal_folder(worker.settings)
     journal = Journal(folder, "dead")
     journal.append(attempt_result(first))
@@ -231,8 +232,8 @@ def test_a_journal_line_cut_short_is_passed_over(rows: Rows, worker: Services) -
     assert rows.states([first, second]) == ["delivered", "queued"]
 
 
-def test_results_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Services) -> None:
-    """A journal may tell of tries that are settled long since."""
+def test_journal_results_of_rows_that_moved_on_are_skipped(rows: Rows, worker: Services) -> None:
+    """A journal may contain results of attempts that were written long ago."""
     (settled,) = rows.add_send([{"email": "ann@example.com", "state": "delivered", "attempts": 1}])
     journal = Journal(journal_folder(worker.settings), "dead")
     journal.append(attempt_result(settled))
@@ -242,18 +243,18 @@ def test_results_of_rows_that_moved_on_are_passed_over(rows: Rows, worker: Servi
 
 
 def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
-    """What is in the database need not stand in the journal."""
+    """Results that are in the database are removed from the journal."""
     rows.add_send(addresses(5))
     drain(worker)
     with scan_journals(journal_folder(worker.settings)) as found:
         assert [(one.dead, one.results()) for one in found] == [(False, [])]
 
 
-def test_stopping_finishes_what_is_in_flight_and_gives_the_rest_back(
+def test_a_stop_finishes_messages_in_flight_and_requeues_the_rest(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """SIGTERM: nothing is lost, nothing is left claimed, nothing is doubled."""
-    mail_server.hold = 0.2
+    """After SIGTERM nothing is lost, nothing stays claimed, and nothing is sent twice."""
+    mail_server.answer_delay = 0.2
     worker = make_worker(send_connections=2)
     ids = rows.add_send(addresses(100))
     draining = start_drain(worker)
@@ -264,15 +265,15 @@ def test_stopping_finishes_what_is_in_flight_and_gives_the_rest_back(
     states = Counter(rows.states(ids))
     assert set(states) == {"queued", "delivered"}
     assert states["delivered"] == len(mail_server.mails)
-    mail_server.hold = 0
+    mail_server.answer_delay = 0
     drain(make_worker())
     assert times_received(mail_server) == Counter(addresses(100))
 
 
-def test_a_database_that_fails_for_a_moment_doubles_nothing(
+def test_a_short_outage_of_the_database_duplicates_nothing(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Verdicts that cannot be written are kept and written later."""
+    """Attempt results that cannot be written are kept and written later."""
     failures = [1, 2]
 
     def failing(*arguments: Any) -> Any:
@@ -289,11 +290,11 @@ def test_a_database_that_fails_for_a_moment_doubles_nothing(
     assert times_received(mail_server) == Counter(addresses(10))
 
 
-def test_a_claim_whose_commit_goes_unanswered_is_made_again(
+def test_a_claim_without_an_answer_to_its_commit_is_looked_up(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody else may take the rows, and this worker does not know of them: it looks, instead of waiting for its lease
-    to run out."""
+    """No other worker may take the rows, and this one does not know them: it looks them up instead of waiting for the
+    end of its lease."""
     commit = Transaction.commit
 
     def unanswered(transaction: Transaction) -> None:
@@ -310,10 +311,10 @@ def test_a_claim_whose_commit_goes_unanswered_is_made_again(
     assert times_received(mail_server) == Counter(addresses(10))
 
 
-def test_a_drain_that_fails_leaves_its_results_to_the_next(
+def test_a_drain_that_fails_leaves_its_results_to_the_next_drain(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever goes wrong in the loop, what was sent is not sent again."""
+    """Whatever fails in the loop, sent messages are not sent again."""
 
     def failing(*_: Any) -> Any:
         raise RuntimeError("a fault")
@@ -329,12 +330,12 @@ def test_a_drain_that_fails_leaves_its_results_to_the_next(
     assert times_received(mail_server) == Counter(addresses(3))
 
 
-def test_leases_are_renewed_while_a_message_is_on_its_way(
+def test_the_lease_of_a_message_in_flight_is_renewed(
     rows: Rows, worker: Services, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However slow the relay is, nobody else takes the row."""
+    """However slow the relay is, no other worker takes the row."""
     monkeypatch.setattr(drain_module, "LEASE", 0.2)
-    mail_server.hold = 2.0
+    mail_server.answer_delay = 2.0
     (ann,) = rows.add_send(["ann@example.com"])
     draining = start_drain(worker)
     wait_until(lambda: rows.states([ann]) == ["sending"], "the row is claimed")

@@ -1,7 +1,7 @@
-"""A day of a thousand messages on which everything happens, much of it twice: what the service tells of it agrees.
+"""A day with a thousand messages and all kinds of outcomes, many of them repeated: all reports of the service agree.
 
-Group counts, contact flags, sent contacts and events are worked out again from the recipients' timelines, and nothing
-else may be found anywhere (docs/delivery.md#recipient-states).
+Group counts, contact flags, sent contacts and events are derived from the recipients' timelines once more and compared
+with what the service reports; nothing else may be reported (docs/delivery.md#recipient-states).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ LEFT_EARLY, ASLEEP, DEAD = "unsubscribed before", "inactive before", "blocked be
 
 @dataclass
 class Day:
-    """An account, its list, and what its people do."""
+    """An account, its list, and what its recipients do."""
 
     tenant: Tenant
     worker: Services
     mail_server: MailServer
     anon: Client
     number: str = "61400000001"
-    people: dict[str, int] = field(default_factory=dict)
+    recipient_ids: dict[str, int] = field(default_factory=dict)
     """Address -> recipient id."""
     groups: list[int] = field(default_factory=list)
 
@@ -69,7 +69,7 @@ class Day:
         }
 
     def send(self, type_: str, addresses: list[str]) -> None:
-        """Sends to people by their address, up to a hundred in each request."""
+        """Sends to the addresses, up to a hundred in each request."""
         kind = "email" if type_ == "email" else "mobile"
         for first in range(0, len(addresses), TOGETHER):
             body = {
@@ -84,38 +84,38 @@ class Day:
             self.groups.append(int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2]))
         statement = select(Recipient).where(Recipient.account_id == self.tenant.id)
         with self.worker.database.read() as session:
-            self.people = {row.email or row.mobile or "": row.id for row in session.scalars(statement)}
+            self.recipient_ids = {row.email or row.mobile or "": row.id for row in session.scalars(statement)}
 
-    # ------------------------------------------------------------------------------------------ what people do
+    # ------------------------------------------------------------------------------------------ what recipients do
 
     def open(self, address: str, headers: dict[str, str]) -> None:
-        token = recipient_token(self.worker.settings.secret_key, OPEN, self.people[address])
+        token = recipient_token(self.worker.settings.secret_key, OPEN, self.recipient_ids[address])
         assert self.anon.get(f"/o/{token}.gif", headers=headers).status_code == 200
 
     def click(self, address: str, link_type: LinkType, headers: dict[str, str]) -> None:
-        link = InlineLink(self.people[address], link_type, f"https://a.example/{link_type}")
+        link = InlineLink(self.recipient_ids[address], link_type, f"https://a.example/{link_type}")
         token = link_token(self.worker.settings.secret_key, link)
         assert self.anon.get(f"/c/{token}", headers=headers).status_code == 302
 
     def leave(self, address: str) -> None:
         settings = self.worker.settings
-        path = unsubscribe_link(settings, self.people[address]).removeprefix(settings.public_url)
+        path = unsubscribe_link(settings, self.recipient_ids[address]).removeprefix(settings.public_url)
         assert self.anon.get(path).status_code == 200
         assert self.anon.request("POST", path).status_code == 200
 
     def report(self, address: str, write: Callable[..., bytes], **options: Any) -> None:
-        """A report comes back, and once more: another copy of it, or another report of the same."""
-        to = return_path(self.worker.settings, self.people[address], f"hello@{self.tenant.domain}")
+        """Delivers a report twice: as another copy, or as another report about the same mail."""
+        to = return_path(self.worker.settings, self.recipient_ids[address], f"hello@{self.tenant.domain}")
         raw = write(to, address, **options)
         for mail in (raw, raw, write(to, address, **options)):
             receive_email(self.worker, mail, patience=0)
 
     def receipt(self, address: str, status: Any) -> None:
         for _ in range(2):
-            take_receipt(self.worker, Receipt(self.people[address], status), patience=0)
+            take_receipt(self.worker, Receipt(self.recipient_ids[address], status), patience=0)
 
     def reply(self, address: str, text: str) -> None:
-        """The gateway repeats a reply under its own id."""
+        """Delivers a reply twice, with the gateway's same id."""
         for _ in range(2):
             with self.worker.database.write() as transaction:
                 record_reply(transaction, address, self.number, text, message_id=f"{address} {text}")
@@ -124,8 +124,8 @@ class Day:
 Act = Callable[[Day, str], None]
 
 
-def twice(act: Act) -> Act:
-    """What is done again at once."""
+def repeated(act: Act) -> Act:
+    """Does the same twice."""
 
     def both(day: Day, address: str) -> None:
         act(day, address)
@@ -135,7 +135,7 @@ def twice(act: Act) -> Act:
 
 
 def both(first: Act, second: Act) -> Act:
-    """One after the other."""
+    """Does both in this order."""
 
     def one_by_one(day: Day, address: str) -> None:
         first(day, address)
@@ -162,7 +162,7 @@ def is_scanned(day: Day, address: str) -> None:
 
 
 def does_nothing(_day: Day, _address: str) -> None:
-    """Most people."""
+    """As most recipients."""
 
 
 def leaves(day: Day, address: str) -> None:
@@ -199,16 +199,16 @@ def stops(day: Day, address: str) -> None:
 
 READERS: dict[str, Act] = {
     "opens": opens,
-    "opens twice": twice(opens),
+    "opens twice": repeated(opens),
     "clicks": clicks,
-    "clicks twice": twice(clicks),
+    "clicks twice": repeated(clicks),
     "clicks in the text": clicks_in_the_text,
     "opens and clicks": both(opens, clicks),
     "clicks both links": both(clicks_in_the_text, clicks),
     "is scanned": both(is_scanned, opens),
-    "is only scanned": twice(is_scanned),
+    "is only scanned": repeated(is_scanned),
     "does nothing": does_nothing,
-    "leaves": twice(leaves),
+    "leaves": repeated(leaves),
     "opens, clicks and leaves": both(both(opens, clicks), leaves),
     "bounces": bounces,
     "bounces for now": bounces_for_now,
@@ -227,7 +227,7 @@ PHONES: dict[str, Act] = {
     "gets nothing": gets_nothing,
     "replies": replies,
     "stops": stops,
-    "leaves": twice(leaves),
+    "leaves": repeated(leaves),
     "replies and leaves": both(replies, leaves),
     "does nothing": does_nothing,
     DEAD + " sms": does_nothing,
@@ -235,30 +235,30 @@ PHONES: dict[str, Act] = {
 
 
 def fates(acts: dict[str, Act], count: int) -> Iterator[tuple[int, str]]:
-    """Everybody's, evenly."""
+    """Distributes the fates evenly."""
     names = list(acts)
     return ((number, names[number % len(names)]) for number in range(count))
 
 
 @pytest.fixture
 def day(tenant: Tenant, worker: Services, mail_server: MailServer, anon: Client) -> Day:
-    """The day is over."""
-    made = Day(tenant, worker, mail_server, anon)
+    """The account after that day."""
+    day_of_sends = Day(tenant, worker, mail_server, anon)
     readers = {f"{number}@{unique('d')}.example": fate for number, fate in fates(READERS, EMAILS)}
     phones = {f"614{10_000_000 + number}": fate for number, fate in fates(PHONES, TEXTS)}
-    prepare(made, readers, phones)
-    made.rows.add_webhook()
-    made.send("email", list(readers))
-    made.send("sms", list(phones))
-    deliver(made)
-    for people, acts in ((readers, READERS), (phones, PHONES)):
-        for address, fate in people.items():
-            acts[fate](made, address)
-    return made
+    prepare(day_of_sends, readers, phones)
+    day_of_sends.rows.add_webhook()
+    day_of_sends.send("email", list(readers))
+    day_of_sends.send("sms", list(phones))
+    deliver(day_of_sends)
+    for fates_by_address, acts in ((readers, READERS), (phones, PHONES)):
+        for address, fate in fates_by_address.items():
+            acts[fate](day_of_sends, address)
+    return day_of_sends
 
 
 def prepare(day: Day, readers: dict[str, str], phones: dict[str, str]) -> None:
-    """What was so before, and how the mail server will answer."""
+    """Unsubscribes and blocks some addresses in advance, and scripts the mail server's answers."""
     before: dict[str, Any] = {LEFT_EARLY: {"subscribed": {"email": False}}, ASLEEP: {"is_active": False}, DEAD: {}}
     for address, fate in readers.items():
         attributes = before.get(fate)
@@ -276,7 +276,7 @@ def prepare(day: Day, readers: dict[str, str], phones: dict[str, str]) -> None:
 
 
 def deliver(day: Day) -> None:
-    """Until nobody waits any more; nobody waits for the time of a retry."""
+    """Drains until no recipient is queued; retries become due at once."""
     for _ in range(5):
         drain(day.worker)
         with day.worker.database.write() as transaction:
@@ -290,14 +290,14 @@ def deliver(day: Day) -> None:
     raise AssertionError("somebody still waits")
 
 
-# ---------------------------------------------------------------------------------------------- what is found
+# ---------------------------------------------------------------------------------------------- what is reported
 
 Steps = list[RecipientStep]
 FIRST_SIGNS = ("opened", "clicked")
 
 
 @dataclass(frozen=True)
-class Found:
+class RecipientHistory:
     """A recipient and its timeline."""
 
     row: Recipient
@@ -307,17 +307,17 @@ class Found:
         return any(step.step in names for step in self.steps)
 
     def first(self, *names: str) -> datetime | None:
-        """When the first of these steps happened."""
+        """The time of the first of these steps."""
         return next((step.time for step in self.steps if step.step in names), None)
 
     @property
     def signs(self) -> Steps:
-        """Those of a person who reads."""
+        """Steps that show a person reading the mail."""
         return [step for step in self.steps if step.step in FIRST_SIGNS]
 
     @property
     def blocked(self) -> bool:
-        """Whether what happened blocks the address."""
+        """Whether these steps block the address."""
         hard = any(step.step == "bounced" and not TEMPORARY.search(step.detail or "") for step in self.steps)
         return hard or self.has("complained") or self.row.reason == "blocked"
 
@@ -326,14 +326,14 @@ class Found:
         return self.has("unsubscribed") or self.row.reason == "unsubscribed"
 
     def changes(self) -> int:
-        """How often its contact is changed. Who complains is blocked and unsubscribed at once."""
+        """How often the contact is updated. A complaint blocks and unsubscribes in one update."""
         names = [step.step for step in self.steps]
         at_once = "complained" in names and "unsubscribed" in names[names.index("complained") :]
         blocks = self.blocked and self.row.reason != "blocked"
         return self.has("unsubscribed") + (blocks and not at_once)
 
     def counted(self) -> dict[str, datetime | None]:
-        """What it adds to its group, and when; None for what it does not."""
+        """What the recipient adds to its group, with the time; None for counts that it does not change."""
         return {
             "sent": self.row.creation_time,
             "failed_contacts": self.first("failed"),
@@ -345,18 +345,18 @@ class Found:
         }
 
     def counts(self) -> dict[str, int]:
-        """What it adds to its group."""
+        """What the recipient adds to the counts of its group."""
         return {name: int(moment is not None) for name, moment in self.counted().items()}
 
     def events(self) -> list[str]:
-        """What webhooks hear of it, in order."""
-        told: list[str] = []
+        """The events that webhooks get about the recipient, in order."""
+        reported: list[str] = []
         for step in self.steps:
             if step.step == "clicked" and step is self.signs[0]:
-                told.append("opened")
+                reported.append("opened")
             if step.step in ("sent", "bounced", "failed", "opened", "clicked", "acknowledged", "received"):
-                told.append(step.step)
-        return told
+                reported.append(step.step)
+        return reported
 
     def open_type(self) -> str:
         if self.row.type == "sms":
@@ -366,32 +366,32 @@ class Found:
         return "text" if "text_email" in (self.signs[0].detail or "") else "html"
 
 
-def found_people(day: Day) -> list[Found]:
-    """Everybody."""
+def recipient_histories(day: Day) -> list[RecipientHistory]:
+    """All recipients of the account."""
     steps: dict[int, Steps] = defaultdict(list)
     of_account = RecipientStep.account_id == day.tenant.id
     with day.worker.database.read() as session:
         for step in session.scalars(select(RecipientStep).where(of_account).order_by(RecipientStep.id)):
             steps[step.recipient_id].append(step)
         rows = session.scalars(select(Recipient).where(Recipient.account_id == day.tenant.id))
-        return [Found(row, steps[row.id]) for row in rows]
+        return [RecipientHistory(row, steps[row.id]) for row in rows]
 
 
-def test_everything_that_is_told_agrees_with_the_timelines(day: Day) -> None:
-    """Counts, flags, sent contacts and events."""
-    people = found_people(day)
-    assert len(people) == EMAILS + TEXTS
-    check_groups(day, people)
-    check_hours(day, people)
-    check_contacts(day, people)
-    check_sent_contacts(day, people)
-    check_events(day, people)
+def test_everything_that_is_reported_agrees_with_the_timelines(day: Day) -> None:
+    """Counts, contact flags, sent contacts and events."""
+    histories = recipient_histories(day)
+    assert len(histories) == EMAILS + TEXTS
+    check_groups(day, histories)
+    check_hours(day, histories)
+    check_contacts(day, histories)
+    check_sent_contacts(day, histories)
+    check_events(day, histories)
 
 
-def check_groups(day: Day, people: list[Found]) -> None:
+def check_groups(day: Day, histories: list[RecipientHistory]) -> None:
     expected: dict[int, Counter[str]] = defaultdict(Counter)
-    for one in people:
-        expected[one.row.group_id].update(one.counts())
+    for history in histories:
+        expected[history.row.group_id].update(history.counts())
     shown = {item["id"]: item for item in items(day.tenant.api.get("/v1/transactional-groups"), "transactional-groups")}
     assert set(shown) == set(expected)
     for group_id, counts in expected.items():
@@ -402,14 +402,14 @@ def check_groups(day: Day, people: list[Found]) -> None:
     assert total["unsubscribed"] > 50
 
 
-def check_hours(day: Day, people: list[Found]) -> None:
+def check_hours(day: Day, histories: list[RecipientHistory]) -> None:
     """The counts by hour and by day, of each group and of all, add up to the timelines."""
     for group_id in (None, *day.groups):
         expected: Counter[tuple[datetime, str]] = Counter(
             (moment.replace(minute=0, second=0, microsecond=0), name)
-            for one in people
-            if group_id in (None, one.row.group_id)
-            for name, moment in one.counted().items()
+            for history in histories
+            if group_id in (None, history.row.group_id)
+            for name, moment in history.counted().items()
             if moment
         )
         with day.worker.database.read() as session:
@@ -424,38 +424,38 @@ def check_hours(day: Day, people: list[Found]) -> None:
         assert Counter({name: sum(counts[name] for counts in days.values()) for name in total}) == total
 
 
-def check_contacts(day: Day, people: list[Found]) -> None:
+def check_contacts(day: Day, histories: list[RecipientHistory]) -> None:
     contacts = {item["id"]: item for item in items(day.tenant.api.get(f"/v1/lists/{day.list_id}/contacts?limit=1000"))}
     assert len(contacts) == EMAILS + TEXTS
-    for one in people:
-        kind = "email" if one.row.type == "email" else "mobile"
-        shown = contacts[one.row.contact_id or 0]
-        assert shown["subscribed"][kind] is not one.unsubscribed, one.steps
-        assert shown["blocked"][kind] is one.blocked, one.steps
+    for history in histories:
+        kind = "email" if history.row.type == "email" else "mobile"
+        shown = contacts[history.row.contact_id or 0]
+        assert shown["subscribed"][kind] is not history.unsubscribed, history.steps
+        assert shown["blocked"][kind] is history.blocked, history.steps
 
 
-def check_sent_contacts(day: Day, people: list[Found]) -> None:
+def check_sent_contacts(day: Day, histories: list[RecipientHistory]) -> None:
     for type_, message_id in day.messages.items():
         page = day.tenant.api.get(f"/v1/messages/{message_id}/sent-contacts?limit=1000")
         shown = {item["contact_id"]: item for item in items(page, "sent-contacts")}
-        sent = [one for one in people if one.row.type == type_ and one.has("sent")]
-        assert set(shown) == {one.row.contact_id for one in sent}
-        for one in sent:
-            item = shown[one.row.contact_id]
-            assert (item["report_id"], item["open_type"]) == (one.row.group_id, one.open_type())
+        sent = [history for history in histories if history.row.type == type_ and history.has("sent")]
+        assert set(shown) == {history.row.contact_id for history in sent}
+        for history in sent:
+            item = shown[history.row.contact_id]
+            assert (item["report_id"], item["open_type"]) == (history.row.group_id, history.open_type())
             first, last = item["first_open_time"], item["last_open_time"]
-            assert first == (timestamp(one.signs[0].time) if one.signs else None)
-            # The same again is no step of its own, but moves the last time.
-            assert last >= timestamp(one.signs[-1].time) if one.signs else last is None
+            assert first == (timestamp(history.signs[0].time) if history.signs else None)
+            # A repetition is no step of its own but updates the time of the last one.
+            assert last >= timestamp(history.signs[-1].time) if history.signs else last is None
 
 
-def check_events(day: Day, people: list[Found]) -> None:
-    told: dict[int, list[str]] = defaultdict(list)
+def check_events(day: Day, histories: list[RecipientHistory]) -> None:
+    reported: dict[int, list[str]] = defaultdict(list)
     changed: Counter[int] = Counter()
     for event in map(json.loads, day.rows.payloads()):
         if event["object"] != "contact":
-            told[event["id"]].append(event["event"])
+            reported[event["id"]].append(event["event"])
         elif event["event"] == "updated":
             changed[event["id"]] += 1
-    assert {one.row.id: one.events() for one in people if one.events()} == dict(told)
-    assert changed == Counter({one.row.contact_id: one.changes() for one in people if one.changes()})
+    assert {history.row.id: history.events() for history in histories if history.events()} == dict(reported)
+    assert changed == Counter({history.row.contact_id: history.changes() for history in histories if history.changes()})

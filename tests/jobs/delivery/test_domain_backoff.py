@@ -1,4 +1,4 @@
-"""Per-domain back-off: a domain that defers an account's mail gets none of it for a while (docs/delivery.md)."""
+"""Per-domain back-off: mail of an account to a domain that defers it pauses (docs/delivery.md#domain-back-off)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY = "451 4.3.2 this mailbox is busy"
 
 
 def backoffs(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Domain -> failures, and the minutes that remain of its back-off."""
+    """Domain -> number of failures and remaining minutes of the back-off."""
     with rows.services.database.read() as session:
         rows_found = session.scalars(select(DomainBackoff)).all()
     return {row.domain: (row.failures, round((row.until_time - now()).total_seconds() / 60)) for row in rows_found}
@@ -43,7 +43,7 @@ def end_backoff(rows: Rows) -> None:
 
 @pytest.fixture
 def deferred(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]:
-    """Recipients of a domain whose back-off has just begun."""
+    """Recipients at a domain whose back-off has just begun."""
     mail_server.reply(".", *[SLOW_DOWN] * FAILURE_THRESHOLD)
     ids = rows.add_send([f"{number}@slow.example" for number in range(FAILURE_THRESHOLD)])
     drain(worker)
@@ -63,7 +63,9 @@ def deferred(rows: Rows, worker: Services, mail_server: MailServer) -> list[int]
         (None, False),
     ],
 )
-def test_deferrals_that_concern_a_whole_domain(result: DeliveryResult | None, expected: bool) -> None:
+def test_deferrals_with_a_network_or_policy_status_start_a_back_off(
+    result: DeliveryResult | None, expected: bool
+) -> None:
     assert is_domain_deferral(result) is expected
 
 
@@ -87,7 +89,7 @@ def test_other_recipients_of_the_domain_wait_without_an_attempt(
 def test_a_back_off_of_one_sender_delays_no_other_sender(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
-    """Neither another account, from the same domain even, nor another domain of the same account."""
+    """Neither another account with the same sending domain, nor another sending domain of the same account."""
     (own,) = rows.add_send(["ann@slow.example"])
     (from_elsewhere,) = rows.add_send(["ann@slow.example"], from_address="hello@second.example")
     others = Rows(worker, other_id)
@@ -100,7 +102,7 @@ def test_a_back_off_of_one_sender_delays_no_other_sender(
 def test_two_deferred_senders_have_back_offs_of_their_own(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
-    """Deferrals of different senders are not added up, and each has a probe of its own."""
+    """Deferrals of different senders are not added up, and each back-off has a probe of its own."""
     mail_server.reply(".", SLOW_DOWN)
     Rows(worker, other_id).add_send(["ann@slow.example"])
     drain(worker)
@@ -109,7 +111,7 @@ def test_two_deferred_senders_have_back_offs_of_their_own(
     assert sorted(map(tuple, counted)) == sorted([(rows.account_id, FAILURE_THRESHOLD), (other_id, 1)])
 
 
-def test_without_a_back_off_the_check_takes_two_selects_at_most(rows: Rows, worker: Services) -> None:
+def test_without_a_back_off_the_check_takes_at_most_two_selects(rows: Rows, worker: Services) -> None:
     contact = rows.add_contact(list_id := rows.add_list(), "named@quick.example")
     rows.add_send(
         [{"contact_id": contact}, *(f"{number}@quick{number}.example" for number in range(20))], list_id=list_id
@@ -121,7 +123,7 @@ def test_without_a_back_off_the_check_takes_two_selects_at_most(rows: Rows, work
     assert (len(claimed), counted.count) == (21, 2)
 
 
-def test_when_the_back_off_ends_one_message_probes(
+def test_one_message_probes_after_the_back_off(
     rows: Rows, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
     end_backoff(rows)
@@ -135,7 +137,9 @@ def test_when_the_back_off_ends_one_message_probes(
     assert all(rows.recipient(one).due_time <= after + timedelta(seconds=PROBE_TIMEOUT) for one in waiting)
 
 
-def test_a_delivery_ends_it(rows: Rows, worker: Services, mail_server: MailServer, deferred: list[int]) -> None:
+def test_a_delivery_ends_the_back_off(
+    rows: Rows, worker: Services, mail_server: MailServer, deferred: list[int]
+) -> None:
     end_backoff(rows)
     rows.make_due(deferred)
     drain(worker)
@@ -145,7 +149,7 @@ def test_a_delivery_ends_it(rows: Rows, worker: Services, mail_server: MailServe
     assert rows.states(deferred) == ["delivered"] * FAILURE_THRESHOLD
 
 
-def test_a_delivery_in_between_resets_the_count(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+def test_a_delivery_between_deferrals_resets_their_count(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     for _ in range(FAILURE_THRESHOLD - 1):
         mail_server.reply(".", SLOW_DOWN)
         rows.add_send(["ann@slow.example"])

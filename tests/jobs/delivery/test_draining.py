@@ -1,4 +1,4 @@
-"""The drain as a job: when it ends, whom it wakes, what it logs, what it keeps warm."""
+"""The drain as a job: its end, its wake-ups, its log lines, and the connections it keeps."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ def sends_queue(worker: Services) -> Queue:
     return queue
 
 
-def test_nothing_to_do(worker: Services, sends_queue: Queue) -> None:
-    """A wake-up too many is cheap and wakes nobody."""
+def test_a_drain_without_due_rows_queues_no_wake_up(worker: Services, sends_queue: Queue) -> None:
+    """A superfluous wake-up is cheap."""
     drain(worker)
     assert sends_queue.count == 0
 
 
-def test_a_drain_that_leaves_nothing_wakes_nobody(rows: Rows, worker: Services, sends_queue: Queue) -> None:
-    """Also when something waits for a later try."""
+def test_a_drain_that_leaves_no_due_rows_queues_no_wake_up(rows: Rows, worker: Services, sends_queue: Queue) -> None:
+    """Also when a retry is due later."""
     rows.add_send(addresses(3))
     rows.add_send(addresses(3), due_in=60)
     drain(worker)
     assert sends_queue.count == 0
 
 
-def test_a_drain_whose_time_is_up_wakes_the_next(
+def test_a_drain_at_the_end_of_its_time_slice_wakes_the_next(
     rows: Rows, make_worker: Changed, sends_queue: Queue, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gives back what it has not begun."""
+    """It requeues the rows that it has not begun."""
     monkeypatch.setattr(drain_module, "TIME_SLICE", 0.1)
-    mail_server.hold = 0.15
+    mail_server.answer_delay = 0.15
     ids = rows.add_send(addresses(10))
     drain(make_worker(send_connections=1))
     assert set(rows.states(ids)) == {"delivered", "queued"}
     assert sends_queue.count == 1
 
 
-def test_a_slow_message_does_not_hold_up_others_at_the_end_of_the_slice(
+def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is on its way the drain goes on, rather than to wait for it idly."""
+    """While it is in flight, the drain continues."""
     monkeypatch.setattr(drain_module, "TIME_SLICE", 0.4)
-    mail_server.hold = 3.0
+    mail_server.answer_delay = 3.0
     (slow,) = rows.add_send(["slow@example.com"])
     draining = start_drain(make_worker(send_connections=2))
-    wait_until(lambda: rows.states([slow]) == ["sending"], "the slow one is on its way")
+    wait_until(lambda: rows.states([slow]) == ["sending"], "the slow message is in flight")
     (text,) = rows.add_send(["61411111111"], type="sms", due_in=0.6)
-    wait_until(lambda: rows.states([text]) == ["sent"], "the other one is sent")
+    wait_until(lambda: rows.states([text]) == ["sent"], "the text is sent")
     assert rows.states([slow]) == ["sending"]
     assert draining.is_alive()
 
 
-def test_what_becomes_due_during_a_drain_is_found(
+def test_rows_that_become_due_during_a_drain_are_claimed(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """Its own wake-up may wait behind this very drain."""
-    mail_server.hold = 1.0
+    """Their own wake-up may be queued behind this drain."""
+    mail_server.answer_delay = 1.0
     (first,) = rows.add_send(["first@example.com"])
     draining = start_drain(make_worker(send_connections=2))
     wait_until(lambda: rows.states([first]) == ["sending"], "the first is on its way")
@@ -86,26 +86,25 @@ def test_what_becomes_due_during_a_drain_is_found(
     assert rows.states([first, second]) == ["delivered", "delivered"]
 
 
-def test_connections_stay_warm(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """From one drain to the next."""
+def test_connections_stay_open_between_drains(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     for _ in range(3):
         rows.add_send(["ann@example.com"])
         drain(worker)
     assert (len(mail_server.mails), mail_server.sessions) == (3, 1)
 
 
-def test_several_connections_at_once(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """As many as SEND_CONNECTIONS allows."""
-    mail_server.hold = 0.1
+def test_a_drain_uses_several_connections(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """As many as `SEND_CONNECTIONS` allows."""
+    mail_server.answer_delay = 0.1
     rows.add_send(addresses(12))
     drain(make_worker(send_connections=3))
     assert (len(mail_server.mails), mail_server.sessions) == (12, 3)
 
 
-def test_a_log_line_carries_the_request_id(
+def test_log_lines_carry_the_request_id_of_the_send(
     rows: Rows, worker: Services, mail_server: MailServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of the request that the send came with, whatever else is in the batch."""
+    """Whatever else is in the batch."""
     mail_server.reply("gone@example.com", "550 5.1.1 no such user here")
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):
@@ -120,8 +119,10 @@ def test_a_log_line_carries_the_request_id(
     assert found == expected
 
 
-def test_both_kinds_in_one_drain(rows: Rows, worker: Services, mail_server: MailServer, tmp_path: object) -> None:
-    """Mails and text messages share the queue."""
+def test_mails_and_text_messages_leave_in_one_drain(
+    rows: Rows, worker: Services, mail_server: MailServer, tmp_path: object
+) -> None:
+    """They share the queue."""
     mail, text = rows.add_send(["ann@example.com"]) + rows.add_send(["61411111111"], type="sms")
     drain(worker)
     assert rows.states([mail, text]) == ["delivered", "sent"]

@@ -1,4 +1,4 @@
-"""Turns: what is claimed, in which order, at which cost (docs/delivery.md#fairness)."""
+"""Claims: which rows, in which order, at which cost (docs/delivery.md#fairness)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def accounts(worker: Services) -> list[Rows]:
     return [Rows(worker, new_account(worker)) for _ in range(3)]
 
 
-def test_accounts_take_turns(accounts: list[Rows], worker: Services) -> None:
+def test_every_batch_contains_rows_of_all_accounts(accounts: list[Rows], worker: Services) -> None:
     """A backlog of one account leaves room for the others in every batch."""
     big, small, third = accounts
     backlog = big.add_send(addresses(300))
@@ -57,7 +57,7 @@ def test_accounts_take_turns(accounts: list[Rows], worker: Services) -> None:
     assert Counter(one.account_id for one in claimed) == {big.account_id: 30, small.account_id: 1, third.account_id: 5}
 
 
-def test_an_account_gives_its_oldest_rows(rows: Rows, worker: Services) -> None:
+def test_the_oldest_rows_of_an_account_are_claimed_first(rows: Rows, worker: Services) -> None:
     """By due time, then in the order of acceptance."""
     late = rows.add_send(addresses(3), due_in=-10)
     later = rows.add_send(addresses(3), due_in=-5)
@@ -65,14 +65,14 @@ def test_an_account_gives_its_oldest_rows(rows: Rows, worker: Services) -> None:
     assert [one.id for one in take(worker, 7)] == [*latest, *late, later[0]]
 
 
-def test_one_account_alone_fills_a_batch(rows: Rows, worker: Services) -> None:
-    """Fairness costs nothing where nobody else waits."""
+def test_a_single_account_fills_a_batch(rows: Rows, worker: Services) -> None:
+    """Fairness costs nothing while no other account has due rows."""
     rows.add_send(addresses(150))
     assert len(take(worker, 100)) == 100
 
 
-def test_turns_go_round(accounts: list[Rows], worker: Services) -> None:
-    """With more accounts than rows in a batch, the next batch goes on where the last one ended."""
+def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Services) -> None:
+    """With more accounts than rows in a batch, the next batch continues where the last one ended."""
     for account in accounts:
         account.add_send(addresses(5))
     first, second, third = (account.account_id for account in accounts)
@@ -84,9 +84,10 @@ def test_turns_go_round(accounts: list[Rows], worker: Services) -> None:
 def test_a_password_reset_does_not_wait_for_a_backlog(
     accounts: list[Rows], make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """Counted in messages, not in seconds: few of the backlog go out between its acceptance and its delivery."""
+    """Measured in messages, not in seconds: few messages of the backlog leave between its acceptance and its
+    delivery."""
     big, small, _ = accounts
-    mail_server.hold = 0.01
+    mail_server.answer_delay = 0.01
     big.add_send(addresses(400, "backlog"))
     worker = make_worker(send_connections=2)
     draining = start_drain(worker)
@@ -100,11 +101,11 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
     assert order.index("reset@example.com") - before <= INITIAL_BATCH_SIZE + 10
 
 
-def test_what_waits_too_long_goes_back(
+def test_claimed_rows_that_find_no_connection_are_requeued(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """A slow relay: claimed rows that find no connection go back into the queue, and batches become smaller."""
-    mail_server.hold = 0.4
+    """With a slow relay; later batches are smaller."""
+    mail_server.answer_delay = 0.4
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(50))
     draining = start_drain(worker)
@@ -115,8 +116,8 @@ def test_what_waits_too_long_goes_back(
     assert {rows.recipient(number).attempts for number in ids} == {0, 1}
 
 
-def test_batch_size_adapts() -> None:
-    """Batches halve while rows wait too long, down to one, and double after each full one in which none does."""
+def test_the_batch_size_adapts() -> None:
+    """It halves while rows wait too long, down to one, and doubles after each full batch without such rows."""
     batch_size = AdaptiveBatchSize()
     sizes = []
     for _ in range(9):
@@ -136,7 +137,7 @@ def test_batch_size_adapts() -> None:
 
 
 def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> None:
-    """Several at once: every row goes to one of them."""
+    """With several claims at once, every row goes to one of them."""
     rows.add_send(addresses(200))
     taken: list[list[ClaimedRecipient]] = [[], [], []]
 
@@ -151,12 +152,12 @@ def test_two_workers_never_claim_the_same_row(rows: Rows, worker: Services) -> N
         thread.join()
     ids = [one.id for claimed in taken for one in claimed]
     assert len(ids) == len(set(ids))
-    # Who finds every row locked by others stops early; the rest is found by the next look.
+    # A worker that finds every row locked by others stops early; the next sweep finds the rest.
     assert len(ids) + len(take(worker, 200)) == 200
 
 
-def test_giving_back_undoes_a_claim(rows: Rows, worker: Services) -> None:
-    """The row is due as before, and the try that did not happen is not counted."""
+def test_a_released_claim_is_undone(rows: Rows, worker: Services) -> None:
+    """The row is due as before, and the attempt that was not made is not counted."""
     (ann,) = rows.add_send(["ann@example.com"])
     due_time = rows.recipient(ann).due_time
     take(worker, 1)
@@ -168,8 +169,8 @@ def test_giving_back_undoes_a_claim(rows: Rows, worker: Services) -> None:
     assert (recipient.worker, recipient.lease_time) == (None, None)
 
 
-def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Services) -> None:
-    """A worker whose row is another one's by now changes nothing of it."""
+def test_only_the_owner_of_a_lease_releases_renews_and_writes_a_row(rows: Rows, worker: Services) -> None:
+    """A worker that lost its lease changes nothing of the row."""
     (ann,) = rows.add_send(["ann@example.com"])
     take(worker, 1, worker="new")
     lease_time = rows.recipient(ann).lease_time
@@ -181,8 +182,8 @@ def test_only_the_holder_gives_back_renews_and_settles(rows: Rows, worker: Servi
     assert (rows.recipient(ann).state, rows.recipient(ann).lease_time) == ("sending", lease_time)
 
 
-def test_a_result_of_an_earlier_attempt_does_not_count(rows: Rows, worker: Services) -> None:
-    """By its number a result of an old journal is told apart from that of a later attempt."""
+def test_a_result_of_an_earlier_attempt_is_ignored(rows: Rows, worker: Services) -> None:
+    """The attempt number distinguishes a result in an old journal from one of a later attempt."""
     (ann,) = rows.add_send([{"email": "ann@example.com", "attempts": 1}])
     take(worker, 1)
     attempt_result = AttemptResult(ann, 1, "ann@example.com", now(), DeliveryResult.accepted("250 ok"))
@@ -191,8 +192,8 @@ def test_a_result_of_an_earlier_attempt_does_not_count(rows: Rows, worker: Servi
     assert rows.states([ann]) == ["sending"]
 
 
-def test_looks(rows: Rows, worker: Services) -> None:
-    """The scheduler's two questions (jobs/schedule.py)."""
+def test_sweeps_find_due_rows_and_expired_leases(rows: Rows, worker: Services) -> None:
+    """The two queries of the scheduler (jobs/schedule.py)."""
 
     def look() -> tuple[bool, bool]:
         with worker.database.read() as session:
@@ -220,8 +221,8 @@ RESULTS = {
 @pytest.mark.parametrize("kind", ["email", "sms"])
 @pytest.mark.parametrize("outcome", list(RESULTS))
 def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services, kind: str, outcome: str) -> None:
-    """For 2 recipients as for 100 (docs/architecture.md#fixed-number-of-statements). A single one is sent whatever it
-    weighs, without two of them."""
+    """The same for 2 and for 100 recipients (docs/architecture.md#fixed-number-of-statements). A single recipient needs
+    two fewer, because its size is not checked."""
     rows.add_webhook()
     list_id = rows.add_list()
     for_one, for_two, for_many = (statements_of_a_batch(rows, list_id, kind, outcome, count) for count in (1, 2, 100))
@@ -233,10 +234,10 @@ def test_a_batch_costs_a_fixed_number_of_statements(rows: Rows, worker: Services
     ("needs", "selects"),
     [((), 3), (("contact",), 4), (("files",), 4), (("links",), 4), (("contact", "files", "links"), 6)],
 )
-def test_what_a_message_does_not_need_is_not_looked_for(
+def test_data_that_no_message_of_a_batch_needs_is_not_loaded(
     rows: Rows, worker: Services, needs: Collection[str], selects: int
 ) -> None:
-    """For every one: the send, whom it may not go to, and the keys of its domain."""
+    """Every message needs its send, the suppressions, and the keys of its sending domain."""
     list_id = rows.add_list()
     contact_id = rows.add_contact(list_id, "a@example.com", None) if "contact" in needs else None
     files = [("a.txt", "text/plain", b"x")] if "files" in needs else []
@@ -248,8 +249,8 @@ def test_what_a_message_does_not_need_is_not_looked_for(
     assert sum("SELECT" in statement for statement in counter.statements) == selects
 
 
-def test_a_claim_does_not_read_the_whole_table(rows: Rows, worker: Services) -> None:
-    """However many recipients there are, nor all that are due."""
+def test_a_claim_reads_neither_the_whole_table_nor_all_due_rows(rows: Rows, worker: Services) -> None:
+    """However many recipients there are."""
     rows.add_send(addresses(20_000))
     with worker.database.write() as transaction:
         transaction.execute(text("ANALYZE"))
@@ -260,7 +261,7 @@ def test_a_claim_does_not_read_the_whole_table(rows: Rows, worker: Services) -> 
 
 
 def plan_of_a_claim(services: Services) -> list[str]:
-    """As the database explains it."""
+    """The execution plan of the database."""
     verb, column = ("EXPLAIN", 0) if services.database.is_postgresql else ("EXPLAIN QUERY PLAN", 3)
     engine = services.database.engine
     found: list[tuple[str, Any]] = []
@@ -280,7 +281,7 @@ def plan_of_a_claim(services: Services) -> list[str]:
 
 
 def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, count: int) -> list[int]:
-    """Statements to claim, to load and to settle, all with the same outcome."""
+    """The statements that claim, load and write a batch whose recipients all have the same outcome."""
     people: list[dict[str, Any]] = []
     for number in range(count):
         email, mobile = f"{count}-{number}@example.com", f"614{count:03}{number:05}"
@@ -308,7 +309,8 @@ def statements_of_a_batch(rows: Rows, list_id: int, kind: str, outcome: str, cou
 
 
 def test_a_batch_is_cut_at_the_memory_budget(rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bodies and attachments of a batch are held in memory: what exceeds the budget goes back; one alone may."""
+    """Bodies and attachments of a batch are held in memory: rows beyond the budget are requeued; a single row may
+    exceed it."""
     monkeypatch.setattr("app.sends.delivery.memory_budget.MEMORY_BUDGET", 1000)
     big = ("big.bin", "application/octet-stream", b"x" * 600)
     shared = rows.add_send(addresses(3), attachments=[big], body_text="x", due_in=-20)

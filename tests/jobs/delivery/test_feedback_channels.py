@@ -1,5 +1,4 @@
-"""How recipients reach the service again: the headers of mail programs and the link in a body
-(docs/inbound.md#unsubscribing)."""
+"""Feedback channels of a mail: headers for mail programs and links in the body (docs/inbound.md#unsubscribing)."""
 
 from __future__ import annotations
 
@@ -14,10 +13,8 @@ from tests.support.rows import FROM, Rows
 from tests.unit.transports.mailserver import MailServer
 
 
-def test_email_to_a_list_can_be_unsubscribed_by_a_mail_program(
-    rows: Rows, worker: Services, mail_server: MailServer
-) -> None:
-    """List-Unsubscribe and List-Unsubscribe-Post (RFC 8058)."""
+def test_a_mail_to_a_list_has_unsubscribe_headers(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """`List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058)."""
     (ann,) = rows.add_send(["ann@example.com"], list_id=rows.add_list())
     drain(worker)
     message = parsed(mail_server.mails[0].content)
@@ -25,7 +22,9 @@ def test_email_to_a_list_can_be_unsubscribed_by_a_mail_program(
     assert message.get_all("List-Unsubscribe-Post") == ["List-Unsubscribe=One-Click"]
 
 
-def test_the_mail_address_comes_with_a_bounce_domain(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+def test_the_header_names_an_unsubscribe_address_where_a_bounce_domain_is_set(
+    rows: Rows, make_worker: Changed, mail_server: MailServer
+) -> None:
     worker = make_worker(bounce_domain="bounces.acme.example")
     (ann,) = rows.add_send(["ann@example.com"], list_id=rows.add_list())
     drain(worker)
@@ -35,7 +34,9 @@ def test_the_mail_address_comes_with_a_bounce_domain(rows: Rows, make_worker: Ch
     assert max(len(line) for line in mail.content.split(b"\r\n")) <= 998
 
 
-def test_email_without_a_list_has_no_such_header(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+def test_a_mail_without_a_list_has_no_unsubscribe_headers(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
     rows.add_send(["ann@example.com"])
     drain(worker)
     assert b"List-Unsubscribe" not in mail_server.mails[0].content
@@ -48,8 +49,10 @@ def test_each_recipient_has_a_return_path_of_its_own(rows: Rows, worker: Service
     assert all(b"bounces+" not in mail.content for mail in mail_server.mails)
 
 
-def test_the_link_can_stand_in_a_body(rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path) -> None:
-    """`%%unsubscribe_link%%`; the recipient's own value of that name goes first."""
+def test_a_body_may_contain_the_unsubscribe_link(
+    rows: Rows, worker: Services, mail_server: MailServer, tmp_path: Path
+) -> None:
+    """As `%%unsubscribe_link%%`; a value of the recipient with that name overrides it."""
     own = {"email": "bob@example.com", "values": {"unsubscribe_link": "https://acme.example/bye"}}
     ann, _ = rows.add_send(
         ["ann@example.com", own],

@@ -1,4 +1,4 @@
-"""What a transport answers cannot stop the sender: not by its words, nor by its types (docs/transports.md)."""
+"""No answer of a transport stops the sender: neither by its text nor by its types (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answer(reply: Any = "250 ok", status: Any = None, gateway_id: Any = None, se
 
 
 class Words(str):
-    """A text whose methods are not those of texts."""
+    """A text whose methods behave differently from those of a string."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class Words(str):
 
 
 class Deaf:
-    """Answers no question that it can refuse."""
+    """An object that raises wherever it can."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -70,7 +70,7 @@ class Deaf:
     __repr__ = __bool__ = __len__ = __eq__ = __hash__ = __str__  # type: ignore[assignment]
 
 
-TAKEN: dict[str, Any] = {
+ACCEPTED_ANSWERS: dict[str, Any] = {
     "surrogate": answer("\ud800 ok"),
     "nul": answer("250\0ok"),
     "bytes": answer(b"250 ok\xff"),
@@ -95,7 +95,7 @@ TAKEN: dict[str, Any] = {
     "segments-switch": answer(segments=True),
     "segments-deaf": answer(segments=Deaf()),
 }
-"""Answers of a carrier that has taken the message, which must not be sent again."""
+"""Answers of a transport that has accepted the message, which must not be sent again."""
 
 NO_ANSWERS: dict[str, Any] = {
     "none": None,
@@ -114,7 +114,7 @@ NO_ANSWERS: dict[str, Any] = {
 
 @pytest.fixture
 def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the transport `parrot://` answers, by the local part of the address."""
+    """The answer of the transport `parrot://`, by the local part of the address."""
     install(tmp_path, monkeypatch, {"parrot": "tms_parrot:from_url"}, group="tms.transports", tms_parrot=PARROT)
     import tms_parrot  # type: ignore[import-not-found]  # noqa: PLC0415 - it is there only now
 
@@ -122,41 +122,43 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return answers
 
 
-def test_whatever_a_transport_answers_every_message_gets_its_result(
+def test_every_message_gets_a_result_whatever_the_transport_answers(
     rows: Rows, make_worker: Changed, parrot: dict[str, Any]
 ) -> None:
-    """Those of others too, at once."""
-    parrot |= {**TAKEN, **NO_ANSWERS, "close": RuntimeError("cannot close")}
+    """Those of other recipients in the batch, too, at once."""
+    parrot |= {**ACCEPTED_ANSWERS, **NO_ANSWERS, "close": RuntimeError("cannot close")}
     rows.add_webhook()
-    taken, untold, others = (
-        rows.add_send([f"{name}@example.com" for name in TAKEN]),
+    accepted, deferred, others = (
+        rows.add_send([f"{name}@example.com" for name in ACCEPTED_ANSWERS]),
         rows.add_send([f"{name}@example.com" for name in NO_ANSWERS]),
         rows.add_send(addresses(5)),
     )
     drain(make_worker(email_transport_url="parrot://x"))
     assert rows.states(others) == ["delivered"] * 5
-    assert dict(zip(TAKEN, rows.states(taken), strict=True)) == dict.fromkeys(TAKEN, "delivered")
-    assert dict(zip(NO_ANSWERS, rows.states(untold), strict=True)) == dict.fromkeys(NO_ANSWERS, "queued")
-    assert {step for one in untold for step, _ in rows.steps(one)} == {"deferred"}
-    assert len(events(rows)) == len(TAKEN) + 5
+    assert dict(zip(ACCEPTED_ANSWERS, rows.states(accepted), strict=True)) == dict.fromkeys(
+        ACCEPTED_ANSWERS, "delivered"
+    )
+    assert dict(zip(NO_ANSWERS, rows.states(deferred), strict=True)) == dict.fromkeys(NO_ANSWERS, "queued")
+    assert {step for one in deferred for step, _ in rows.steps(one)} == {"deferred"}
+    assert len(events(rows)) == len(ACCEPTED_ANSWERS) + 5
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_an_answer_stands_in_the_journal_as_the_database_has_it(name: str) -> None:
-    kept = sanitize_result(TAKEN[name])
+@pytest.mark.parametrize("name", ACCEPTED_ANSWERS)
+def test_the_journal_and_the_database_store_the_same_answer(name: str) -> None:
+    kept = sanitize_result(ACCEPTED_ANSWERS[name])
     attempt_result = AttemptResult(1, 1, "ann@example.com", now(), kept)
     assert parse_line(attempt_result.line()) == attempt_result
     assert kept.outcome is ACCEPTED
     assert len(kept.reply) <= 1000
 
 
-def test_what_can_be_kept_of_an_answer_is_kept() -> None:
+def test_the_usable_parts_of_an_answer_are_kept() -> None:
     assert sanitize_result(answer(b"250 ok\xff", "2.1.5", 7, 3)) == answer("250 ok\ufffd", "2.1.5", "7", 3)
     assert sanitize_result(answer("250\0ok \ud800", "5", "a\0b", 0)) == answer("250 ok ?", None, None, None)
 
 
 def refuse_outcome(worker: Services, recipient_id: int) -> str:
-    """Has the database refuse that this recipient becomes `delivered`; gives the statement that ends it."""
+    """Makes the database refuse to change this recipient to `delivered`; returns the statement that ends this."""
     condition = f"NEW.id = {recipient_id} AND NEW.state = 'delivered'"
     raising = f"CREATE TRIGGER refusing BEFORE UPDATE ON recipients WHEN {condition} BEGIN "
     statements, end = [f"{raising} SELECT RAISE(ABORT, 'not this one'); END"], "DROP TRIGGER refusing"
@@ -175,7 +177,7 @@ def refuse_outcome(worker: Services, recipient_id: int) -> str:
 
 @pytest.fixture
 def refused(rows: Rows, worker: Services) -> Iterator[tuple[list[int], int]]:
-    """Recipients, and the one of them whose delivery cannot be written."""
+    """Recipients, and the one whose delivery cannot be written."""
     ids = rows.add_send(addresses(20))
     end = refuse_outcome(worker, ids[7])
     yield ids, ids[7]
@@ -183,7 +185,7 @@ def refused(rows: Rows, worker: Services) -> Iterator[tuple[list[int], int]]:
         transaction.execute(text(end))
 
 
-def test_a_row_that_cannot_be_written_is_deferred_alone_and_told(
+def test_a_row_that_cannot_be_written_is_deferred_alone_and_logged(
     rows: Rows, worker: Services, refused: tuple[list[int], int], caplog: pytest.LogCaptureFixture
 ) -> None:
     ids, one = refused
@@ -191,12 +193,14 @@ def test_a_row_that_cannot_be_written_is_deferred_alone_and_told(
     assert rows.states(ids) == ["queued" if each == one else "delivered" for each in ids]
     assert rows.group_of(one).delivered == 19
     assert [step for step, _ in rows.steps(one)] == ["deferred"]
-    (told,) = [record for record in caplog.records if record.message == "an attempt result cannot be written"]
-    assert told.exc_info
-    assert told.recipient_id == one  # type: ignore[attr-defined]
+    (record_of_failure,) = [
+        record for record in caplog.records if record.message == "an attempt result cannot be written"
+    ]
+    assert record_of_failure.exc_info
+    assert record_of_failure.recipient_id == one  # type: ignore[attr-defined]
 
 
-def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
+def test_recovery_from_a_journal_with_a_result_that_cannot_be_written_succeeds(
     rows: Rows, worker: Services, refused: tuple[list[int], int]
 ) -> None:
     ids, one = refused
@@ -212,7 +216,7 @@ def test_a_dead_workers_journal_with_such_a_row_is_settled_all_the_same(
 
 
 def test_a_row_that_cannot_be_read_is_deferred_alone(rows: Rows, worker: Services) -> None:
-    """Here its values are no object, as no request of ours leaves them."""
+    """Its values are not an object, which no request could store."""
     ids = rows.add_send(addresses(9))
     with worker.database.write() as transaction:
         row = transaction.get_one(Recipient, ids[4])

@@ -1,4 +1,4 @@
-"""The listener: what it takes in by SMTP and LMTP, and what it refuses."""
+"""The listener: the mail that it accepts by SMTP and LMTP, and the mail that it refuses."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tests.support.servers import PATIENCE
 
 
 def listening(services: Services) -> AbstractContextManager[int]:
-    """A listener in a thread; its port."""
+    """The port of a listener that runs in a thread."""
     return in_thread(listen(services, "127.0.0.1", 0))
 
 
 @pytest.fixture
 def recipient_id(rows: Rows) -> int:
-    """A delivered mail."""
+    """The id of a delivered mail."""
     (made,) = rows.add_send(["ann@example.com"])
     rows.change([made], state="delivered", attempts=1)
     return made
 
 
 @pytest.mark.parametrize("client_class", [smtplib.SMTP, smtplib.LMTP])
-def test_a_report_is_taken_in(
+def test_a_bounce_report_is_accepted(
     worker: Services, rows: Rows, recipient_id: int, client_class: type[smtplib.SMTP]
 ) -> None:
-    """The envelope says whom it is about, whatever its fields say; its sender is the null one."""
+    """The envelope recipient identifies the mail, whatever the header says; the envelope sender is empty."""
     to = return_path(worker.settings, recipient_id, FROM)
     report = delivery_failure("undisclosed@elsewhere.example", "ann@example.com")
     with listening(worker) as port, client_class("127.0.0.1", port, timeout=PATIENCE) as client:
@@ -45,7 +45,7 @@ def test_a_report_is_taken_in(
     assert rows.group_of(recipient_id).bounced == 1
 
 
-def test_only_signed_addresses_and_the_operators_are_accepted(
+def test_only_signed_addresses_and_those_of_the_operator_are_accepted(
     make_worker: Changed, rows: Rows, recipient_id: int
 ) -> None:
     worker = make_worker(bounce_domain="bounces.acme.example")
@@ -76,15 +76,15 @@ def test_only_signed_addresses_and_the_operators_are_accepted(
         ("<ann@example.com> X=(((", 555),
     ],
 )
-def test_an_address_of_any_form_is_answered_for_good(worker: Services, address: str, code: int) -> None:
-    """Comments within comments made the library's reader fail, and the other side come again and again."""
+def test_a_malformed_address_gets_a_permanent_answer(worker: Services, address: str, code: int) -> None:
+    """Nested comments made the parser of the library fail, and the client retry for ever."""
     with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<>")
         assert client.docmd(f"RCPT TO:{address}")[0] == code
 
 
-def test_a_reply_to_the_return_path_is_taken_and_ignored(worker: Services, rows: Rows, recipient_id: int) -> None:
+def test_a_reply_to_the_return_path_is_accepted_and_ignored(worker: Services, rows: Rows, recipient_id: int) -> None:
     to = return_path(worker.settings, recipient_id, FROM)
     with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         assert client.sendmail("ann@example.com", [to], plain(to)) == {}
@@ -105,7 +105,7 @@ def test_a_mail_that_is_too_large_is_refused(make_worker: Changed, rows: Rows, r
         assert sent.value.smtp_code == 552
 
 
-def test_what_cannot_be_recorded_now_stays_with_the_other_side(
+def test_a_report_that_cannot_be_recorded_now_is_deferred(
     worker: Services, rows: Rows, recipient_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "PATIENCE", 0.0)

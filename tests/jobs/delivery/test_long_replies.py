@@ -1,4 +1,4 @@
-"""Long replies over SMPP: their parts are joined, whatever way they come (docs/sms.md)."""
+"""Long replies over SMPP: their parts are joined in whatever order they arrive (docs/sms.md#replies)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHOLE = "I would like to come, but later."
 
 @dataclass
 class Phone:
-    """Somebody who writes to a number of the account."""
+    """A person who writes to a number of the account."""
 
     smsc: Smsc
     rows: Rows
@@ -38,7 +38,7 @@ class Phone:
         header = bytes((5, 0, 3, reference, total, position))
         assert self.smsc.deliver(self.mobile, self.number, header + body, esm_class=UDH, coding=coding) == OK
 
-    def told(self) -> list[str]:
+    def replies(self) -> list[str]:
         return [event["body_text"] for event in events(self.rows)]
 
 
@@ -59,7 +59,7 @@ def phone(smsc: Smsc, rows: Rows, make_worker: Changed) -> Phone:
 
 
 def let_time_pass(phone: Phone) -> None:
-    """The parts came longer ago than they wait, and the scheduler's look finds them."""
+    """Makes the parts older than the waiting time and runs the sweep that finds them."""
     services = phone.rows.services
     with services.database.write() as transaction:
         ours = ReplyPart.account_id == phone.rows.account_id
@@ -71,68 +71,68 @@ def let_time_pass(phone: Phone) -> None:
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 2, 3, 1, 1, 3), (1, 2, 3, 1, 2, 3)])
-def test_parts_are_told_once_in_their_order(phone: Phone, order: tuple[int, ...]) -> None:
+def test_a_reassembled_reply_is_reported_once_with_its_parts_in_order(phone: Phone, order: tuple[int, ...]) -> None:
     for position in order:
         phone.part(position, PARTS[position - 1])
-    assert phone.told() == [WHOLE]
+    assert phone.replies() == [WHOLE]
 
 
-def test_texts_of_different_references_and_people_are_kept_apart(phone: Phone) -> None:
+def test_parts_with_different_references_or_senders_are_not_joined(phone: Phone) -> None:
     other = Phone(phone.smsc, phone.rows, new_mobile(), phone.number)
     phone.part(1, b"one ", total=2, reference=1)
     phone.part(1, b"two ", total=2, reference=2)
     other.part(2, b"other", total=2, reference=1)
     phone.part(2, b"1", total=2, reference=1)
     phone.part(2, b"2", total=2, reference=2)
-    assert phone.told() == ["one 1", "two 2"]
+    assert phone.replies() == ["one 1", "two 2"]
 
 
-def test_a_character_that_is_split_between_parts_is_whole_again(phone: Phone) -> None:
+def test_a_character_split_between_parts_is_reassembled(phone: Phone) -> None:
     body = "Danke 😀".encode("utf-16-be")
     phone.part(2, body[-2:], total=2, coding=8)
     phone.part(1, body[:-2], total=2, coding=8)
-    assert phone.told() == ["Danke 😀"]
+    assert phone.replies() == ["Danke 😀"]
 
 
-def test_a_stop_word_in_a_joined_text_unsubscribes(phone: Phone) -> None:
+def test_a_stop_word_in_a_reassembled_reply_unsubscribes(phone: Phone) -> None:
     phone.part(1, b"ST", total=2)
     phone.part(2, b"OP", total=2)
-    assert phone.told() == ["STOP"]
+    assert phone.replies() == ["STOP"]
 
 
-def test_what_is_there_is_told_when_a_part_does_not_come(phone: Phone) -> None:
+def test_an_incomplete_reply_is_reported_after_the_waiting_time(phone: Phone) -> None:
     phone.part(1, PARTS[0])
     phone.part(3, PARTS[2])
-    assert phone.told() == []
+    assert phone.replies() == []
     let_time_pass(phone)
-    assert phone.told() == ["I would like to  … later."]
+    assert phone.replies() == ["I would like to  … later."]
     phone.part(2, PARTS[1])
-    assert phone.told()[1:] == ["come, but "]
+    assert phone.replies()[1:] == ["come, but "]
     let_time_pass(phone)
-    assert len(phone.told()) == 2
+    assert len(phone.replies()) == 2
 
 
-def test_a_reference_is_used_again(phone: Phone) -> None:
-    """By the next text within minutes, and for one that was never completed."""
+def test_a_reference_may_be_used_again(phone: Phone) -> None:
+    """By the next reply within minutes, also where the first was never completed."""
     for body in (b"first ", b"second "):
         phone.part(1, body, total=2)
         phone.part(2, b"text", total=2)
     phone.part(1, b"third ", total=2)
     phone.part(1, b"fourth ", total=2)
     phone.part(2, b"text!", total=2)
-    assert phone.told() == ["first text", "second text", "third  … ", "fourth text!"]
+    assert phone.replies() == ["first text", "second text", "third  … ", "fourth text!"]
 
 
-def test_told_parts_are_forgotten_in_time(phone: Phone) -> None:
+def test_parts_of_reported_replies_are_deleted_after_a_while(phone: Phone) -> None:
     for _ in range(2):
         for position in (1, 2, 3):
             phone.part(position, PARTS[position - 1])
         let_time_pass(phone)
-    assert phone.told() == [WHOLE, WHOLE]
+    assert phone.replies() == [WHOLE, WHOLE]
 
 
-def test_parts_to_a_number_that_nobody_has_any_more_hold_up_nothing(phone: Phone) -> None:
-    """The number was given back while they waited: they are forgotten, and the parts of others are told."""
+def test_parts_to_a_number_without_an_account_delay_no_others(phone: Phone) -> None:
+    """The number was removed while they waited: they are deleted, and the parts of other replies are reported."""
     phone.part(1, PARTS[0])
     other = Phone(phone.smsc, phone.rows, phone.mobile, new_mobile())
     sender = phone.rows.add(
@@ -142,6 +142,6 @@ def test_parts_to_a_number_that_nobody_has_any_more_hold_up_nothing(phone: Phone
     with phone.rows.services.database.write() as transaction:
         transaction.execute(delete(SmsSender).where(SmsSender.id == sender))
     let_time_pass(phone)
-    assert phone.told() == ["I would like to  … "]
+    assert phone.replies() == ["I would like to  … "]
     with phone.rows.services.database.read() as session:
         assert not sweeps.replies_waiting(session)

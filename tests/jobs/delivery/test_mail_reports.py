@@ -1,4 +1,4 @@
-"""Emails that come back about what was sent (docs/inbound.md#reports)."""
+"""Reports about sent mail: bounces, delays and complaints (docs/inbound.md#reports)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDED = Received("failed", Effect.RECORDED)
 
 
 class Sent:
-    """One mail that the mail server has taken over, and what comes back about it."""
+    """A mail that the mail server accepted, with the reports about it."""
 
     def __init__(self, rows: Rows, worker: Services, server: MailServer, **content: Any) -> None:
         self.rows, self.worker = rows, worker
@@ -83,7 +83,7 @@ def assert_nothing_happened(sent: Sent) -> None:
 
 
 def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
-    """Email counts as delivered until a bounce says otherwise."""
+    """An email counts as delivered until a bounce report arrives."""
     report = delivery_failure(sent.return_path, ANN, original=sent.mail.content)
     assert sent.comes_back(report) == RECORDED
     assert (sent.state, sent.counts) == ("bounced", {"bounced": 1})
@@ -108,7 +108,7 @@ def test_a_failure_bounces_what_counted_as_delivered(sent: Sent) -> None:
     assert sent.is_subscribed
 
 
-def test_a_report_that_comes_again_changes_nothing(sent: Sent) -> None:
+def test_a_repeated_report_changes_nothing(sent: Sent) -> None:
     report = delivery_failure(sent.return_path, ANN)
     assert sent.comes_back(report) == RECORDED
     for again in (report, b"Received: by mx\r\n" + report, delivery_failure(sent.return_path, ANN)):
@@ -121,8 +121,8 @@ def fails_for_now(sent: Sent) -> None:
     assert sent.comes_back(report) == RECORDED
 
 
-def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Five temporary bounces with no delivery between block an address."""
+def test_five_temporary_bounces_block_the_address(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Five in a row, without a delivery between them."""
     mails = [Sent(rows, worker, mail_server) for _ in range(5)]
     for sent in mails:
         assert sent.blocked == []
@@ -133,10 +133,10 @@ def test_a_temporary_failure_counts_towards_five(rows: Rows, worker: Services, m
     assert mails[0].blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 
-def test_what_bounced_after_all_was_no_delivery_in_between(
+def test_a_delivery_that_bounces_later_does_not_reset_the_count(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """The relay takes each mail over, which counts as delivered only until the bounce comes."""
+    """The relay accepts each mail, which counts as delivered only until its bounce arrives."""
     for _ in range(5):
         sent = Sent(rows, worker, mail_server)
         assert sent.blocked == []
@@ -144,10 +144,10 @@ def test_what_bounced_after_all_was_no_delivery_in_between(
     assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 
-def test_a_delivery_in_between_makes_temporary_failures_forgotten(
+def test_a_delivery_between_temporary_bounces_resets_their_count(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Also where more than one mail is delivered, and where the failures go on."""
+    """Also with more than one delivery, and with further bounces after it."""
     for _ in range(4):
         fails_for_now(Sent(rows, worker, mail_server))
     for _ in range(2):
@@ -160,7 +160,7 @@ def test_a_delivery_in_between_makes_temporary_failures_forgotten(
     assert sent.blocked == [(email_key(ANN), "repeated temporary bounces")]
 
 
-def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:
+def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: Sent) -> None:
     report = delivery_failure(sent.return_path, ANN, action="delayed", status="4.4.1", diagnostic="smtp; no route")
     assert sent.comes_back(report) == Received("delayed", Effect.RECORDED)
     assert sent.comes_back(report) == Received("delayed", Effect.KNOWN)
@@ -172,8 +172,10 @@ def test_a_delay_is_a_step_and_nothing_more(sent: Sent) -> None:
     ("action", "kind", "step"),
     [("delayed", "delayed", "reported delayed"), ("delivered", "arrived", "reported arrived")],
 )
-def test_reports_that_change_nothing_are_kept_up_to_a_bound(sent: Sent, action: str, kind: str, step: str) -> None:
-    """Anybody who knows the return path can send them for ever. A failure counts all the same."""
+def test_the_number_of_steps_for_reports_without_effect_is_limited(
+    sent: Sent, action: str, kind: str, step: str
+) -> None:
+    """Anybody who knows the return path can send such reports for ever. A failure counts all the same."""
     for number in range(25):
         report = delivery_failure(sent.return_path, ANN, action=action, status="4.4.1", diagnostic=f"smtp; {number}")
         effect = Effect.RECORDED if number < 20 else Effect.KNOWN
@@ -183,8 +185,8 @@ def test_reports_that_change_nothing_are_kept_up_to_a_bound(sent: Sent, action: 
     assert sent.steps[-1] == "bounced"
 
 
-def test_a_mail_server_s_own_prose_is_understood(sent: Sent) -> None:
-    """The common odd notifications; only one that names the recipient counts."""
+def test_bounce_notifications_in_prose_are_understood(sent: Sent) -> None:
+    """Common non-standard notifications; only one that names the recipient counts."""
     assert sent.comes_back(qmail_failure(sent.return_path, "bob@example.com")).effect is Effect.IGNORED
     assert_nothing_happened(sent)
     assert sent.comes_back(qmail_failure(sent.return_path, ANN)) == RECORDED
@@ -193,7 +195,7 @@ def test_a_mail_server_s_own_prose_is_understood(sent: Sent) -> None:
 
 
 def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
-    """A token of another recipient, of another purpose, changed, or none: also when the original is attached."""
+    """A token of another recipient or purpose, a changed one, or none; also when the original mail is attached."""
     local, _, domain = sent.return_path.partition("@")
     changed = local[:-1] + ("a" if local[-1] != "a" else "b")
     for forged in (
@@ -212,8 +214,8 @@ def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
     assert_nothing_happened(sent)
 
 
-def test_the_envelope_goes_before_the_fields_of_the_message(sent: Sent) -> None:
-    """What anybody may write into a message does not count when the mail server says where it came."""
+def test_the_envelope_recipient_overrides_the_header(sent: Sent) -> None:
+    """Anybody may write the header, so it does not count where the mail server names the envelope recipient."""
     report = delivery_failure(sent.return_path, ANN)
     assert sent.comes_back(report, "hello@acme.example").effect is Effect.IGNORED
     assert_nothing_happened(sent)
@@ -221,19 +223,19 @@ def test_the_envelope_goes_before_the_fields_of_the_message(sent: Sent) -> None:
     assert sent.comes_back(report, sent.return_path.upper()) == RECORDED
 
 
-def test_a_failure_of_the_blind_copy_is_not_the_recipients(
+def test_a_bounce_of_the_blind_copy_does_not_bounce_the_recipient(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Both have one return path."""
+    """Both mails have the same return path."""
     sent = Sent(rows, worker, mail_server, bcc_address="copy@acme.example")
     assert sent.comes_back(delivery_failure(sent.return_path, "copy@acme.example")).effect is Effect.IGNORED
     assert_nothing_happened(sent)
-    # The recipient's server forwards, and the other one does not know the address.
+    # The recipient's server forwards the mail, and the next server does not know the address.
     assert sent.comes_back(delivery_failure(sent.return_path, "ann@elsewhere.example")) == RECORDED
 
 
 def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
-    """A spam complaint blocks the address."""
+    """A spam complaint blocks and unsubscribes the address."""
     report = complaint(sent.return_path, ANN)
     assert sent.comes_back(report) == Received("complaint", Effect.RECORDED)
     for again in (report, complaint(sent.return_path, ANN)):
@@ -248,19 +250,19 @@ def test_a_complaint_blocks_and_unsubscribes(sent: Sent) -> None:
     assert sent.rows.recipient(sent.id).complaint_time is not None
 
 
-def test_a_complaint_to_the_operator_is_known_by_the_return_path_that_it_hands_back(sent: Sent) -> None:
+def test_a_complaint_sent_to_the_operator_is_attributed_by_the_return_path_in_it(sent: Sent) -> None:
     report = complaint("abuse@acme.example", ANN, mail_from=sent.return_path)
     assert sent.comes_back(report).effect is Effect.RECORDED
     assert sent.blocked == [(email_key(ANN), "complaint")]
 
 
 @pytest.mark.parametrize("type_", ["not-spam", "auth-failure", "anything"])
-def test_a_feedback_report_that_is_no_complaint_is_ignored(sent: Sent, type_: str) -> None:
+def test_a_feedback_report_of_another_type_is_ignored(sent: Sent, type_: str) -> None:
     assert sent.comes_back(complaint(sent.return_path, ANN, type_=type_)) == Received("automatic", Effect.IGNORED)
     assert_nothing_happened(sent)
 
 
-def test_an_opt_out_through_the_provider_unsubscribes(sent: Sent) -> None:
+def test_an_opt_out_feedback_report_unsubscribes(sent: Sent) -> None:
     assert sent.comes_back(complaint(sent.return_path, ANN, type_="opt-out")).effect is Effect.RECORDED
     assert (sent.is_subscribed, sent.blocked, sent.counts["unsubscribed"]) == (False, [], 1)
 
@@ -276,7 +278,7 @@ def test_an_opt_out_through_the_provider_unsubscribes(sent: Sent) -> None:
     ],
 )
 def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> None:
-    """Absence notes and people's answers to the return path."""
+    """Out-of-office notes and personal answers to the return path."""
     reply = plain(sent.return_path, "I am away until Monday", **fields)
     assert sent.comes_back(reply) == Received(kind, Effect.IGNORED)
     assert_nothing_happened(sent)
@@ -285,8 +287,8 @@ def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> N
 def test_a_mail_to_the_unsubscribe_address_unsubscribes(
     rows: Rows, make_worker: Changed, mail_server: MailServer
 ) -> None:
-    """List-Unsubscribe names it where mail comes back under BOUNCE_DOMAIN. A mail program may write there by itself
-    when a person asks it to; what a program answers does not count."""
+    """`List-Unsubscribe` contains it where a bounce domain is set. A mail program sends such a mail when its user asks
+    it to; automatic replies do not count."""
     worker = make_worker(bounce_domain="bounces.acme.example")
     sent = Sent(rows, worker, mail_server)
     assert sent.return_path.endswith("@bounces.acme.example")
@@ -301,8 +303,8 @@ def test_a_mail_to_the_unsubscribe_address_unsubscribes(
     assert (sent.is_subscribed, sent.counts) == (False, {"delivered": 1, "unsubscribed": 1})
 
 
-def test_a_report_waits_for_the_outcome(sent: Sent) -> None:
-    """A mail server may answer before the sender has written that it took the mail over."""
+def test_a_report_that_arrives_before_the_outcome_is_written_waits_for_it(sent: Sent) -> None:
+    """A mail server may report before the sender has written that the mail was accepted."""
     report = delivery_failure(sent.return_path, ANN)
     sent.rows.change([sent.id], state="sending")
     assert sent.comes_back(report, patience=0.2).effect is Effect.EARLY
@@ -311,12 +313,12 @@ def test_a_report_waits_for_the_outcome(sent: Sent) -> None:
 
 
 @pytest.mark.parametrize("state", ["queued", "uncertain"])
-def test_what_may_be_tried_again_may_have_bounced_already(rows: Rows, worker: Services, state: str) -> None:
-    """A connection was lost after the end of the mail; it had arrived, and could not be delivered from there."""
+def test_a_bounce_counts_for_a_deferred_mail(rows: Rows, worker: Services, state: str) -> None:
+    """The connection was lost after the end of the mail, which had arrived and could not be delivered from there."""
     (recipient_id,) = rows.add_send([ANN], due_in=3600)
     report = delivery_failure(return_path(worker.settings, recipient_id, FROM), ANN)
     rows.change([recipient_id], state=state)
-    assert receive_email(worker, report, patience=0).effect is Effect.KNOWN  # never tried, so never sent
+    assert receive_email(worker, report, patience=0).effect is Effect.KNOWN  # no attempt was made, so nothing was sent
     report = delivery_failure(return_path(worker.settings, recipient_id, FROM), ANN)
     rows.change([recipient_id], attempts=1)
     assert receive_email(worker, report, patience=0) == RECORDED
@@ -324,6 +326,6 @@ def test_what_may_be_tried_again_may_have_bounced_already(rows: Rows, worker: Se
     assert (rows.recipient(recipient_id).state, group.bounced, group.delivered) == ("bounced", 1, 0)
 
 
-def test_a_report_about_what_is_gone_is_ignored(sent: Sent) -> None:
+def test_a_report_about_a_deleted_recipient_is_ignored(sent: Sent) -> None:
     gone = return_path(sent.worker.settings, 999_999_999, "hello@acme.example")
     assert sent.comes_back(delivery_failure(gone, ANN)).effect is Effect.IGNORED

@@ -1,4 +1,4 @@
-"""What becomes of a recipient: states, counters, events, timelines, blocked addresses
+"""Effects of an outcome on states, counters, events, timelines and blocked addresses
 (docs/delivery.md#recipient-states)."""
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ LONG_AGO = timedelta(days=2)
 
 
 def counters(rows: Rows, recipient_id: int) -> tuple[int, int, int]:
-    """Delivered, bounced and failed of the recipient's group."""
+    """The counts of delivered, bounced and failed recipients of the group."""
     group = rows.group_of(recipient_id)
     return group.delivered, group.bounced, group.failed_contacts
 
 
 def blocked(rows: Rows) -> list[tuple[str, str, str]]:
-    """Blocked addresses of the account."""
+    """The blocked addresses of the account."""
     columns = select(BlockedAddress.kind, BlockedAddress.address, BlockedAddress.reason)
     with rows.services.database.read() as session:
         found = session.execute(columns.where(BlockedAddress.account_id == rows.account_id))
         return sorted((kind, address, reason) for kind, address, reason in found)
 
 
-def troubles(rows: Rows) -> dict[str, int]:
-    """Temporary bounces by address."""
+def temporary_bounces(rows: Rows) -> dict[str, int]:
+    """The count of temporary bounces by address."""
     with rows.services.database.read() as session:
         found = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
         return {trouble.address: trouble.temporary_bounces for trouble in found if trouble.forgotten_by is None}
@@ -74,7 +74,7 @@ def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server
 
 
 def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -> None:
-    """An sms counts as delivered when the gateway accepted it; it is not acknowledged yet."""
+    """An sms is sent when the gateway accepted it; it is not acknowledged yet."""
     rows.add_webhook()
     (ann,) = rows.add_send(["61411111111"], type="sms", body_text="Hi STOP")
     drain(worker)
@@ -89,8 +89,8 @@ def test_an_accepted_sms_is_sent(rows: Rows, worker: Services, tmp_path: Path) -
     assert "email" not in event
 
 
-def test_a_refused_mail_is_bounced_and_blocks(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """5xx is bounced with the reply and its RFC 3463 code, and it blocks the address."""
+def test_a_refused_mail_bounces_and_blocks_the_address(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """A 5xx reply is stored with its RFC 3463 code."""
     rows.add_webhook()
     mail_server.reply("Gone@example.com", NO_SUCH_USER)
     gone, ann = rows.add_send(["Gone@example.com", "ann@example.com"])
@@ -107,8 +107,8 @@ def test_a_refused_mail_is_bounced_and_blocks(rows: Rows, worker: Services, mail
     assert blocked(rows) == [("email", "gone@example.com", "permanent bounce")]
 
 
-def test_a_reply_without_a_status_gets_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """bounce_string is a status diagnostic with an RFC 3463 code."""
+def test_a_reply_without_a_status_code_gets_one(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """`bounce_string` always contains an RFC 3463 code."""
     rows.add_webhook()
     mail_server.reply(".", "554 go away")
     rows.add_send(["ann@example.com"])
@@ -116,8 +116,8 @@ def test_a_reply_without_a_status_gets_one(rows: Rows, worker: Services, mail_se
     assert [event["bounce_string"] for event in events(rows)] == ["554 go away (5.0.0)"]
 
 
-def test_a_deferred_mail_waits_for_its_next_try(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """4xx is tried again; until then it is neither delivered nor bounced. The first retry comes after 30 s."""
+def test_a_deferred_mail_waits_for_its_retry(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    """Until the retry it is neither delivered nor bounced. The first retry comes after 30 s."""
     rows.add_webhook()
     mail_server.reply(".", BUSY)
     before = now()
@@ -132,8 +132,8 @@ def test_a_deferred_mail_waits_for_its_next_try(rows: Rows, worker: Services, ma
     assert events(rows) == []
 
 
-def test_a_deferred_mail_is_sent_at_its_next_try(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """A drain takes up again what became due meanwhile; the mail keeps its Message-ID."""
+def test_a_deferred_mail_is_sent_at_its_retry(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+    """A drain claims rows that became due meanwhile; the mail keeps its Message-ID."""
     mail_server.reply(".", BUSY)
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(retry_delay=0.0))
@@ -141,16 +141,18 @@ def test_a_deferred_mail_is_sent_at_its_next_try(rows: Rows, make_worker: Change
     assert [step for step, _ in rows.steps(ann)] == ["deferred", "sent"]
 
 
-def test_a_relay_that_is_away_defers(rows: Rows, make_worker: Changed) -> None:
-    """A connection failure is a temporary refusal."""
+def test_a_relay_that_cannot_be_reached_defers(rows: Rows, make_worker: Changed) -> None:
+    """A failed connection is a temporary refusal."""
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(email_transport_url=f"smtp://127.0.0.1:{free_port()}"))
     assert rows.states([ann]) == ["queued"]
     assert blocked(rows) == []
 
 
-def test_a_mail_deferred_for_too_long_is_bounced_for_now(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """After the retry period it is bounced with is_temporary_bounce true, which blocks nobody yet."""
+def test_a_mail_deferred_for_the_whole_retry_period_is_a_temporary_bounce(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """It is bounced with `is_temporary_bounce` true, which does not block the address yet."""
     rows.add_webhook()
     mail_server.reply(".", BUSY)
     (ann,) = rows.add_send(["ann@example.com"], accepted=now() - LONG_AGO)
@@ -158,42 +160,42 @@ def test_a_mail_deferred_for_too_long_is_bounced_for_now(rows: Rows, worker: Ser
     assert (rows.states([ann]), counters(rows, ann)) == (["bounced"], (0, 1, 0))
     (event,) = events(rows)
     assert (event["event"], event["is_temporary_bounce"], event["bounce_string"]) == ("bounced", True, BUSY)
-    assert (blocked(rows), troubles(rows)) == ([], {"ann@example.com": 1})
+    assert (blocked(rows), temporary_bounces(rows)) == ([], {"ann@example.com": 1})
 
 
 def test_five_temporary_bounces_block(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """5 temporary bounces with no delivery between block an address; the count then starts anew."""
+    """Without a delivery between them; the count then starts at zero."""
     for bounces in range(1, 6):
         assert blocked(rows) == []
         mail_server.reply(".", BUSY)
         rows.add_send(["Ann@example.com"], accepted=now() - LONG_AGO)
         drain(worker)
-        assert troubles(rows) == ({"ann@example.com": bounces} if bounces < 5 else {})
+        assert temporary_bounces(rows) == ({"ann@example.com": bounces} if bounces < 5 else {})
     assert blocked(rows) == [("email", "ann@example.com", "repeated temporary bounces")]
 
 
-def test_a_delivery_makes_temporary_bounces_forgotten(rows: Rows, worker: Services) -> None:
-    """With a delivery between, they do not add up; those of other addresses stay."""
+def test_a_delivery_resets_the_count_of_temporary_bounces(rows: Rows, worker: Services) -> None:
+    """Counts of other addresses stay."""
     for address in ("ann@example.com", "bob@example.com"):
         rows.add(AddressTrouble, kind="email", address=address, temporary_bounces=4)
     rows.add_send(["ANN@example.com"])
     drain(worker)
-    assert troubles(rows) == {"bob@example.com": 4}
+    assert temporary_bounces(rows) == {"bob@example.com": 4}
 
 
-def test_another_account_keeps_its_own_troubles(rows: Rows, worker: Services, other_id: int) -> None:
-    """What one account learns of an address says nothing to another one."""
+def test_temporary_bounces_are_counted_per_account(rows: Rows, worker: Services, other_id: int) -> None:
+    """A bounce of one account does not count for another."""
     other = Rows(worker, other_id)
     other.add(AddressTrouble, kind="email", address="ann@example.com", temporary_bounces=4)
     rows.add_send(["ann@example.com"])
     drain(worker)
-    assert troubles(other) == {"ann@example.com": 4}
+    assert temporary_bounces(other) == {"ann@example.com": 4}
 
 
 def test_an_address_that_is_blocked_already_keeps_its_reason(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
-    """Two sends at once may both find out."""
+    """Two sends may fail at the same time."""
     for _ in range(2):
         mail_server.reply("gone@example.com", NO_SUCH_USER)
         rows.add_send(["gone@example.com"])
@@ -201,15 +203,15 @@ def test_an_address_that_is_blocked_already_keeps_its_reason(
     assert blocked(rows) == [("email", "gone@example.com", "permanent bounce")]
 
 
-def test_an_sms_that_cannot_be_sent_for_too_long_expires(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
-    """An sms that expires is failed with `expired`."""
+def test_an_sms_deferred_for_the_whole_retry_period_expires(rows: Rows, make_worker: Changed, tmp_path: Path) -> None:
+    """It is failed with `expired`."""
     rows.add_webhook()
     (tmp_path / "file").write_text("no folder can be made here")
     (ann,) = rows.add_send(["61411111111"], type="sms", accepted=now() - LONG_AGO)
     drain(make_worker(sms_transport_url=f"file://{tmp_path / 'file' / 'sms'}"))
     assert (rows.states([ann]), counters(rows, ann)) == (["failed"], (0, 0, 1))
     assert [(event["event"], event["fail_reason"]) for event in events(rows)] == [("failed", "expired")]
-    assert (blocked(rows), troubles(rows)) == ([], {})
+    assert (blocked(rows), temporary_bounces(rows)) == ([], {})
 
 
 def test_sends_of_one_group_add_up(rows: Rows, worker: Services) -> None:
@@ -220,10 +222,10 @@ def test_sends_of_one_group_add_up(rows: Rows, worker: Services) -> None:
     assert counters(rows, ids[0][0]) == (9, 0, 0)
 
 
-def test_a_fault_of_our_own_defers(
+def test_an_internal_error_defers(
     rows: Rows, worker: Services, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message that we cannot build must neither be lost nor hold up the next one."""
+    """A message that cannot be built must neither be lost nor delay the next one."""
     real = mime.build
 
     def broken(**fields: object) -> bytes:
@@ -238,8 +240,10 @@ def test_a_fault_of_our_own_defers(
     assert rows.steps(ann) == [("deferred", "internal fault: RuntimeError")]
 
 
-def test_a_reply_that_databases_cannot_hold_is_cleaned(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """The other side's words may be anything, and long."""
+def test_a_reply_with_characters_that_databases_cannot_store_is_cleaned(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
+    """Replies of the other side may contain anything and may be long."""
     mail_server.reply(".", "554 5.7.1 no\0pe " + "x" * 400)
     (ann,) = rows.add_send(["ann@example.com"])
     drain(worker)
@@ -249,14 +253,13 @@ def test_a_reply_that_databases_cannot_hold_is_cleaned(rows: Rows, worker: Servi
     assert detail.startswith("554 5.7.1 no pe xxx")
 
 
-def test_rows_that_are_not_due_stay(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """A row waits for its time."""
+def test_a_row_that_is_not_due_is_not_claimed(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     (ann,) = rows.add_send(["ann@example.com"], due_in=3600)
     drain(worker)
     assert (rows.states([ann]), mail_server.mails) == (["queued"], [])
 
 
-def test_events_come_in_the_order_of_the_request(rows: Rows, make_worker: Changed) -> None:
+def test_events_have_the_order_of_the_request(rows: Rows, make_worker: Changed) -> None:
     """One connection keeps the order of the request, and events keep that of the outcomes (docs/webhooks.md)."""
     rows.add_webhook()
     ids = rows.add_send([f"{number}@example.com" for number in range(30)])
@@ -265,16 +268,16 @@ def test_events_come_in_the_order_of_the_request(rows: Rows, make_worker: Change
 
 
 def notes(rows: Rows, recipient_id: int) -> list[tuple[str | None, str | None]]:
-    """What tenants and what the operator read of each step."""
+    """The tenant's and the operator's text of each step."""
     steps = select(RecipientStep).where(RecipientStep.recipient_id == recipient_id).order_by(RecipientStep.id)
     with rows.services.database.read() as session:
         return [(step.detail, step.note) for step in session.scalars(steps)]
 
 
-def test_what_names_the_installation_is_for_the_operator(
+def test_names_of_the_installation_are_shown_to_the_operator_only(
     rows: Rows, make_worker: Changed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the timeline nor the event of the bounce says which relay could not be reached; the log does."""
+    """Neither the timeline nor the bounce event says which relay could not be reached; the log does."""
     rows.add_webhook()
     port = free_port()
     (waiting,) = rows.add_send(["a@example.com"])
@@ -291,14 +294,14 @@ def test_what_names_the_installation_is_for_the_operator(
     assert {record.__dict__.get("note") for record in caplog.records if record.getMessage() == "deferred"} == {note}
 
 
-def test_a_relay_that_names_itself_is_not_named_to_tenants(
+def test_the_host_name_in_a_reply_of_the_relay_is_redacted_for_tenants(
     rows: Rows, worker: Services, mail_server: MailServer
 ) -> None:
     rows.add_webhook()
-    said = f"550 5.7.1 relay.internal says no, ask 127.0.0.1:{mail_server.port} why ann@example.com is unknown"
-    mail_server.reply(".", said)
+    reply = f"550 5.7.1 relay.internal says no, ask 127.0.0.1:{mail_server.port} why ann@example.com is unknown"
+    mail_server.reply(".", reply)
     (refused,) = rows.add_send(["ann@example.com"])
     drain(worker)
     shown = "550 5.7.1 [hidden] says no, ask [hidden] why ann@example.com is unknown"
-    assert notes(rows, refused) == [(shown, said)]
+    assert notes(rows, refused) == [(shown, reply)]
     assert [event["bounce_string"] for event in events(rows)] == [shown]

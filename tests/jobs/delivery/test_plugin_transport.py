@@ -1,4 +1,4 @@
-"""Mail that leaves by a transport of an installed package (docs/transports.md)."""
+"""Mail over the transport of an installed package (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def from_url(url):
 """
 
 
-def test_its_connection_need_only_send_one_message_at_a_time(
+def test_a_plugin_connection_need_only_send_one_message_at_a_time(
     rows: Rows, make_worker: Changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is announced to a connection that does not say that it can; one quick connection carries them all."""
+    """No pipelining without the connection's consent; one fast connection sends all messages."""
     install(tmp_path, monkeypatch, {"pigeon": "tms_pigeon:from_url"}, group="tms.transports", tms_pigeon=PIGEON)
     loft = tmp_path / "loft"
     loft.mkdir()

@@ -1,4 +1,4 @@
-"""The rate of a sender of text messages, shared by all workers (docs/sms.md)."""
+"""The rate limit of an sms sender, shared by all workers (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def send(rows: Rows, number: str, count: int) -> list[int]:
     return rows.add_send([new_mobile() for _ in range(count)], type="sms", from_address=number)
 
 
-def test_a_seconds_worth_goes_at_once_and_the_rest_in_turns(rows: Rows, worker: Services) -> None:
-    """The turns stand in the queue, in the order of acceptance, and cost no try."""
+def test_the_messages_of_one_second_leave_at_once_and_the_rest_at_the_rate(rows: Rows, worker: Services) -> None:
+    """Later send times are due times in the queue, in the order of acceptance, and cost no attempt."""
     ids = send(rows, add_sender(rows, 0.5), 4)
     free = send(rows, add_sender(rows, None), 4)
     before = now()
@@ -48,8 +48,8 @@ def test_a_seconds_worth_goes_at_once_and_the_rest_in_turns(rows: Rows, worker: 
     assert rows.steps(ids[1]) == []
 
 
-def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
-    """A second worker, and a second look, find what the first has used up; turns are not handed out twice."""
+def test_workers_share_the_rate_limit(rows: Rows, make_worker: Changed) -> None:
+    """A second worker, and a second claim, see what the first has used; each time is reserved once."""
     number = add_sender(rows, 0.01)
     ids = send(rows, number, 2)
     drain(make_worker())
@@ -61,7 +61,7 @@ def test_workers_share_the_rate(rows: Rows, make_worker: Changed) -> None:
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 4.0, 30.0])
-def test_a_bucket_holds_a_second_and_fills_at_the_rate(rate: float) -> None:
+def test_a_bucket_has_the_capacity_of_one_second_and_refills_at_the_rate(rate: float) -> None:
     bucket, allowed = reserve(Bucket(), rate, 100, clock=1000.0)
     assert allowed == max(1, round(rate))
     again, more = reserve(bucket, rate, 100, clock=1000.0)
@@ -72,7 +72,7 @@ def test_a_bucket_holds_a_second_and_fills_at_the_rate(rate: float) -> None:
 
 
 def test_workers_that_count_at_the_same_moment_count_each_message_once(services: Services) -> None:
-    """One of 400 goes at once, and 399 turns are handed out."""
+    """One of 400 messages leaves at once, and 399 get a later time."""
     key, step = f"tms:sender:test:{new_mobile()}", 1000.0
     began = now().timestamp()
     with ThreadPoolExecutor(4) as pool:
@@ -81,13 +81,13 @@ def test_workers_that_count_at_the_same_moment_count_each_message_once(services:
     assert round((float(services.redis.hget(key, "turn") or 0) - began) / step) == 399
 
 
-def test_a_fast_sender_is_not_held_up(rows: Rows, worker: Services) -> None:
+def test_a_sender_with_a_high_rate_is_not_delayed(rows: Rows, worker: Services) -> None:
     ids = send(rows, add_sender(rows, 100), 50)
     drain(worker)
     assert set(rows.states(ids)) == {"sent"}
 
 
-def test_without_redis_no_rate_is_kept(rows: Rows, worker: Services) -> None:
+def test_without_redis_there_is_no_rate_limit(rows: Rows, worker: Services) -> None:
     lonely = replace(worker, redis=connect_redis("redis://127.0.0.1:1"))
     ids = send(rows, add_sender(rows, 0.01), 3)
     drain(lonely)

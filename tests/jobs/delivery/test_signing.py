@@ -1,4 +1,4 @@
-"""Mail leaves with the signatures of its sender's domain (DKIM)."""
+"""Mail has the DKIM signatures of its sending domain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def give_keys(services: Services, account_id: int, name: str = "acme.example") -
 
 
 def valid_signatures(services: Services, account_id: int, content: bytes) -> list[bool]:
-    """What another implementation says of each signature, by the account's published keys."""
+    """What another implementation says of each signature, by the published keys of the account."""
     with services.database.read() as session:
         keys = session.scalars(select(DkimKey).where(DkimKey.account_id == account_id)).all()
     records = {
@@ -42,10 +42,10 @@ def test_a_mail_carries_both_signatures(rows: Rows, worker: Services, mail_serve
     assert [valid_signatures(worker, rows.account_id, mail.content) for mail in mail_server.mails] == [[True] * 2] * 2
 
 
-def test_a_domain_without_keys_signs_nothing(
+def test_a_domain_without_keys_has_no_signature(
     rows: Rows, worker: Services, mail_server: MailServer, other_id: int
 ) -> None:
-    """Nor does another account's domain of the same name."""
+    """Keys of another account's domain of the same name are not used."""
     give_keys(worker, other_id)
     give_keys(worker, rows.account_id, "other.example")
     rows.add_send(["ann@example.com"])
@@ -54,10 +54,10 @@ def test_a_domain_without_keys_signs_nothing(
     assert b"DKIM-Signature" not in mail.content
 
 
-def test_a_key_that_cannot_be_opened_keeps_the_mail(
+def test_mail_is_deferred_while_a_key_cannot_be_decrypted(
     rows: Rows, make_worker: Changed, services: Services, mail_server: MailServer
 ) -> None:
-    """Under another SECRET_KEY nothing leaves unsigned; there is time to put it right."""
+    """With another `SECRET_KEY` nothing is sent unsigned, and there is time to correct it."""
     give_keys(services, rows.account_id)
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(secret_key="another secret of the tests, long enough"))

@@ -1,4 +1,4 @@
-"""Who is not sent to, and why (docs/delivery.md#skipped-recipients)."""
+"""Reasons for which a recipient is not sent to (docs/delivery.md#skipped-recipients)."""
 
 from __future__ import annotations
 
@@ -103,8 +103,10 @@ SKIPPED: list[tuple[Case, str]] = [
 
 
 @pytest.mark.parametrize(("case", "reason"), SKIPPED, ids=[case.__name__ for case, _ in SKIPPED])
-def test_skipped(rows: Rows, worker: Services, mail_server: MailServer, case: Case, reason: str) -> None:
-    """Nothing is sent; the group counts a failed contact; the event names the reason."""
+def test_a_skipped_recipient_fails_with_the_reason(
+    rows: Rows, worker: Services, mail_server: MailServer, case: Case, reason: str
+) -> None:
+    """Nothing is sent; the group counts a failed contact; the event contains the reason."""
     rows.add_webhook()
     list_id = rows.add_list()
     (skipped,) = rows.add_send([case(rows, list_id)], list_id=list_id)
@@ -135,7 +137,7 @@ def unsubscribed_from_another_list(rows: Rows, list_id: int) -> dict[str, Any]:
     return {"email": ANN}
 
 
-def same_text_of_the_other_kind(rows: Rows, list_id: int) -> dict[str, Any]:
+def same_text_as_another_address_kind(rows: Rows, list_id: int) -> dict[str, Any]:
     block(rows, KEY, "mobile")
     unsubscribe(rows, None, KEY, "mobile")
     return {"email": ANN}
@@ -146,13 +148,12 @@ NOT_SKIPPED: list[Case] = [
     of_the_contact,
     only_mobile_unsubscribed,
     unsubscribed_from_another_list,
-    same_text_of_the_other_kind,
+    same_text_as_another_address_kind,
 ]
 
 
 @pytest.mark.parametrize("case", NOT_SKIPPED)
-def test_not_skipped(rows: Rows, worker: Services, mail_server: MailServer, case: Case) -> None:
-    """What is none of the reasons."""
+def test_other_recipients_are_sent_to(rows: Rows, worker: Services, mail_server: MailServer, case: Case) -> None:
     list_id = rows.add_list()
     (sent,) = rows.add_send([case(rows, list_id)], list_id=list_id)
     drain(worker)
@@ -161,8 +162,9 @@ def test_not_skipped(rows: Rows, worker: Services, mail_server: MailServer, case
 
 
 @pytest.mark.parametrize("case", [flag_is_off, unsubscribed_from_the_list, unsubscribed_from_the_account])
-def test_include_unsubscribed(rows: Rows, worker: Services, mail_server: MailServer, case: Case) -> None:
-    """include_unsubscribed true ignores that."""
+def test_include_unsubscribed_sends_to_unsubscribed_addresses(
+    rows: Rows, worker: Services, mail_server: MailServer, case: Case
+) -> None:
     list_id = rows.add_list()
     (sent,) = rows.add_send([case(rows, list_id)], list_id=list_id, include_unsubscribed=True)
     drain(worker)
@@ -170,17 +172,17 @@ def test_include_unsubscribed(rows: Rows, worker: Services, mail_server: MailSer
 
 
 def test_include_unsubscribed_does_not_unblock(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """It concerns unsubscribed addresses alone."""
+    """It concerns unsubscribed addresses only."""
     list_id = rows.add_list()
     (skipped,) = rows.add_send([address_blocked(rows, list_id)], list_id=list_id, include_unsubscribed=True)
     drain(worker)
     assert rows.recipient(skipped).reason == "blocked"
 
 
-def test_entries_of_another_account_mean_nothing(
+def test_entries_of_another_account_have_no_effect(
     rows: Rows, worker: Services, mail_server: MailServer, other_id: int
 ) -> None:
-    """Nothing of one account shows in another; also when both have recipients in one batch."""
+    """Also when both accounts have recipients in one batch."""
     other = Rows(worker, other_id)
     block(other, "ann@example.com")
     unsubscribe(other, None, "bob@example.com")
@@ -192,7 +194,7 @@ def test_entries_of_another_account_mean_nothing(
 
 
 def test_an_sms_is_skipped_by_its_mobile(rows: Rows, worker: Services) -> None:
-    """The flag, the entries and the blocked addresses of the mobile count."""
+    """The flag, the entries and the blocked addresses of the mobile number count."""
     list_id = rows.add_list()
     block(rows, "61411111111", "mobile")
     unsubscribe(rows, list_id, "61422222222", "mobile")
@@ -204,7 +206,6 @@ def test_an_sms_is_skipped_by_its_mobile(rows: Rows, worker: Services) -> None:
 
 
 def test_an_sms_without_a_list_is_skipped_by_account_wide_entries_alone(rows: Rows, worker: Services) -> None:
-    """Without a list there is only the account."""
     unsubscribe(rows, rows.add_list(), "61411111111", "mobile")
     unsubscribe(rows, None, "61422222222", "mobile")
     ids = rows.add_send(["61411111111", "61422222222"], type="sms")
@@ -212,8 +213,7 @@ def test_an_sms_without_a_list_is_skipped_by_account_wide_entries_alone(rows: Ro
     assert rows.states(ids) == ["sent", "failed"]
 
 
-def test_a_skipped_recipient_does_not_hold_up_the_others(rows: Rows, worker: Services, mail_server: MailServer) -> None:
-    """Each recipient on its own."""
+def test_a_skipped_recipient_does_not_delay_the_others(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     block(rows, "b@example.com")
     ids = rows.add_send(["a@example.com", "b@example.com", "c@example.com"])
     drain(worker)

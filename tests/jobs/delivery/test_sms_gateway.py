@@ -1,4 +1,4 @@
-"""A worker and an SMPP gateway: out, receipts and replies over the connection that sends (docs/sms.md)."""
+"""A worker and an SMPP gateway: texts, receipts and replies over one connection (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.tenants import new_mobile
 
 @pytest.fixture
 def smsc() -> Iterator[Smsc]:
-    with Smsc() as found:
-        yield found
+    with Smsc() as gateway:
+        yield gateway
 
 
 @pytest.fixture
 def sender(make_worker: Changed, smsc: Smsc) -> Services:
-    """A worker whose texts go to the gateway."""
+    """A worker that sends its text messages to the gateway."""
     return make_worker(sms_transport_url=smsc.url())
 
 
@@ -45,7 +45,7 @@ def test_a_text_is_sent_and_acknowledged(rows: Rows, sender: Services, smsc: Sms
     assert [step for step, _ in rows.steps(ann)] == ["sent", "acknowledged"]
 
 
-def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, smsc: Smsc) -> None:
+def test_a_receipt_of_a_failure_bounces_the_recipient(rows: Rows, sender: Services, smsc: Smsc) -> None:
     rows.add_webhook()
     (ann,) = rows.add_send([new_mobile()], type="sms", body_text="a" * 200 + " STOP")
     drain(sender, incoming_handler(sender))
@@ -56,7 +56,7 @@ def test_a_text_that_did_not_arrive_has_bounced(rows: Rows, sender: Services, sm
     assert events(rows)[-1]["bounce_string"].endswith("stat:UNDELIV err:000")
 
 
-def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
+def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
     """The gateway answers and reports at once; the outcome is written a moment later."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
@@ -71,8 +71,8 @@ def test_a_receipt_that_is_quicker_than_the_note_is_not_lost(rows: Rows, sender:
     assert rows.recipient(ann).state == "delivered"
 
 
-def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, sender: Services, smsc: Smsc) -> None:
-    """Not noted at the first look, and nothing on its way any more at the second: the note was written in between."""
+def test_a_gateway_id_that_is_written_between_two_lookups_is_found(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """Not written at the first lookup, and nothing in flight any more at the second: it was written between them."""
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
@@ -81,8 +81,8 @@ def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, se
     def note() -> None:
         rows.change([ann], state="sent", gateway_id="late-1", sent_time=this_second(), worker=None, lease_time=None)
 
-    def note_once(*given: Any) -> None:
-        if "gateway_id" in given[2] and not noting:
+    def note_once(*arguments: Any) -> None:
+        if "gateway_id" in arguments[2] and not noting:
             noting.append(threading.Thread(target=note))
             noting[0].start()
             noting[0].join()
@@ -95,14 +95,14 @@ def test_a_note_that_is_written_between_two_looks_for_it_is_found(rows: Rows, se
     assert rows.recipient(ann).state == "delivered"
 
 
-def test_a_receipt_of_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
-    """Else the gateway would bring it again for ever."""
+def test_a_receipt_for_an_unknown_message_is_acknowledged(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """Otherwise the gateway would repeat it for ever."""
     sender_worker_of(sender, incoming_handler(sender))
     assert smsc.receipt("nobody's") == OK
     assert rows.payloads() == []
 
 
-def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services, smsc: Smsc) -> None:
+def test_a_reply_is_accepted_while_nothing_is_sent(rows: Rows, sender: Services, smsc: Smsc) -> None:
     number, mobile = new_mobile(), new_mobile()
     rows.add_webhook()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
@@ -113,10 +113,10 @@ def test_a_reply_is_taken_in_while_nothing_is_sent(rows: Rows, sender: Services,
     assert (event["event"], event["mobile"], event["body_text"]) == ("received", mobile, "Yes please")
 
 
-def test_a_drain_that_crashes_leaves_the_bind_alone(
+def test_the_bind_survives_a_drain_that_crashes(
     rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Receipts and replies flow without a text to send, over the same bind, and nothing is sent twice."""
+    """Receipts and replies arrive over the same bind without a text to send, and nothing is sent twice."""
 
     def failing(*_: Any) -> Any:
         raise RuntimeError("a fault")
@@ -152,7 +152,7 @@ def test_a_drain_that_crashes_while_the_process_stops_unbinds(
     smsc.wait(lambda: not smsc.bound)
 
 
-def test_what_the_gateway_refuses_has_failed(rows: Rows, sender: Services, smsc: Smsc) -> None:
+def test_a_text_that_the_gateway_refuses_fails(rows: Rows, sender: Services, smsc: Smsc) -> None:
     smsc.statuses += [0x0B, 0x58]
     refused, later = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
     drain(sender, incoming_handler(sender))

@@ -1,4 +1,4 @@
-"""What tracked mails carry, and what following it does: from the request to the group (docs/tracking.md#counting)."""
+"""Tracked mails and their links, from the request to the counts of the group (docs/tracking.md#counting)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LINK = re.compile(r"http://[^/\s]+(/c/[A-Za-z0-9_-]+)")
 
 @dataclass
 class Inbox:
-    """Sends as one account does, and reads what arrives."""
+    """Sends as one account and reads the delivered mails."""
 
     tenant: Tenant
     worker: Services
     mail_server: MailServer
 
     def get(self, **changes: Any) -> tuple[str, str]:
-        """The html and the text of one mail."""
+        """The HTML and the text of one mail."""
         sends = SendsApi(self.tenant)
         person = {"email": new_email(), "name": "ann", "n": 7}
         sent = sends.send(sends.email(**{"body_html": HTML, "body_text": TEXT, "recipients": [person], **changes}))
@@ -65,8 +65,8 @@ def inbox(tenant: Tenant, worker: Services, mail_server: MailServer) -> Inbox:
     return Inbox(tenant, worker, mail_server)
 
 
-def test_opening_and_clicking(inbox: Inbox, anon: Client) -> None:
-    """The pixel opens; each link leads to exactly the URL that was written, filled in."""
+def test_the_pixel_counts_opens_and_links_count_clicks(inbox: Inbox, anon: Client) -> None:
+    """Each link leads to exactly the URL that was written, with its wildcards filled in."""
     markup, text = inbox.get(body_html=HTML.replace("</body>", f"{OWN}</body>"))
     assert "<p>Hi ann</p>" in markup
     assert "a.example" not in markup + text
@@ -86,8 +86,8 @@ def test_opening_and_clicking(inbox: Inbox, anon: Client) -> None:
     assert found["first_click_time"] >= found["first_open_time"] >= found["send_time"]
 
 
-def test_links_that_are_the_same_for_everybody_are_stored(inbox: Inbox) -> None:
-    """Once per send; their tokens are short."""
+def test_links_that_are_equal_for_all_recipients_are_stored(inbox: Inbox) -> None:
+    """Once per send, so that their tokens are short."""
     markup, _ = inbox.get(body_html=HTML + HTML)
     stored = [(row.link_type, row.url) for row in rows_of(inbox.tenant, SendLink)]
     assert stored == [("html_email", "https://a.example/?x=1&y=2"), ("text_email", "https://a.example/text")]
@@ -103,17 +103,16 @@ def test_links_that_are_the_same_for_everybody_are_stored(inbox: Inbox) -> None:
         ({"track_opens": None, "track_clicks": None}, True, True),
     ],
 )
-def test_a_send_can_do_without(inbox: Inbox, changes: dict[str, Any], opens: bool, clicks: bool) -> None:
-    """Each by itself; null means absent."""
+def test_a_send_can_disable_tracking(inbox: Inbox, changes: dict[str, Any], opens: bool, clicks: bool) -> None:
+    """Opens and clicks separately; null means absent."""
     markup, text = inbox.get(**changes)
     assert bool(PIXEL.search(markup)) is opens
     assert bool(LINK.search(markup)) is bool(LINK.search(text)) is clicks
 
 
-def test_an_account_can_do_without_and_a_send_with(
+def test_the_request_overrides_the_tracking_settings_of_the_account(
     app: Flask, worker: Services, mail_server: MailServer, anon: Client
 ) -> None:
-    """The request goes before the account."""
     inbox = Inbox(new_tenant(app, track_opens=False, track_clicks=False), worker, mail_server)
     markup, text = inbox.get()
     assert markup.strip() == '<html><body><p>Hi ann</p><a href="https://a.example/?x=1&amp;y=2">same</a> </body></html>'
@@ -125,8 +124,8 @@ def test_an_account_can_do_without_and_a_send_with(
 
 
 @pytest.mark.parametrize("asked", [None, True])
-def test_a_link_with_a_secret_is_tracked_only_when_the_request_asks(inbox: Inbox, asked: bool | None) -> None:
-    """Written by the sender or filled in; whatever the account has."""
+def test_a_secret_link_is_tracked_only_when_the_request_asks_for_it(inbox: Inbox, asked: bool | None) -> None:
+    """Whether the sender wrote it or a wildcard filled it in, and whatever the account's setting is."""
     markup, text = inbox.get(
         body_html='<p><a href="https://a.example/?reset_token=x1">a</a> <a href="https://a.example/?k=%%n%%">b</a></p>',
         body_text="https://a.example/?token=%%name%% https://a.example/?page=2",
@@ -138,13 +137,13 @@ def test_a_link_with_a_secret_is_tracked_only_when_the_request_asks(inbox: Inbox
     assert ("https://a.example/?reset_token=x1" in stored) is bool(asked)
 
 
-def test_a_text_alone_has_no_pixel(inbox: Inbox) -> None:
-    """And one without links stays as it is."""
+def test_a_mail_with_text_only_has_no_pixel(inbox: Inbox) -> None:
+    """Without links it stays as it is."""
     assert inbox.get(body_html="", body_text="Hello\r\nthere")[1].split() == ["Hello", "there"]
 
 
-def test_a_text_that_is_made_of_the_html_has_links_of_a_text(inbox: Inbox, anon: Client) -> None:
-    """Who follows one has read the text."""
+def test_links_of_a_generated_text_part_count_as_links_of_a_text(inbox: Inbox, anon: Client) -> None:
+    """A person who follows one has read the text part."""
     _, text = inbox.get(body_text=None)
     (path,) = LINK.findall(text)
     assert len(path) <= len("/c/") + 24
@@ -152,15 +151,15 @@ def test_a_text_that_is_made_of_the_html_has_links_of_a_text(inbox: Inbox, anon:
     assert inbox.recipient()["open_type"] == "text"
 
 
-def test_the_unsubscribe_link_is_no_click(inbox: Inbox) -> None:
-    """It leads to its own page at once."""
+def test_the_unsubscribe_link_is_not_tracked(inbox: Inbox) -> None:
+    """It leads to its own page directly."""
     markup, text = inbox.get(body_html='<a href="%%unsubscribe_link%%">out</a>', body_text="Out: %%unsubscribe_link%%")
     assert re.search(r'href="http://[^/]+/u/[A-Za-z0-9_-]+"', markup)
     assert re.search(r"Out: http://[^/]+/u/[A-Za-z0-9_-]+\s*$", text)
 
 
 def test_only_emails_are_tracked(tenant: Tenant) -> None:
-    """For a text message the attributes do not exist, and for an email they are true or false."""
+    """For a text message the attributes are unexpected, and for an email they are true or false."""
     sends = SendsApi(tenant)
     for name in ("track_opens", "track_clicks"):
         invalid(sends.post(sends.sms(**{name: True})), "unexpected_field", field=name)
@@ -168,7 +167,7 @@ def test_only_emails_are_tracked(tenant: Tenant) -> None:
 
 
 def test_tracking_takes_as_many_statements_for_many_links(tenant: Tenant, worker: Services) -> None:
-    """When a send is accepted, and when it is sent."""
+    """Both at acceptance and at delivery."""
     counts = []
     for number in (1, 100):
         sends = SendsApi(tenant)

@@ -1,4 +1,4 @@
-"""A mail that may have arrived: looked into, and not blindly sent again (docs/delivery.md)."""
+"""A mail that may have arrived is not sent again blindly (docs/delivery.md#uncertain-mail)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.transports.mailserver import DROP, MailServer
 
 @pytest.fixture
 def ann(rows: Rows, worker: Services, mail_server: MailServer) -> int:
-    """A recipient whose mail server hung up after the whole message."""
+    """A recipient whose mail server closed the connection after the end of the message."""
     rows.add_webhook()
     contact = rows.add_contact(list_id := rows.add_list(), "ann@example.com")
     mail_server.reply(".", DROP)
@@ -38,7 +38,7 @@ def ripen(rows: Rows, ann: int) -> None:
     rows.change([ann], due_time=now())
 
 
-def test_it_is_neither_delivered_nor_tried_again(
+def test_an_uncertain_mail_is_neither_delivered_nor_retried(
     rows: Rows, make_worker: Changed, mail_server: MailServer, ann: int
 ) -> None:
     drain(make_worker(retry_delay=0.0))
@@ -49,7 +49,7 @@ def test_it_is_neither_delivered_nor_tried_again(
     assert (counters(rows, ann), events(rows), mail_server.mails) == ((0, 0, 0), [], [])
 
 
-def test_without_a_sign_it_is_sent_again_under_its_message_id(
+def test_without_a_sign_of_arrival_it_is_sent_again_with_its_message_id(
     rows: Rows, worker: Services, mail_server: MailServer, ann: int
 ) -> None:
     ripen(rows, ann)
@@ -77,7 +77,7 @@ def test_with_a_sign_of_arrival_it_counts_as_delivered(
     assert mail_server.mails == []
 
 
-def test_a_report_that_it_failed_settles_it(rows: Rows, worker: Services, mail_server: MailServer, ann: int) -> None:
+def test_a_report_of_its_failure_bounces_it(rows: Rows, worker: Services, mail_server: MailServer, ann: int) -> None:
     report = delivery_failure(return_path(worker.settings, ann, FROM), "ann@example.com")
     assert receive_email(worker, report, (), patience=0).effect is Effect.RECORDED
     ripen(rows, ann)
@@ -94,7 +94,9 @@ def test_an_operator_may_send_again_at_once(rows: Rows, worker: Services, mail_s
     assert (rows.states([ann]), counters(rows, ann)) == (["delivered"], (1, 0, 0))
 
 
-def test_even_at_the_end_of_the_period_it_is_looked_into(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+def test_an_uncertain_mail_is_resolved_even_after_the_retry_period(
+    rows: Rows, worker: Services, mail_server: MailServer
+) -> None:
     mail_server.reply(".", DROP)
     (late,) = rows.add_send(["late@example.com"], accepted=now() - timedelta(days=2))
     drain(worker)

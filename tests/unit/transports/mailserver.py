@@ -48,7 +48,7 @@ class MailServer:
         self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
         self.sessions = 0
         self.closed = threading.Semaphore(0)
-        self.hold = 0.0
+        self.answer_delay = 0.0
         self.users = users or {}
         if self.users:
             options |= {"authenticator": self._authenticate, "auth_require_tls": "tls_context" in options}
@@ -98,7 +98,7 @@ class MailServer:
         return reply
 
     async def handle_DATA(self, server: ScriptedSmtp, session: Session, envelope: Envelope) -> str:
-        await asyncio.sleep(self.hold)
+        await asyncio.sleep(self.answer_delay)
         reply = await server.answer(".") or "250 2.0.0 queued"
         if reply.startswith("2"):
             self.mails.append(

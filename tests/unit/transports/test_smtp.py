@@ -254,7 +254,7 @@ def test_a_message_without_an_answer_may_have_arrived(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smtp_transaction, "DATA_TIMEOUTS", 1)
-    server.hold = 1.5
+    server.answer_delay = 1.5
     assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")]
 
 
