@@ -1,1 +1,1 @@
-"""Tests of single rooms, without a running service."""
+"""Tests of single packages, without a running service."""

@@ -17,7 +17,7 @@ from app.settings import parse_name_server
         ("[2001:db8::53]", "[2001:db8::53]:53"),
     ],
 )
-def test_an_address_with_or_without_a_port(text: str, address: str) -> None:
+def test_an_address_with_or_without_a_port_is_accepted(text: str, address: str) -> None:
     assert parse_name_server(text) == address
 
 

@@ -1,4 +1,4 @@
-"""What others wrote is only shown by a terminal."""
+"""Texts of clients and other servers are escaped for the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.cli.printable import printable
         ("one\r\ntwo\tthree", "one\\r\\ntwo\\tthree"),
     ],
 )
-def test_what_a_terminal_would_carry_out_is_written_out(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -12,17 +12,17 @@ KEY = "a secret key of at least 32 characters"
 
 
 @given(st.text())
-def test_what_is_encrypted_opens_again(secret: str) -> None:
+def test_decryption_returns_the_encrypted_text(secret: str) -> None:
     assert decrypt(KEY, encrypt(KEY, secret)) == secret
 
 
-def test_the_stored_form_holds_nothing_of_the_secret_and_differs_every_time() -> None:
+def test_the_stored_form_differs_every_time_and_contains_nothing_of_the_secret() -> None:
     first, second = encrypt(KEY, "hunter2 hunter2"), encrypt(KEY, "hunter2 hunter2")
     assert first != second
     assert "hunter2" not in first
 
 
-def test_another_secret_key_or_an_altered_text_does_not_open_it() -> None:
+def test_decryption_fails_with_another_key_or_a_changed_text() -> None:
     stored = encrypt(KEY, "hunter2")
     with pytest.raises(SecretUnreadable):
         decrypt(KEY + "x", stored)

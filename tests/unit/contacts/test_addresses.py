@@ -90,7 +90,7 @@ def test_a_local_part_has_at_most_64_octets(local: str) -> None:
         "=?utf-8?q?ä?=@example.com",
     ],
 )
-def test_an_encoded_word_is_no_part_of_an_address(email: str) -> None:
+def test_an_encoded_word_in_an_address_is_refused(email: str) -> None:
     assert not is_valid_email(email)
 
 
@@ -140,7 +140,7 @@ def test_invalid_mobiles(mobile: str) -> None:
 
 
 @pytest.mark.parametrize("mobile", ["12345678", "72222222", "4422222222", "5222222222", "912222222", "385222222"])
-def test_a_number_that_only_its_own_area_can_dial_is_no_mobile(mobile: str) -> None:
+def test_a_number_that_can_only_be_dialled_locally_is_refused(mobile: str) -> None:
     number = phonenumbers.parse("+" + mobile)
     reason = phonenumbers.is_possible_number_with_reason(number)
     assert reason == phonenumbers.ValidationResult.IS_POSSIBLE_LOCAL_ONLY
@@ -148,7 +148,7 @@ def test_a_number_that_only_its_own_area_can_dial_is_no_mobile(mobile: str) -> N
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_judged(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     assert is_valid_email(text) in (True, False)
     assert is_valid_mobile(text) in (True, False)
     assert email_key(email_key(text)) == email_key(text) or not is_valid_email(text)
@@ -156,19 +156,19 @@ def test_any_text_is_judged(text: str) -> None:
 
 
 @given(st.from_regex(r"\A[a-zA-Z0-9_+-]{1,5}(\.[a-z0-9_-]{1,5})?@([a-z0-9-]{1,70}\.){1,3}[A-Za-z0-9]{1,5}\Z"))
-def test_the_short_way_for_plain_emails_accepts_nothing_else(text: str) -> None:
+def test_the_fast_check_of_emails_accepts_nothing_that_the_full_check_refuses(text: str) -> None:
     if PLAIN_EMAIL.fullmatch(text):
         email_validator.validate_email(text, check_deliverability=False)
 
 
 @given(st.from_regex(r"\A[1-9][0-9]{7,14}\Z"))
-def test_the_short_way_for_plain_mobiles_says_what_the_library_says(text: str) -> None:
+def test_the_fast_check_of_mobiles_agrees_with_the_library(text: str) -> None:
     assert is_valid_mobile(text) == is_possible_mobile(text)
 
 
 @pytest.mark.parametrize("code", sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE))
-def test_the_plan_of_every_country_is_the_library_s(code: int) -> None:
-    """Of each country code a number of every length, beginning with every digit."""
+def test_the_numbering_plan_of_every_country_agrees_with_the_library(code: int) -> None:
+    """Checks a number of every length, beginning with every digit, for each country code."""
     for size in range(4, 13):
         for start in "0123456789":
             text = f"{code}{start}{'1' * (size - 1)}"

@@ -65,22 +65,22 @@ ACCEPTED: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("type_", "value"), ACCEPTED)
-def test_accepted_values_stay_as_they_are(type_: str, value: Any) -> None:
+def test_accepted_values_are_not_changed(type_: str, value: Any) -> None:
     assert clean_value(field(type_), value) == value
 
 
 @pytest.mark.parametrize("type_", list(FIELD_TYPES))
-def test_null_is_no_value_of_every_type(type_: str) -> None:
+def test_null_is_accepted_by_every_type(type_: str) -> None:
     assert clean_value(field(type_), None) is None
 
 
 @pytest.mark.parametrize("type_", [type_ for type_ in FIELD_TYPES if type_ not in NUMBERS])
-def test_an_empty_string_is_null_where_values_are_strings(type_: str) -> None:
+def test_an_empty_string_is_null_for_types_whose_values_are_strings(type_: str) -> None:
     assert clean_value(field(type_), "") is None
 
 
 @pytest.mark.parametrize("type_", NUMBERS)
-def test_an_empty_string_is_no_number(type_: str) -> None:
+def test_an_empty_string_is_refused_for_numbers(type_: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         clean_value(field(type_), "")
     assert caught.value.code == "invalid_number"
@@ -146,7 +146,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("type_", "value", "code"), REFUSED)
-def test_refused_values_have_a_code_and_a_text_that_names_the_field(type_: str, value: Any, code: str) -> None:
+def test_a_refused_value_has_a_code_and_a_text_that_names_the_field(type_: str, value: Any, code: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         clean_value(field(type_), value)
     assert raised.value.code == code
@@ -154,7 +154,7 @@ def test_refused_values_have_a_code_and_a_text_that_names_the_field(type_: str, 
 
 
 @pytest.mark.parametrize("type_", ["Dropdown", "Radio Buttons", "Checkbox"])
-def test_a_choice_without_options_takes_any_text(type_: str) -> None:
+def test_a_choice_without_options_accepts_any_text(type_: str) -> None:
     assert clean_value(FieldSpec(1, "free", type_, type_), "a,b") == "a,b"
 
 

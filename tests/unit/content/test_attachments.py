@@ -12,7 +12,7 @@ from app.media_types import media_type, plain_type
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
-def test_valid_name(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert is_valid_name(name)
 
 
@@ -36,7 +36,7 @@ def test_valid_name(name: str) -> None:
         "a\t",
     ],
 )
-def test_invalid_name(name: str) -> None:
+def test_invalid_names(name: str) -> None:
     assert not is_valid_name(name)
 
 
@@ -60,7 +60,7 @@ def test_invalid_name(name: str) -> None:
         ("application/vnd.apple.pkpass", "ticket.pkpass"),
     ],
 )
-def test_extension_that_fits(mime_type: str, name: str) -> None:
+def test_extensions_that_fit_the_media_type(mime_type: str, name: str) -> None:
     assert extension_fits(mime_type, name)
 
 
@@ -78,13 +78,13 @@ def test_extension_that_fits(mime_type: str, name: str) -> None:
         ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "a.pdf"),
     ],
 )
-def test_extension_that_does_not_fit(mime_type: str, name: str) -> None:
+def test_extensions_that_do_not_fit_the_media_type(mime_type: str, name: str) -> None:
     assert not extension_fits(mime_type, name)
 
 
 @pytest.mark.parametrize("name", ["a.xyz", "a.png", "a"])
 @pytest.mark.parametrize("mime_type", ["application/octet-stream", "application/vnd.acme.thing+json", "x-private/data"])
-def test_unspecific_and_unknown_types_go_with_any_extension(mime_type: str, name: str) -> None:
+def test_unspecific_and_unknown_types_accept_any_extension(mime_type: str, name: str) -> None:
     assert extension_fits(mime_type, name)
 
 
@@ -102,17 +102,17 @@ def test_unspecific_and_unknown_types_go_with_any_extension(mime_type: str, name
         "multipart/mixed",
     ],
 )
-def test_what_is_no_type_of_a_file_fits_nothing(mime_type: str) -> None:
+def test_malformed_and_multipart_types_accept_no_extension(mime_type: str) -> None:
     assert media_type(mime_type) is None
     assert not extension_fits(mime_type, "a.txt")
 
 
-def test_media_type_loses_case_and_parameters() -> None:
+def test_the_media_type_is_in_lower_case_and_without_parameters() -> None:
     assert media_type("Text/CSV ; charset=utf-8") == "text/csv"
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("mime_type", "kept"),
     [
         ("text/plain", "text/plain"),
         ("Text/Plain; charset=UTF-8", "Text/Plain; charset=UTF-8"),
@@ -131,8 +131,8 @@ def test_media_type_loses_case_and_parameters() -> None:
         ("text/plain; charset=utf-8\r\nBcc: x@y.example", None),
     ],
 )
-def test_of_the_parameters_only_the_charset_is_kept(given: str, kept: str | None) -> None:
-    assert plain_type(given) == kept
+def test_the_charset_is_the_only_parameter_kept(mime_type: str, kept: str | None) -> None:
+    assert plain_type(mime_type) == kept
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_base64_is_decoded(content: str, expected: bytes) -> None:
         "A",
     ],
 )
-def test_what_is_not_strict_base64_is_refused(content: str) -> None:
+def test_malformed_base64_is_refused(content: str) -> None:
     with pytest.raises(ValueError):
         decode_strict(content)
 
 
 @given(st.binary())
-def test_every_file_comes_back(content: bytes) -> None:
+def test_base64_of_every_file_decodes_to_the_file(content: bytes) -> None:
     assert decode_strict(base64.b64encode(content).decode()) == content
 
 
@@ -176,7 +176,7 @@ def test_checks_never_raise(mime_type: str, name: str) -> None:
     assert is_valid_name(name) in (True, False)
 
 
-def test_content_ids_are_fresh() -> None:
+def test_content_ids_are_unique() -> None:
     ids = {new_content_id() for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch(r"content_[0-9a-f]{32}", content_id) for content_id in ids)

@@ -84,7 +84,7 @@ STAY_AS_WRITTEN = {
     "an unknown operator on attachments": "%%attachment:FROBS:x%%a%%attachment:END%%",
 }
 
-# Only what is wrong stays: the marker, and not the conditional around it or inside it.
+# Only the malformed marker stays, not the conditional around it or inside it.
 PARTLY = {
     "an inner one never closed": ("%%plan:HAS%%a%%city:HAS%%b%%plan:END%%", "a%%city:HAS%%b"),
     "an outer one never closed": ("%%plan:HAS%%a%%city:HAS%%b%%city:END%%", "%%plan:HAS%%ab"),
@@ -116,18 +116,18 @@ PARTLY = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rule(rule: str) -> None:
+def test_conditionals(rule: str) -> None:
     source, expected = RULES[rule]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected
 
 
 @pytest.mark.parametrize("case", STAY_AS_WRITTEN)
-def test_stays_as_written(case: str) -> None:
+def test_malformed_conditionals_stay_as_written(case: str) -> None:
     assert Template(STAY_AS_WRITTEN[case]).text(VALUES, ATTACHMENTS).text == STAY_AS_WRITTEN[case]
 
 
 @pytest.mark.parametrize("case", PARTLY)
-def test_only_what_is_wrong_stays_as_written(case: str) -> None:
+def test_only_the_malformed_part_stays_as_written(case: str) -> None:
     source, expected = PARTLY[case]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected
 
@@ -145,35 +145,35 @@ def test_seventy_five_conditions_are_evaluated_and_further_ones_are_left_out() -
     assert _output(*(_true(f"({n})") for n in range(90)), "end") == "".join(f"({n})" for n in range(75)) + "end"
 
 
-def test_every_part_joined_by_or_counts() -> None:
+def test_every_condition_of_an_or_counts_towards_the_limit() -> None:
     twice = "%%plan:EXACTLY:tin:OR:EXACTLY:gold%%x%%plan:END%%"
     assert _output(twice * 40) == "x" * 37
 
 
-def test_parts_after_the_one_that_holds_count_too() -> None:
+def test_conditions_after_a_true_one_of_an_or_count_too() -> None:
     twice = "%%plan:EXACTLY:gold:OR:EXACTLY:tin%%x%%plan:END%%"
-    assert _output(twice * 40) == "x" * 38  # the 75th condition is the first part of the 38th, and it holds
+    assert _output(twice * 40) == "x" * 38  # the 75th condition is the first part of the 38th, and it is true
 
 
-def test_elseif_counts_when_it_is_reached() -> None:
+def test_an_elseif_counts_when_it_is_reached() -> None:
     reached = "%%plan:EXACTLY:tin%%a%%plan:ELSEIF:EXACTLY:gold%%b%%plan:END%%"
     assert _output(reached * 40) == "b" * 37
     passed = "%%plan:EXACTLY:gold%%a%%plan:ELSEIF:EXACTLY:tin%%b%%plan:END%%"
     assert _output(passed * 80) == "a" * 75
 
 
-def test_conditions_in_a_branch_left_out_are_not_evaluated() -> None:
+def test_conditions_in_an_omitted_branch_are_not_evaluated() -> None:
     assert _output("%%plan:HASNOT%%", _true("x") * 200, "%%plan:END%%", _true("y")) == "y"
 
 
-def test_an_else_is_left_out_when_what_comes_before_it_was_not_evaluated() -> None:
+def test_an_else_is_omitted_when_the_condition_before_it_was_not_evaluated() -> None:
     further = "%%plan:EXACTLY:tin%%a%%plan:ELSE%%b%%plan:END%%"
     assert _output(_true("x") * 75, further, "end") == "x" * 75 + "end"
     half = "%%plan:EXACTLY:tin:OR:EXACTLY:gold%%a%%plan:ELSE%%b%%plan:END%%"
     assert _output(_true("x") * 74, half, "end") == "x" * 74 + "end"
 
 
-def test_an_else_stays_when_the_last_evaluation_decided_for_it() -> None:
+def test_an_else_is_output_when_the_last_evaluated_condition_was_false() -> None:
     last = "%%plan:EXACTLY:tin%%a%%plan:ELSE%%b%%plan:END%%"
     assert _output(_true("x") * 74, last, _true("y")) == "x" * 74 + "b"
 

@@ -1,4 +1,4 @@
-"""Plain text to HTML and back."""
+"""Encoding of plain text as HTML, and decoding."""
 
 import pytest
 from hypothesis import given
@@ -36,8 +36,8 @@ def test_references_are_decoded_once(encoded: str, text: str) -> None:
         "&#" + "9" * 5000 + ";",
     ],
 )
-def test_what_is_no_reference_stays(text: str) -> None:
-    """Clients that forget to encode still get their links through."""
+def test_a_malformed_reference_is_not_decoded(text: str) -> None:
+    """So links work for clients that forget to encode them."""
     assert decode(text) == text
 
 
@@ -52,5 +52,5 @@ def test_decoding_never_raises(text: str) -> None:
 
 
 @given(st.text())
-def test_encoded_text_holds_no_markup(text: str) -> None:
+def test_encoded_text_contains_no_markup(text: str) -> None:
     assert not set(encode(text)) & set("<>\"'")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from app.content.operators import OPERATORS
 
 
-def holds(name: str, value: str, operand: str, zone: tzinfo = UTC) -> bool:
+def is_true(name: str, value: str, operand: str, zone: tzinfo = UTC) -> bool:
     return OPERATORS[name](value, operand, zone)
 
 
-# operator: ((value, operand) that hold, (value, operand) that do not)
+# operator: (pairs of value and operand that satisfy it, pairs that do not)
 TABLE: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "HAS": ([("x", ""), (" ", "")], [("", "")]),
     "CONTAINS": (
@@ -67,8 +67,8 @@ DATES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         ],
         [
             ("2026-01-31", "2026-01-31"),
-            ("2026-01-31T10:00:00", "2026-01-31"),  # a bare date is its whole day
-            ("2026-02-30", "2026-01-01"),  # no such day
+            ("2026-01-31T10:00:00", "2026-01-31"),  # a date stands for its whole day
+            ("2026-02-30", "2026-01-01"),  # this day does not exist
             ("2026-01-01T25:00:00", "2025-01-01"),
             ("01/02/2026", "01/01/2026"),
             ("2026-02-01", "yesterday"),
@@ -85,8 +85,8 @@ DATES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
 CASES = [
     (name, value, operand, expected)
     for table in (TABLE, DATES)
-    for name, (hold, do_not) in table.items()
-    for expected, pairs in ((True, hold), (False, do_not))
+    for name, (satisfying, do_not) in table.items()
+    for expected, pairs in ((True, satisfying), (False, do_not))
     for value, operand in pairs
 ]
 
@@ -101,20 +101,20 @@ NEGATED = {
 
 @pytest.mark.parametrize(("name", "value", "operand", "expected"), CASES)
 def test_operator(name: str, value: str, operand: str, expected: bool) -> None:
-    assert holds(name, value, operand) is expected
+    assert is_true(name, value, operand) is expected
 
 
 @pytest.mark.parametrize("name", NEGATED)
-def test_negated_operator_holds_when_the_other_does_not(name: str) -> None:
-    for hold, pairs in zip((True, False), TABLE[NEGATED[name]], strict=True):
+def test_a_negated_operator_is_true_when_the_other_is_false(name: str) -> None:
+    for satisfying, pairs in zip((True, False), TABLE[NEGATED[name]], strict=True):
         for value, operand in pairs:
-            assert holds(name, value, operand) is not hold
+            assert is_true(name, value, operand) is not satisfying
 
 
 @pytest.mark.parametrize("moment", ["2026-01-31T10:00:00+1060", "2026-01-31T10:00-00:75", "2026-01-31T24:00:00"])
-def test_a_time_or_an_offset_that_no_clock_shows_has_no_order(moment: str) -> None:
-    assert not holds("GREATERTHAN", moment, "2020-01-01")
-    assert not holds("LESSTHAN", moment, "2030-01-01")
+def test_a_time_or_an_offset_out_of_range_has_no_order(moment: str) -> None:
+    assert not is_true("GREATERTHAN", moment, "2020-01-01")
+    assert not is_true("LESSTHAN", moment, "2030-01-01")
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_a_time_or_an_offset_that_no_clock_shows_has_no_order(moment: str) -> No
         ("2026-01-31T10:00:00+1000", "2026-01-31", False, False),
     ],
 )
-def test_a_time_that_names_no_zone_is_in_that_of_the_account(
+def test_a_time_without_a_zone_is_in_the_zone_of_the_account(
     value: str, operand: str, in_brisbane: bool, in_utc: bool
 ) -> None:
-    assert holds("GREATERTHAN", value, operand, ZoneInfo("Australia/Brisbane")) is in_brisbane
-    assert holds("GREATERTHAN", value, operand) is in_utc
+    assert is_true("GREATERTHAN", value, operand, ZoneInfo("Australia/Brisbane")) is in_brisbane
+    assert is_true("GREATERTHAN", value, operand) is in_utc
 
 
-def test_these_are_all() -> None:
+def test_there_are_no_further_operators() -> None:
     assert set(OPERATORS) == {*TABLE, *NEGATED}
 
 
@@ -151,15 +151,15 @@ NUMBER_LIKE = st.one_of(
 
 @given(st.sampled_from(sorted(OPERATORS)), NUMBER_LIKE, NUMBER_LIKE)
 def test_no_operator_ever_raises(name: str, value: str, operand: str) -> None:
-    assert holds(name, value, operand) in (True, False)
+    assert is_true(name, value, operand) in (True, False)
 
 
 @given(st.integers(), st.integers())
 def test_numbers_compare_as_numbers(left: int, right: int) -> None:
-    assert holds("GREATERTHAN", str(left), str(right)) is (left > right)
-    assert holds("LESSTHANEQUAL", str(left), str(right)) is (left <= right)
+    assert is_true("GREATERTHAN", str(left), str(right)) is (left > right)
+    assert is_true("LESSTHANEQUAL", str(left), str(right)) is (left <= right)
 
 
 @given(st.dates(), st.dates())
 def test_dates_compare_as_dates(left: object, right: object) -> None:
-    assert holds("LESSTHAN", str(left), str(right)) is (str(left) < str(right))
+    assert is_true("LESSTHAN", str(left), str(right)) is (str(left) < str(right))

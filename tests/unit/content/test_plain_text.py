@@ -1,4 +1,4 @@
-"""The text alternative of HTML."""
+"""The text generated from HTML."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from app.content.plain_text import MAX_DEPTH, MAX_TAGS, plain_text
         ("", ""),
     ],
 )
-def test_what_a_reader_sees(html: str, text: str) -> None:
+def test_the_text_contains_what_a_reader_sees(html: str, text: str) -> None:
     assert plain_text(html) == text
 
 
 @given(st.text(st.sampled_from("<>/&;=\"'ab p\n\0ä\x0b") | st.characters(), max_size=200))
-def test_nothing_is_too_odd(html: str) -> None:
+def test_any_html_is_converted(html: str) -> None:
     assert plain_text(html) is not None
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_too_odd(html: str) -> None:
     ],
 )
 def test_the_text_is_not_much_longer_than_the_html(html: str) -> None:
-    """Otherwise a few lines of html could fill the memory of a worker."""
+    """Otherwise a few lines of HTML could fill the memory of a worker."""
     assert len(plain_text(html)) < 10 * len(html)
 
 
@@ -77,23 +77,23 @@ def test_the_text_is_not_much_longer_than_the_html(html: str) -> None:
         ("<DIV STYLE='DISPLAY:NONE' style=''>x</DIV><P>seen", "seen"),
     ],
 )
-def test_html_is_read_as_browsers_read_it(html: str, text: str) -> None:
+def test_html_is_parsed_as_browsers_parse_it(html: str, text: str) -> None:
     assert plain_text(html) == text
 
 
-def test_elements_that_are_nested_beyond_measure_still_close() -> None:
+def test_deeply_nested_elements_are_closed() -> None:
     deep = 10 * MAX_DEPTH
     assert plain_text("<div hidden>" * deep + "x" + "</div>" * deep + "seen") == "seen"
     assert plain_text("<div>" * deep + "<a href=x>y</a>" + "</div>" * deep + "z") == "y\nz"
 
 
-def test_of_a_body_with_very_many_tags_the_words_stay() -> None:
+def test_a_body_with_very_many_tags_keeps_its_words() -> None:
     style = "<style>p > a {x: y}</style><!-- <p> no -->"
     html = f"<p>caf&eacute;</p>{style}" + "<br><a href=x>word</a>\n" * MAX_TAGS
     assert plain_text(html) == "café" + " word" * MAX_TAGS
 
 
-def test_a_long_body_takes_no_time() -> None:
+def test_a_long_body_is_converted_in_linear_time() -> None:
     assert len(plain_text("<p>Some <b>bold</b> words</p>\n" * 20_000)) > 20_000
     assert plain_text("<div>" * 10_000) == ""
     assert plain_text("[" * 50_000 + "\n" * 50_000 + " " * 50_000)

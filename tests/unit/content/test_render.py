@@ -1,4 +1,4 @@
-"""Encoding in each place, headers, and that no text can hurt (docs/personalisation.md#encoding)."""
+"""Rendering: encoding by place, headers, and resistance to hostile text (docs/personalisation.md#encoding)."""
 
 import html
 import sys
@@ -30,7 +30,7 @@ def _header(source: str, **values: WildcardValue) -> str:
     return Template(source).header(values, {}).text
 
 
-def test_encoded_values_go_into_html_as_they_are() -> None:
+def test_encoded_values_are_not_changed_in_html() -> None:
     assert (
         Template("<p>%%v%%</p>").html(recipient_values({"v": MARKUP}, html_encoded=True), {}).text == f"<p>{MARKUP}</p>"
     )
@@ -52,7 +52,7 @@ def test_contact_fields_are_escaped_in_html() -> None:
     assert Template("%%v%%").html(MergedValues({}, {"v": MARKUP}), {}).text == ESCAPED
 
 
-def test_the_markup_around_a_value_is_left_alone() -> None:
+def test_the_markup_around_a_value_is_not_changed() -> None:
     assert (
         _html("<a href='/?a=1&b=%%v%%'>é</a>", v=WildcardValue("&", encoded=False)) == "<a href='/?a=1&b=&amp;'>é</a>"
     )
@@ -63,7 +63,7 @@ def test_a_fallback_is_plain_text() -> None:
     assert _text("%%v**a < b%%") == "a < b"
 
 
-def test_a_fallback_that_an_editor_encoded_is_not_encoded_twice() -> None:
+def test_an_encoded_fallback_is_not_encoded_twice() -> None:
     assert _html("%%v**Tom &amp; Jerry%%") == "Tom &amp; Jerry"
 
 
@@ -73,7 +73,7 @@ def test_encoded_values_are_decoded_outside_html(place: Callable[..., str]) -> N
 
 
 @pytest.mark.parametrize("place", [_text, _header])
-def test_plain_values_stay_outside_html(place: Callable[..., str]) -> None:
+def test_plain_values_are_not_changed_outside_html(place: Callable[..., str]) -> None:
     assert place("%%v%%", v=WildcardValue("Tom &amp; Jerry", encoded=False)) == "Tom &amp; Jerry"
 
 
@@ -96,7 +96,7 @@ def test_line_breaks_and_control_characters_never_enter_a_header(value: str, exp
     assert _header("Hi %%v%%", v=WildcardValue(value, encoded=False)) == expected
 
 
-def test_line_breaks_hidden_in_references_never_enter_a_header() -> None:
+def test_line_breaks_in_character_references_never_enter_a_header() -> None:
     assert (
         _header("Hi %%v%%", v=WildcardValue("x&#13;&#10;&NewLine;Bcc: v@example.com", encoded=True))
         == "Hi x Bcc: v@example.com"
@@ -107,7 +107,7 @@ def test_line_breaks_of_the_source_never_enter_a_header() -> None:
     assert _header("Hi\r\nX-Injected: %%v**a\nb%%") == "Hi X-Injected: a b"
 
 
-def test_a_template_serves_one_recipient_after_another() -> None:
+def test_a_template_renders_for_several_recipients() -> None:
     template = Template("%%v:HAS%%%%v%%%%v:ELSE%%nobody%%v:END%%")
     assert [template.text({"v": WildcardValue(name, encoded=False)}, {}).text for name in ("Ann", "", "Bob")] == [
         "Ann",
@@ -117,8 +117,8 @@ def test_a_template_serves_one_recipient_after_another() -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "&", "é", "😀"])
-def test_a_rendering_is_given_up_where_it_grows_beyond_its_bound(character: str) -> None:
-    """Counted in bytes, as they go out."""
+def test_rendering_ends_with_an_error_at_the_limit(character: str) -> None:
+    """The limit counts bytes of the output."""
     source = "a%%v%%%%w**b%%" * 10
     values = {"v": WildcardValue(character, encoded=False)}
     for render, size in (
@@ -131,7 +131,7 @@ def test_a_rendering_is_given_up_where_it_grows_beyond_its_bound(character: str)
             render(values, {}, size * 10 - 1)
 
 
-def test_a_rendering_stops_where_it_is_too_long() -> None:
+def test_rendering_stops_at_the_limit() -> None:
     """Ten thousand times ten thousand characters would fill the memory of a worker."""
     template = Template("%%v%%" * 10_000)
     tracemalloc.start()
@@ -143,7 +143,7 @@ def test_a_rendering_stops_where_it_is_too_long() -> None:
         tracemalloc.stop()
 
 
-# Text that is likely to be markup.
+# Text that resembles markup.
 SIGNS = st.sampled_from(["%%", "%", "%%%", "**", ":", ":OR:", ",", " ", "\n", "<", "&amp;"])
 WORDS = st.sampled_from(
     ["a", "B", "attachment", "x.png", "1", "2026-01-31", "HAS", "EXACTLY", "FROBS", "ELSE", "ELSEIF", "END"]
@@ -173,18 +173,18 @@ def test_text_without_markers_is_returned_unchanged(source: str, values: dict[st
 
 
 @given(st.lists(PIECES.filter(lambda piece: "END" not in piece and "%" not in piece)).map("".join))
-def test_a_marker_that_is_not_closed_is_returned_unchanged(source: str) -> None:
+def test_an_unclosed_marker_is_returned_unchanged(source: str) -> None:
     assert _text("%%" + source) == "%%" + source
 
 
 @given(st.text(), st.booleans())
-def test_a_value_comes_out_whole(text: str, encoded: bool) -> None:
+def test_a_value_is_output_unchanged(text: str, encoded: bool) -> None:
     assert _html("<%%v**%%>", v=WildcardValue(text, encoded=True)) == f"<{text}>"
     assert _text("<%%v**%%>", v=WildcardValue(text, encoded=False)) == f"<{text}>"
 
 
 def _work(source: str) -> int:
-    """Lines of the content room that run while a source is compiled and rendered: grows with the number of visits."""
+    """The number of executed lines of app/content while a source is compiled and rendered."""
     lines = 0
 
     def count(frame: FrameType, event: str, _: Any) -> Any:
@@ -234,7 +234,7 @@ def test_long_sources_do_not_reach_the_recursion_limit(kind: str) -> None:
     assert len(Template(source).html({}, {}).text) <= len(source)
 
 
-def test_ten_thousand_levels_deep() -> None:
-    """The 75 outer conditions are evaluated; what is inside needs further ones and is left out."""
+def test_conditionals_may_be_nested_ten_thousand_levels_deep() -> None:
+    """The 75 outer conditions are evaluated; their content needs further ones and is omitted."""
     source = "(%%a:HAS%%" * 10_000 + "%%a:END%%)" * 10_000
     assert _text(source, a=WildcardValue("x", encoded=False)) == "(" * 76 + ")" * 76

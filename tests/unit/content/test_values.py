@@ -1,4 +1,4 @@
-"""What the values of a recipient and of a contact are (docs/personalisation.md#values)."""
+"""Wildcard values of recipients and contacts (docs/personalisation.md#values)."""
 
 from datetime import UTC, date, datetime
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.content.values import MergedValues, WildcardValue, recipient_values
 
 
-def test_names_lose_their_case() -> None:
+def test_names_are_compared_without_case() -> None:
     assert recipient_values({"NickName": "Ann"}, html_encoded=False) == {
         "nickname": WildcardValue("Ann", encoded=False)
     }
@@ -20,15 +20,15 @@ def test_null_is_absent_and_empty_is_not() -> None:
 
 
 @pytest.mark.parametrize(("number", "text"), [(12, "12"), (-3, "-3"), (12.5, "12.5"), (12.0, "12.0"), (1e22, "1e+22")])
-def test_a_number_is_its_json_text(number: float, text: str) -> None:
+def test_a_number_has_its_json_text(number: float, text: str) -> None:
     assert recipient_values({"n": number}, html_encoded=True)["n"].text == text
 
 
-def test_encoded_is_the_default_of_a_send_that_says_so() -> None:
+def test_values_are_encoded_where_the_send_says_so() -> None:
     assert recipient_values({"v": "x"}, html_encoded=True) == {"v": WildcardValue("x", encoded=True)}
 
 
-def test_a_hash_marks_a_single_value_as_html() -> None:
+def test_a_hash_marks_one_value_as_html() -> None:
     assert recipient_values({"#Html": "<b>", "plain": "<b>"}, html_encoded=False) == {
         "html": WildcardValue("<b>", encoded=True),
         "plain": WildcardValue("<b>", encoded=False),
@@ -41,11 +41,11 @@ def test_contact_fields_are_plain_text() -> None:
     }
 
 
-def test_the_first_source_that_has_something_counts() -> None:
+def test_the_first_source_with_a_value_is_used() -> None:
     own = recipient_values({"A": "own", "b": ""}, html_encoded=True)
-    found = MergedValues(own, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
-    assert {name: value.text for name, value in found.items()} == {"a": "own", "b": "", "c": "known", "d": "late"}
-    assert (found.get("e"), "e" in found, len(found)) == (None, False, 4)
+    all_values = MergedValues(own, {"a": "x", "b": "x", "c": "known", "d": None}, {"c": "x", "d": "late"})
+    assert {name: value.text for name, value in all_values.items()} == {"a": "own", "b": "", "c": "known", "d": "late"}
+    assert (all_values.get("e"), "e" in all_values, len(all_values)) == (None, False, 4)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_first_source_that_has_something_counts() -> None:
         (datetime(2026, 1, 31, 10, tzinfo=UTC), "2026-01-31T10:00:00+00:00"),
     ],
 )
-def test_a_contact_field_as_text(value: object, text: str) -> None:
+def test_a_contact_field_has_a_text(value: object, text: str) -> None:
     assert MergedValues({}, {"field": value})["field"].text == text
 
 

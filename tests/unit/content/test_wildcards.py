@@ -59,23 +59,23 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rule(rule: str) -> None:
+def test_wildcards(rule: str) -> None:
     source, expected = RULES[rule]
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected
 
 
-def test_rules_hold_in_one_body() -> None:
-    """No marker disturbs the ones around it."""
+def test_each_rule_applies_within_a_longer_body() -> None:
+    """No marker affects those around it."""
     source = "\n\n".join(source for source, _ in RULES.values() if source.count("%%") % 2 == 0)
     expected = "\n\n".join(expected for source, expected in RULES.values() if source.count("%%") % 2 == 0)
     assert Template(source).text(VALUES, ATTACHMENTS).text == expected
 
 
-def test_inline_names_the_attachments_referred_to() -> None:
+def test_inline_names_are_the_attachments_referred_to() -> None:
     source = "%%attachment:logo.png%%%%attachment:logo.png%%%%attachment:none.png%%"
     assert Template(source).html({}, ATTACHMENTS).inline == frozenset({"logo.png"})
 
 
-def test_a_reference_in_a_branch_left_out_does_not_count() -> None:
+def test_a_reference_in_an_omitted_branch_does_not_count() -> None:
     source = "%%nick:EXACTLY:Bob%%%%attachment:logo.png%%%%nick:END%%%%attachment:My File (2).pdf%%"
     assert Template(source).html(VALUES, ATTACHMENTS).inline == frozenset({"My File (2).pdf"})

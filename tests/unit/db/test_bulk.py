@@ -1,4 +1,4 @@
-"""Statements for many rows and values at once mean the same in both databases."""
+"""Statements for many rows and values have the same effect on both databases."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ def test_rows_are_read_as_they_were_written(tenant: Tenant, list_id: int) -> Non
 
     @settings(max_examples=25)
     @given(st.lists(CONTACT, min_size=1, max_size=5))
-    def check(given: list[dict[str, Any]]) -> None:
+    def check(written: list[dict[str, Any]]) -> None:
         with database.write() as transaction:
             transaction.execute(delete(Contact).where(Contact.list_id == list_id))
-            ids = draw_ids(transaction, Contact, len(given))
+            ids = draw_ids(transaction, Contact, len(written))
             shared = {"account_id": tenant.id, "list_id": list_id}
-            insert_rows(transaction, Contact, [{"id": i, **shared, **row} for i, row in zip(ids, given, strict=True)])
+            insert_rows(transaction, Contact, [{"id": i, **shared, **row} for i, row in zip(ids, written, strict=True)])
         with database.read() as session:
-            found = session.scalars(select(Contact).where(Contact.list_id == list_id).order_by(Contact.id)).all()
-        assert [{name: getattr(one, name) for name in row} for one, row in zip(found, given, strict=True)] == given
-        # What the rows left out has the model's default, or is null.
-        assert {(one.mobile, one.subscribed_email, one.double_opt_in) for one in found} == {(None, True, False)}
+            stored = session.scalars(select(Contact).where(Contact.list_id == list_id).order_by(Contact.id)).all()
+        assert [{name: getattr(one, name) for name in row} for one, row in zip(stored, written, strict=True)] == written
+        # A column without a value has the default of the model, or null.
+        assert {(one.mobile, one.subscribed_email, one.double_opt_in) for one in stored} == {(None, True, False)}
 
     check()
 
 
-def test_instants_of_other_zones_are_the_same_instants(tenant: Tenant, list_id: int) -> None:
+def test_times_of_other_zones_are_stored_as_the_same_instant(tenant: Tenant, list_id: int) -> None:
     moment = datetime(2026, 1, 1, 3, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
     row = {"account_id": tenant.id, "list_id": list_id, "creation_time": moment, "last_modified_time": moment}
     with tenant.services.database.write() as transaction:
         insert_rows(transaction, Contact, [row])
     with tenant.services.database.read() as session:
-        found = session.scalars(select(Contact.creation_time).where(Contact.list_id == list_id)).all()
-    assert found == [datetime(2026, 1, 1, 1, 0, 0, 5, tzinfo=UTC)]
+        stored = session.scalars(select(Contact.creation_time).where(Contact.list_id == list_id)).all()
+    assert stored == [datetime(2026, 1, 1, 1, 0, 0, 5, tzinfo=UTC)]
 
 
 def test_naive_times_are_refused(tenant: Tenant, list_id: int) -> None:
@@ -83,29 +83,29 @@ def test_naive_times_are_refused(tenant: Tenant, list_id: int) -> None:
         insert_rows(transaction, Contact, [row])
 
 
-def test_rows_that_are_there_are_left_out(tenant: Tenant) -> None:
+def test_existing_rows_are_skipped(tenant: Tenant) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     shared = {"account_id": tenant.id, "list_id": None, "kind": "email", "creation_time": moment}
     with tenant.services.database.write() as transaction:
         insert_new_rows(transaction, Unsubscriber, [{**shared, "address": "a"}])
         insert_new_rows(transaction, Unsubscriber, [{**shared, "address": one} for one in ("a", "b", "b")])
         insert_new_rows(transaction, Unsubscriber, [])
-        found = transaction.scalars(select(Unsubscriber.address).where(Unsubscriber.account_id == tenant.id)).all()
-    assert sorted(found) == ["a", "b"]
+        stored = transaction.scalars(select(Unsubscriber.address).where(Unsubscriber.account_id == tenant.id)).all()
+    assert sorted(stored) == ["a", "b"]
 
 
-def test_bytes_are_kept(tenant: Tenant) -> None:
+def test_bytes_are_stored_unchanged(tenant: Tenant) -> None:
     send_id = tenant.add(Send, **SEND)
     content = bytes(range(256))
     file = {"name": "a", "mime_type": "text/plain", "content_id": "content_1", "content": content}
     with tenant.services.database.write() as transaction:
         own = {"account_id": tenant.id, "send_id": send_id, "recipient_id": None}
         insert_rows(transaction, Attachment, [{**own, **file, "position": position} for position in (0, 1)])
-        found = transaction.scalars(select(Attachment.content).where(Attachment.send_id == send_id)).all()
-    assert found == [content, content]
+        stored = transaction.scalars(select(Attachment.content).where(Attachment.send_id == send_id)).all()
+    assert stored == [content, content]
 
 
-def test_among_finds_those_named_and_nobody_else(tenant: Tenant, list_id: int) -> None:
+def test_in_json_finds_exactly_the_listed_values(tenant: Tenant, list_id: int) -> None:
     database = tenant.services.database
     emails = ["ann@example.com", "o\"b\\'{},%s:x@example.com", "ü@example.com", ""]
     moment = datetime(2026, 1, 1, tzinfo=UTC)

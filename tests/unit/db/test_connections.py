@@ -1,4 +1,4 @@
-"""What a session takes and gives back (app/db/database.py, app/db/engine.py)."""
+"""Connections of sessions (app/db/database.py, app/db/engine.py)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MARK = PreparedStatement(
 
 
 def connection_of(session: Session) -> int:
-    """Which of the driver's connections the session uses."""
+    """The driver connection that the session uses."""
     return id(session.connection().connection.driver_connection)
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_a_connection_that_has_carried_many_bytes_is_not_kept(tenant: Tenant, large: bool) -> None:
-    """On PostgreSQL; SQLite is in the process."""
+def test_a_connection_that_has_carried_many_bytes_is_closed(tenant: Tenant, large: bool) -> None:
+    """On PostgreSQL; SQLite runs in the process."""
     database = Database(tenant.services.settings.database_url, pool_size=1)
     try:
         with database.write() as transaction:
@@ -80,8 +80,8 @@ def state_of(session: Session) -> tuple[TransactionStatus, int]:
     return TransactionStatus(driver.info.transaction_status), id(driver)
 
 
-def test_a_reading_session_keeps_one_connection_for_all_ways_to_read(tenant: Tenant) -> None:
-    """By the ORM, by the connection and by the driver; and gives it back."""
+def test_a_reading_session_uses_one_connection_for_all_interfaces(tenant: Tenant) -> None:
+    """The ORM, the connection and the driver; it returns the connection to the pool."""
     database = Database(tenant.services.settings.database_url, pool_size=1)
     try:
         for _ in range(2):
@@ -95,8 +95,8 @@ def test_a_reading_session_keeps_one_connection_for_all_ways_to_read(tenant: Ten
         database.close()
 
 
-def test_a_reading_session_sees_what_is_committed_meanwhile(tenant: Tenant) -> None:
-    """On PostgreSQL its statements are transactions of their own; on SQLite they are one."""
+def test_a_reading_session_sees_rows_committed_meanwhile(tenant: Tenant) -> None:
+    """On PostgreSQL each of its statements is a transaction; on SQLite they are one."""
     database = tenant.services.database
     with database.read() as session:
         named = select(Account.name).where(Account.id == tenant.id)
@@ -106,15 +106,15 @@ def test_a_reading_session_sees_what_is_committed_meanwhile(tenant: Tenant) -> N
         assert session.execute(named).scalar_one() == ("Renamed" if database.is_postgresql else before)
 
 
-def marks(tenant: Tenant) -> tuple[str | None, ...]:
-    """What the three ways to write have left."""
+def stored_rows(tenant: Tenant) -> tuple[str | None, ...]:
+    """The rows written through the three interfaces."""
     with tenant.services.database.read() as session:
         account = session.get_one(Account, tenant.id)
         return account.owner_email, account.default_from_name, account.default_from_address
 
 
-def write_marks(transaction: Session, tenant: Tenant, mark: str) -> None:
-    """By a kept statement, by the ORM and by the connection."""
+def write_rows(transaction: Session, tenant: Tenant, mark: str) -> None:
+    """Writes by a prepared statement, by the ORM and by the connection."""
     transaction.get_one(Account, tenant.id).default_from_name = mark
     assert MARK.run(transaction, account_id=tenant.id, mark=mark) == 1
     of_tenant = update(Account).where(Account.id == tenant.id)
@@ -123,62 +123,62 @@ def write_marks(transaction: Session, tenant: Tenant, mark: str) -> None:
 
 def write(tenant: Tenant, mark: str, error: Exception | None = None) -> None:
     with tenant.services.database.write() as transaction:
-        write_marks(transaction, tenant, mark)
+        write_rows(transaction, tenant, mark)
         if error:
             raise error
 
 
-def test_a_transaction_is_one_for_all_ways_to_write(tenant: Tenant) -> None:
-    before = marks(tenant)
+def test_a_transaction_covers_all_interfaces(tenant: Tenant) -> None:
+    before = stored_rows(tenant)
     with pytest.raises(RuntimeError):
         write(tenant, "lost", RuntimeError())
-    assert marks(tenant) == before
+    assert stored_rows(tenant) == before
     write(tenant, "kept")
-    assert marks(tenant) == ("kept", "kept", "kept")
+    assert stored_rows(tenant) == ("kept", "kept", "kept")
 
 
-def test_what_the_orm_fails_to_write_at_the_commit_undoes_the_whole_transaction(tenant: Tenant) -> None:
-    before = marks(tenant)
+def test_an_orm_failure_at_the_commit_rolls_the_whole_transaction_back(tenant: Tenant) -> None:
+    before = stored_rows(tenant)
     released: list[str] = []
 
     def write_what_fails() -> None:
         with tenant.services.database.write() as transaction:
             transaction.after_commit(lambda: released.append("yes"))
-            write_marks(transaction, tenant, "lost")
+            write_rows(transaction, tenant, "lost")
             transaction.get_one(Account, tenant.id).name = None  # type: ignore[assignment]
 
     with pytest.raises(IntegrityError):
         write_what_fails()
-    assert (marks(tenant), released) == (before, [])
+    assert (stored_rows(tenant), released) == (before, [])
 
 
 def test_after_a_rollback_the_next_statement_begins_another_transaction(tenant: Tenant) -> None:
-    before = marks(tenant)
+    before = stored_rows(tenant)
     with tenant.services.database.write() as transaction:
-        write_marks(transaction, tenant, "lost")
+        write_rows(transaction, tenant, "lost")
         transaction.flush()
         transaction.rollback()
         assert MARK.run(transaction, account_id=tenant.id, mark="kept") == 1
         if tenant.services.database.is_postgresql:
-            assert marks(tenant) == before
-    assert marks(tenant) == ("kept", *before[1:])
+            assert stored_rows(tenant) == before
+    assert stored_rows(tenant) == ("kept", *before[1:])
 
 
-def test_a_new_sqlite_file_that_another_process_writes_is_waited_for(
+def test_opening_a_new_sqlite_file_waits_for_another_process_that_writes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To change its mode SQLite needs the file alone, and gives up at once where somebody writes it."""
+    """To change its journal mode SQLite needs exclusive access, and fails at once while another process writes."""
     path = tmp_path / "new.sqlite3"
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("CREATE TABLE taken (id)")
-    other.execute("BEGIN IMMEDIATE")
-    other.execute("SELECT * FROM taken").fetchall()
-    monkeypatch.setattr("app.db.engine.time.sleep", lambda _: other.execute("COMMIT"))
+    other_connection = sqlite3.connect(path, isolation_level=None)
+    other_connection.execute("CREATE TABLE taken (id)")
+    other_connection.execute("BEGIN IMMEDIATE")
+    other_connection.execute("SELECT * FROM taken").fetchall()
+    monkeypatch.setattr("app.db.engine.time.sleep", lambda _: other_connection.execute("COMMIT"))
     database = Database(f"sqlite:///{path}")
     try:
         with database.read() as session:
             assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"
-        assert not other.in_transaction, "nobody waited"
+        assert not other_connection.in_transaction, "nobody waited"
     finally:
         database.close()
-        other.close()
+        other_connection.close()

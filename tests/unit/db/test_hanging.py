@@ -1,4 +1,4 @@
-"""A PostgreSQL that hangs, or takes too long, is not waited for without end (app/db/wait_budget.py)."""
+"""Waits for a PostgreSQL that hangs or is too slow are limited (app/db/wait_budget.py)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.support.servers import wait_until
 
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """With a short wait budget, and two connections."""
+    """A database with a short wait budget and two connections."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
     monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
-    made = Database(own_postgres.url, pool_size=2)
-    ask(made)
-    yield made
-    made.close()
+    database = Database(own_postgres.url, pool_size=2)
+    ask(database)
+    yield database
+    database.close()
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +42,8 @@ def ask(database: Database, statement: str = "SELECT 1") -> object:
         return session.connection().execute(text(statement)).scalar()
 
 
-def ask_in_vain(database: Database, statement: str = "SELECT 1") -> SQLAlchemyError:
-    """For a new request."""
+def ask_and_fail(database: Database, statement: str = "SELECT 1") -> SQLAlchemyError:
+    """Runs a statement in a new request and returns its error."""
     wait_budget.begin_request()
     with pytest.raises(SQLAlchemyError) as caught:
         ask(database, statement)
@@ -52,48 +52,46 @@ def ask_in_vain(database: Database, statement: str = "SELECT 1") -> SQLAlchemyEr
 
 
 def backends(database: Database, statement: str) -> int:
-    found = ask(database, f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = '{statement}'")
-    assert isinstance(found, int)
-    return found
+    count = ask(database, f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = '{statement}'")
+    assert isinstance(count, int)
+    return count
 
 
-def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_serves_on(database: Database) -> None:
-    """The server does not go on with what nobody waits for."""
+def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_reused(database: Database) -> None:
+    """The server does not continue a statement without a client."""
     backend = ask(database, "SELECT pg_backend_pid()")
-    error = ask_in_vain(database, "SELECT pg_sleep(60)")
+    error = ask_and_fail(database, "SELECT pg_sleep(60)")
     assert "canceling statement" in str(error)
     wait_budget.end_request()
     assert backends(database, "SELECT pg_sleep(60)") == 0
     assert ask(database, "SELECT pg_backend_pid()") == backend
 
 
-def test_a_frozen_server_is_given_up_and_serves_again_when_it_thaws(
-    database: Database, own_postgres: OwnPostgres
-) -> None:
+def test_a_frozen_server_is_left_and_used_again_after_it_resumes(database: Database, own_postgres: OwnPostgres) -> None:
     with own_postgres.frozen():
-        assert "has not answered" in str(ask_in_vain(database))
+        assert "has not answered" in str(ask_and_fail(database))
     wait_until(lambda: _answers(database), "it answers again")
 
 
-def test_while_one_waits_in_vain_the_others_are_told_at_once(
+def test_while_one_request_waits_for_a_frozen_server_others_fail_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that queue in a process would otherwise wait one after the other."""
+    """Otherwise the requests of a process would wait one after the other."""
     monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 60)
     with own_postgres.frozen():
-        ask_in_vain(database)
+        ask_and_fail(database)
         for _ in range(20):
-            assert "did not answer others" in str(ask_in_vain(database)), "it has waited, too"
+            assert "did not answer others" in str(ask_and_fail(database)), "it has waited, too"
 
 
-def test_a_connection_to_a_frozen_server_is_given_up(own_postgres: OwnPostgres) -> None:
+def test_connecting_to_a_frozen_server_times_out(own_postgres: OwnPostgres) -> None:
     database = Database(own_postgres.url)
     with own_postgres.frozen():
-        assert "connection timeout" in str(ask_in_vain(database))
+        assert "connection timeout" in str(ask_and_fail(database))
     database.close()
 
 
-def test_a_commit_that_is_not_answered_has_an_unknown_outcome(database: Database, own_postgres: OwnPostgres) -> None:
+def test_a_commit_without_an_answer_has_an_unknown_outcome(database: Database, own_postgres: OwnPostgres) -> None:
     wait_budget.begin_request()
     with ExitStack() as stack:
 
@@ -116,7 +114,7 @@ def write_in_vain(database: Database, statement: str) -> None:
 def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     database: Database, own_postgres: OwnPostgres
 ) -> None:
-    """No time-out of the server's ends that wait; cancelled, the change would stand without the standby."""
+    """No time-out of the server ends this wait; a cancelled commit would stand without the standby."""
     own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
     wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
     try:
@@ -137,7 +135,7 @@ def sleep_often(database: Database) -> None:
 
 
 def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> None:
-    """Each of them is short enough."""
+    """Each wait alone is short enough."""
     wait_budget.begin_request()
     with pytest.raises(OperationalError, match=r"cancel|too long"):
         sleep_often(database)
@@ -146,7 +144,7 @@ def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> Non
 
 
 def test_a_request_with_a_spent_budget_returns_its_connection(database: Database) -> None:
-    """Twice as often as there are connections; the pool sets each back to what it was."""
+    """With twice as many requests as connections; the pool resets each connection."""
     for _ in range(4):
         wait_budget.begin_request()
         with pytest.raises(OperationalError, match=r"cancel|too long"):
@@ -155,14 +153,14 @@ def test_a_request_with_a_spent_budget_returns_its_connection(database: Database
     assert ask(database) == 1
 
 
-def test_a_request_waits_no_longer_for_a_connection_that_others_have(database: Database) -> None:
-    """The pool's own time-out is no error of the driver's, and means the same."""
-    with database.read() as one, database.read() as other:
-        one.connection(), other.connection()
-        assert "QueuePool limit" in str(ask_in_vain(database))
+def test_a_request_waits_within_its_budget_for_a_connection_of_the_pool(database: Database) -> None:
+    """The pool's own time-out is not an error of the driver, and is handled alike."""
+    with database.read() as first, database.read() as second:
+        first.connection(), second.connection()
+        assert "QueuePool limit" in str(ask_and_fail(database))
 
 
-def test_a_command_has_a_limit_for_each_statement(database: Database) -> None:
+def test_a_command_has_a_time_limit_for_each_statement(database: Database) -> None:
     with wait_budget.limit_waits(wait_budget.COMMAND):
         assert wait_budget.current().limit() == wait_budget.COMMAND
         ask(database, "SELECT pg_sleep(0.5)")

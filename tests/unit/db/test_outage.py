@@ -1,4 +1,4 @@
-"""Which failures are an outage, and what the log is told of one (app/db/outage.py)."""
+"""Failures that count as an outage, and the log lines of one (app/db/outage.py)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def failure(database: Database, statement: str) -> SQLAlchemyError:
         "INSERT INTO accounts (id) VALUES (NULL)",
     ],
 )
-def test_a_statement_that_is_wrong_is_no_outage(services: Services, statement: str) -> None:
+def test_a_malformed_statement_is_no_outage(services: Services, statement: str) -> None:
     assert not is_unavailable(failure(services.database, statement))
 
 
@@ -61,12 +61,12 @@ def test_a_sqlite_file_that_is_locked_or_cannot_be_opened_is_an_outage(
 ) -> None:
     monkeypatch.setattr("app.db.engine.BUSY_TIMEOUT_MS", 1)
     path = tmp_path / "locked.sqlite3"
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("PRAGMA journal_mode=WAL")
+    other_connection = sqlite3.connect(path, isolation_level=None)
+    other_connection.execute("PRAGMA journal_mode=WAL")
     database = Database(f"sqlite:///{path}")
-    other.execute("BEGIN IMMEDIATE")
+    other_connection.execute("BEGIN IMMEDIATE")
     assert is_unavailable(failure(database, "CREATE TABLE taken (id)"))
-    other.close()
+    other_connection.close()
     database.close()
     assert is_unavailable(failure(Database(f"sqlite:///{tmp_path}"), "SELECT 1"))
 
@@ -75,13 +75,15 @@ def test_a_sqlite_file_that_is_locked_or_cannot_be_opened_is_an_outage(
     "setting",
     ["SET TRANSACTION READ ONLY; CREATE TABLE t (id int)", "SET LOCAL statement_timeout=1; SELECT pg_sleep(9)"],
 )
-def test_a_server_that_takes_no_write_or_no_more_time_is_an_outage(own_postgres: OwnPostgres, setting: str) -> None:
+def test_a_server_that_refuses_writes_or_exceeds_the_time_limit_is_an_outage(
+    own_postgres: OwnPostgres, setting: str
+) -> None:
     database = Database(own_postgres.url)
     assert is_unavailable(failure(database, setting))
     database.close()
 
 
-def test_a_server_that_ends_its_connections_or_is_not_there_is_an_outage(own_postgres: OwnPostgres) -> None:
+def test_a_server_that_closes_connections_or_cannot_be_reached_is_an_outage(own_postgres: OwnPostgres) -> None:
     database = Database(own_postgres.url)
     with database.read() as session:
         session.execute(text("SELECT 1"))
@@ -100,7 +102,7 @@ def outages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, bool]]:
     return [(record.levelno, bool(record.exc_info)) for record in caplog.records if record.name == logger.name]
 
 
-def test_an_outage_is_told_in_one_line_each_and_with_one_traceback(
+def test_an_outage_is_logged_in_one_line_per_failure_with_one_traceback(
     own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = Database(own_postgres.url)
@@ -111,7 +113,7 @@ def test_an_outage_is_told_in_one_line_each_and_with_one_traceback(
     assert all("\n" not in record.getMessage() for record in caplog.records)
 
 
-def test_the_next_outage_is_told_in_full_again(
+def test_the_next_outage_is_logged_in_full_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = failure(Database("postgresql+psycopg://127.0.0.1:1/none"), "SELECT 1")
@@ -121,14 +123,14 @@ def test_the_next_outage_is_told_in_full_again(
     assert outages(caplog) == [(logging.WARNING, True), (logging.WARNING, True)]
 
 
-def test_what_is_no_outage_keeps_every_traceback(services: Services, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_that_are_no_outage_keep_every_traceback(services: Services, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         log_failure(logger, "not done", failure(services.database, "nonsense"))
     assert outages(caplog) == [(logging.ERROR, True), (logging.ERROR, True)]
 
 
-def test_an_error_of_the_driver_without_a_code_is_judged_by_its_kind() -> None:
+def test_a_driver_error_without_a_code_is_classified_by_its_type() -> None:
     """psycopg refuses a NUL before it asks the server."""
-    said = [psycopg.OperationalError("gone"), psycopg.InterfaceError("closed"), psycopg.DataError("NUL")]
-    errors = [OperationalError(None, None, one) for one in said]
+    driver_errors = [psycopg.OperationalError("gone"), psycopg.InterfaceError("closed"), psycopg.DataError("NUL")]
+    errors = [OperationalError(None, None, one) for one in driver_errors]
     assert [is_unavailable(one) for one in errors] == [True, True, False]

@@ -1,4 +1,4 @@
-"""Behind a pooler in transaction mode nothing rests on a session of the server's (docs/operations.md, Poolers)."""
+"""Behind a pooler in transaction mode nothing depends on the state of a server session (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOUND = "a pooler is between this process and PostgreSQL: going on without prepa
 
 
 def prepare_threshold(database: Database) -> int | None:
-    """After how many runs a statement is prepared on the server."""
+    """The number of runs after which a statement is prepared on the server."""
     with database.read() as session:
         driver = session.connection().connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -26,7 +26,7 @@ def prepare_threshold(database: Database) -> int | None:
 
 
 def ask_often(database: Database, number: int) -> list[tuple[int, int]]:
-    """Answers of two statements that clients number alike, and differently."""
+    """The answers to two statements that clients give the same name, with different texts."""
     answers = []
     for count in range(12):
         with database.write() as transaction:
@@ -42,10 +42,10 @@ def ask_often(database: Database, number: int) -> list[tuple[int, int]]:
     ("size", "told", "refuses_options"),
     [(2, "made up", False), (2, "made up", True), (2, "first", False), (2, "in turn", False), (3, "in turn", False)],
 )
-def test_a_pooler_is_found_at_the_first_connection_and_every_answer_is_right(
+def test_a_pooler_is_detected_at_the_first_connection_and_every_answer_is_right(
     own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture, size: int, told: str, refuses_options: bool
 ) -> None:
-    """Whatever it says of the server's processes, and also where it refuses settings for the session."""
+    """Whatever process ids it reports, and also where it refuses session options."""
     with pooler(own_postgres.url, size, told, refuses_options=refuses_options) as between, ExitStack() as stack:
         databases = [stack.enter_context(closing(Database(between.url, pool_size=2))) for _ in range(4)]
         assert {prepare_threshold(database) for database in databases} == {None}
@@ -56,7 +56,7 @@ def test_a_pooler_is_found_at_the_first_connection_and_every_answer_is_right(
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [FOUND] * 4
 
 
-def test_a_pooler_with_a_single_connection_is_found_by_its_waiting(
+def test_a_pooler_with_a_single_connection_is_detected_by_its_waiting(
     own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.db.poolers.PROBE_SECONDS", 0.2)
@@ -72,10 +72,10 @@ def test_without_a_pooler_statements_are_prepared(own_postgres: OwnPostgres, cap
     assert FOUND not in caplog.messages
 
 
-def test_a_pooler_that_comes_later_is_found_by_the_next_connection(
+def test_a_pooler_that_is_added_later_is_detected_by_the_next_connection(
     own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an address leads to may change while a process lives."""
+    """The server behind an address may change while a process runs."""
     with pooler(own_postgres.url, 2, "made up") as between, closing(Database(between.url)) as database:
         with monkeypatch.context() as patched:
             patched.setattr("app.db.postgresql.is_pooled", lambda *_: False)

@@ -1,7 +1,7 @@
-"""What app/db/prepared.py and app/db/json_insert.py rely on in SQLAlchemy beyond its documented interface.
+"""Internals of SQLAlchemy that app/db/prepared.py and app/db/json_insert.py rely on.
 
-Both go past SQLAlchemy for speed. An upgrade that changes one of these fails here, by name, before it writes or reads
-anything wrongly.
+Both bypass SQLAlchemy for speed. An upgrade that changes one of these fails here, by name, before it writes or reads
+wrong data.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def changed(what: str) -> str:
     return f"SQLAlchemy {sqlalchemy.__version__} {what}: app/db/prepared.py and app/db/json_insert.py rely on it"
 
 
-def test_compiled_text_has_the_drivers_own_placeholders() -> None:
-    """The text goes to psycopg as it is, with the values by the names of the statement's parameters."""
+def test_compiled_text_has_the_placeholders_of_the_driver() -> None:
+    """The text goes to psycopg unchanged, with the values by the names of the statement's parameters."""
     compiled: Any = (
         select(Account.id)
         .where(Account.name == bindparam("name", type_=String), Account.owner_confirmed.is_(True))
@@ -58,8 +58,8 @@ def test_constants_of_a_statement_are_parameters_with_their_value() -> None:
         pytest.param(Recipient.id, 1, None, id="integer"),
     ],
 )
-def test_types_convert_what_they_bind(column: Any, value: Any, converted: Any) -> None:
-    """None stands for a type that leaves the value to the driver."""
+def test_types_convert_the_values_they_bind(column: Any, value: Any, converted: Any) -> None:
+    """None means that a type leaves the value to the driver."""
     convert = column.type.dialect_impl(DIALECT).bind_processor(DIALECT)
     assert (convert and convert(value)) == converted, changed("converts bound values in another way")
 
@@ -80,11 +80,11 @@ def test_json_is_bound_in_the_wrapper_of_the_driver() -> None:
         (Attachment.content, "BYTEA"),
     ],
 )
-def test_types_are_written_as_the_columns_of_a_record(column: Any, written: str) -> None:
+def test_types_compile_to_column_types_of_a_record(column: Any, written: str) -> None:
     assert column.type.compile(POSTGRESQL) == written, changed("writes a type in another way")
 
 
-def test_names_are_quoted_only_where_the_language_has_them() -> None:
+def test_names_are_quoted_only_where_sql_requires_it() -> None:
     quote = POSTGRESQL.identifier_preparer.quote
     assert (quote("values"), quote("email")) == ("values", "email"), changed("quotes names in another way")
     assert quote("order") == '"order"', changed("quotes names in another way")
@@ -98,8 +98,8 @@ def test_defaults_are_constants_or_functions_of_one_argument() -> None:
     assert (values.is_callable, values.arg(None)) == (True, {}), changed("keeps defaults in another way")
 
 
-def test_each_table_is_read_alike_on_the_driver_and_by_sqlalchemy(tenant: Tenant) -> None:
-    """So every column type comes from the driver as SQLAlchemy would convert it."""
+def test_each_table_is_read_alike_by_the_driver_and_by_sqlalchemy(tenant: Tenant) -> None:
+    """So the driver returns every column type as SQLAlchemy would convert it."""
     tenant.add_message()
     tenant.new_contact(tenant.add_list(), email="ann@example.com")
     with tenant.services.database.read() as session:
@@ -119,18 +119,18 @@ def session(tenant: Tenant) -> Any:
         yield reading
 
 
-def test_the_drivers_connection_is_below_two_of_sqlalchemys(session: Session) -> None:
+def test_the_driver_connection_is_wrapped_twice_by_sqlalchemy(session: Session) -> None:
     driver = session.connection().connection.driver_connection
     assert isinstance(driver, psycopg.Connection), changed("keeps the driver's connection elsewhere")
 
 
-def test_listeners_of_an_engine_hear_of_statements_on_the_driver(tenant: Tenant, session: Session) -> None:
+def test_listeners_of_an_engine_are_notified_of_statements_on_the_driver(tenant: Tenant, session: Session) -> None:
     with StatementCounter(tenant.services.database.engine) as counter:
         assert execute_on_driver(session.connection(), "SELECT 1", {}).fetchone() == (1,)
     assert counter.count == 1, changed("keeps its listeners elsewhere")
 
 
-def test_errors_on_the_driver_are_those_of_sqlalchemy(session: Session) -> None:
+def test_errors_on_the_driver_are_converted_to_those_of_sqlalchemy(session: Session) -> None:
     connection = session.connection()
     with pytest.raises(DBAPIError) as wrong:
         execute_on_driver(connection, "SELECT nothing", {})

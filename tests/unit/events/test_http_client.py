@@ -31,21 +31,21 @@ def post(client: WebhookClient, url: str, *, webhook_id: int = 1, allow_private:
 
 @pytest.fixture
 def client() -> Iterator[WebhookClient]:
-    with closing(WebhookClient()) as made:
-        yield made
+    with closing(WebhookClient()) as webhook_client:
+        yield webhook_client
 
 
 @pytest.fixture
 def hasty() -> Iterator[WebhookClient]:
-    with closing(WebhookClient(read_timeout=0.4)) as made:
-        yield made
+    with closing(WebhookClient(read_timeout=0.4)) as webhook_client:
+        yield webhook_client
 
 
 @pytest.fixture
 def trusting(authority: Authority) -> Iterator[WebhookClient]:
-    """A client that believes the authority of the tests."""
-    with closing(WebhookClient(authority.trust)) as made:
-        yield made
+    """A client that trusts the certificate authority of the tests."""
+    with closing(WebhookClient(authority.trust)) as webhook_client:
+        yield webhook_client
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def restored_logging() -> Iterator[None]:
 
 @contextmanager
 def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A TCP server that hands every connection to `serve`; the URL."""
+    """The URL of a TCP server that passes every connection to `serve`."""
 
     def serve_and_close(connection: socket.socket) -> None:
         with connection, suppress(OSError):
@@ -80,7 +80,7 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """The bytes of one request; none once the other side has closed."""
+    """The bytes of one request; none after the other side has closed."""
     request = b""
     while not request.endswith(BODY):
         received = connection.recv(65536)
@@ -90,13 +90,13 @@ def read_request(connection: socket.socket) -> bytes:
     return request
 
 
-def held_back(gate: threading.Event) -> None:
-    """Serves nothing until the gate is open."""
+def blocked_until(gate: threading.Event) -> None:
+    """Waits for the gate before it serves."""
     gate.wait(PATIENCE)
 
 
 def trickle(connection: socket.socket, head: bytes) -> None:
-    """Sends the head, then a byte every now and then, until the connection is cut."""
+    """Sends the head, then a byte at a time, until the connection is closed."""
     read_request(connection)
     connection.sendall(head)
     while True:
@@ -107,7 +107,7 @@ def trickle(connection: socket.socket, head: bytes) -> None:
 # ------------------------------------------------------------------------------------------------ the request
 
 
-def test_the_body_arrives_as_it_is_with_its_headers(client: WebhookClient) -> None:
+def test_the_body_arrives_unchanged_with_its_headers(client: WebhookClient) -> None:
     with Receiver(Reply(202, body=b"thank\nyou\x00")) as receiver:
         result = post(client, f"{receiver.url}/ü?a=b c".replace(" ", "%20"))
     (hit,) = receiver.hits
@@ -141,7 +141,7 @@ def test_cookies_are_not_sent_back(client: WebhookClient) -> None:
     assert [hit.headers["Cookie"] for hit in receiver.hits] == [None, None]
 
 
-def test_a_compressed_answer_is_not_unpacked(client: WebhookClient) -> None:
+def test_a_compressed_answer_is_not_decompressed(client: WebhookClient) -> None:
     packed = gzip.compress(b"0" * 10_000_000)
     with Receiver(Reply(500, {"Content-Encoding": "gzip"}, packed)) as receiver:
         result = post(client, receiver.url)
@@ -149,7 +149,7 @@ def test_a_compressed_answer_is_not_unpacked(client: WebhookClient) -> None:
     assert "0" * 10 not in result.detail
 
 
-def test_nothing_of_an_url_is_logged_because_of_a_malformed_answer(
+def test_a_malformed_answer_does_not_put_the_url_into_the_log(
     client: WebhookClient, capsys: pytest.CaptureFixture[str], restored_logging: None
 ) -> None:
     logs.configure(Settings())
@@ -201,27 +201,27 @@ def test_a_connection_that_the_receiver_closed_is_replaced(client: WebhookClient
     assert receiver.hits[0].client_port != receiver.hits[1].client_port
 
 
-def test_a_connection_that_closes_at_the_moment_of_its_use_is_no_failed_try(client: WebhookClient) -> None:
-    served: list[bytes] = []
+def test_a_connection_that_closes_when_it_is_reused_is_no_failed_attempt(client: WebhookClient) -> None:
+    requests: list[bytes] = []
 
-    def serve_one_then_hang_up_on_the_second(connection: socket.socket) -> None:
-        served.append(read_request(connection))
+    def serve_one_request_then_close_at_the_second(connection: socket.socket) -> None:
+        requests.append(read_request(connection))
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         read_request(connection)
 
-    with raw_server(serve_one_then_hang_up_on_the_second) as url:
+    with raw_server(serve_one_request_then_close_at_the_second) as url:
         assert [post(client, url).status for _ in range(3)] == [200, 200, 200]
-    assert len(served) == 3
+    assert len(requests) == 3
 
 
-def test_a_changed_url_is_reached_over_a_connection_of_its_own(client: WebhookClient) -> None:
+def test_a_changed_url_gets_a_connection_of_its_own(client: WebhookClient) -> None:
     with Receiver() as first, Receiver() as second:
         assert post(client, first.url, webhook_id=9).status == 200
         assert post(client, second.url, webhook_id=9).status == 200
     assert (len(first.hits), len(second.hits)) == (1, 1)
 
 
-def test_the_number_of_kept_connections_is_bounded(client: WebhookClient) -> None:
+def test_the_number_of_kept_connections_is_limited(client: WebhookClient) -> None:
     open_now: set[int] = set()
 
     def serve(connection: socket.socket) -> None:
@@ -250,14 +250,14 @@ def test_no_answer_is_a_time_out(hasty: WebhookClient) -> None:
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: "])
-def test_a_receiver_that_trickles_its_answer_is_cut_off(hasty: WebhookClient, head: bytes) -> None:
+def test_a_receiver_that_trickles_its_answer_is_disconnected(hasty: WebhookClient, head: bytes) -> None:
     with raw_server(lambda connection: trickle(connection, head)) as url:
         result = post(hasty, url)
     assert (result.status, result.detail) == (None, "no answer in 0.4 s")
 
 
 @pytest.mark.parametrize("connection_header", [b"", b"Connection: close\r\n"])
-def test_a_trickling_body_does_not_undo_the_status(
+def test_a_trickling_body_does_not_change_the_result_of_the_status(
     client: WebhookClient, connection_header: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.events.endpoint.REST_TIMEOUT", 0.2)
@@ -267,7 +267,7 @@ def test_a_trickling_body_does_not_undo_the_status(
     assert result.status == 200
 
 
-def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> None:
+def test_at_most_64_kib_of_an_answer_are_read(client: WebhookClient) -> None:
     sent = 0
     ended = threading.Event()
 
@@ -285,7 +285,7 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
         result = post(client, url)
         assert ended.wait(PATIENCE), "the connection was not closed"
     assert (result.status, result.detail) == (500, "x" * 200)
-    assert sent < MAX_BODY_BYTES + 16 * 1024 * 1024  # what the kernel buffers comes on top
+    assert sent < MAX_BODY_BYTES + 16 * 1024 * 1024  # plus what the kernel buffers
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_no_more_than_64_kib_of_an_answer_are_read(client: WebhookClient) -> Non
         (b"HTTP/1.1 " + b"2" * 70000, "got more than 65536 bytes when reading status line"),
     ],
 )
-def test_what_is_no_http_is_no_answer(client: WebhookClient, answer: bytes, detail: str) -> None:
+def test_an_answer_that_is_not_http_is_a_failure(client: WebhookClient, answer: bytes, detail: str) -> None:
     def serve(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(answer)
@@ -324,10 +324,10 @@ def test_a_refused_connection_is_a_failure(client: WebhookClient) -> None:
     assert "Connection refused" in result.detail
 
 
-def test_a_host_that_does_not_take_connections_is_a_time_out() -> None:
+def test_a_host_that_does_not_accept_connections_is_a_time_out() -> None:
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # the queue of the listener is full, so the next one gets no answer
+        for _ in range(3):  # the backlog of the listener is full, so the next connection gets no answer
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
@@ -337,10 +337,10 @@ def test_a_host_that_does_not_take_connections_is_a_time_out() -> None:
     assert result.ended - result.began >= timedelta(seconds=0.3)
 
 
-def test_a_tls_handshake_without_end_is_a_time_out() -> None:
+def test_an_endless_tls_handshake_is_a_time_out() -> None:
     gate = threading.Event()
     with (
-        raw_server(lambda _: held_back(gate)) as url,
+        raw_server(lambda _: blocked_until(gate)) as url,
         closing(WebhookClient(connect_timeout=0.3)) as hasty,
     ):
         result = post(hasty, url.replace("http://", "https://"))
@@ -366,14 +366,14 @@ def test_requests_can_be_aborted_from_another_thread() -> None:
 # ------------------------------------------------------------------------------------------------ addresses
 
 
-def test_the_own_network_is_refused_before_anything_is_sent(client: WebhookClient) -> None:
+def test_an_address_of_the_own_network_is_refused_before_anything_is_sent(client: WebhookClient) -> None:
     with Receiver() as receiver:
         result = post(client, receiver.url.replace("http://", "https://"), allow_private=False)
     assert (result.status, result.detail) == (None, "leads to 127.0.0.1 (127.0.0.1), which is not a public address")
     assert receiver.hits == []
 
 
-def test_http_is_refused_once_the_setting_is_off(client: WebhookClient) -> None:
+def test_http_is_refused_without_the_setting_that_allows_it(client: WebhookClient) -> None:
     with Receiver() as receiver:
         result = post(client, receiver.url, allow_private=False)
     assert (result.status, result.detail) == (None, "must begin with https://")
@@ -386,7 +386,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def name_server(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
-    """Replaces the system's resolver for names; each question takes the next answer. Returns the questions."""
+    """Replaces the system's resolver; each lookup takes the next answer. Returns the lookups."""
     real = socket.getaddrinfo
     waiting = list(answers)
     asked: list[str] = []
@@ -402,7 +402,7 @@ def name_server(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[st
 
 
 def test_the_address_connected_to_is_the_one_checked(trusting: WebhookClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name server that answers with a public address first and a private one next has only one chance to answer."""
+    """A name server that answers with a public address first and a private one next is asked only once."""
     asked = name_server(monkeypatch, ["1.1.1.1"], ["127.0.0.1"])
     reached: list[str] = []
 
@@ -415,7 +415,7 @@ def test_the_address_connected_to_is_the_one_checked(trusting: WebhookClient, mo
     assert (asked, reached) == (["rebind.example"], ["1.1.1.1"])
 
 
-def test_a_name_that_leads_to_the_own_network_is_refused(
+def test_a_name_that_resolves_to_the_own_network_is_refused(
     authority: Authority, trusting: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Receiver(tls=authority.server("inner.example")) as receiver:
@@ -425,7 +425,7 @@ def test_a_name_that_leads_to_the_own_network_is_refused(
     assert receiver.hits == []
 
 
-def test_tls_host_and_certificate_are_those_of_the_name(
+def test_tls_uses_the_host_name_and_not_the_address(
     authority: Authority, trusting: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Receiver(200, tls=authority.server("hooks.example")) as receiver:
@@ -436,7 +436,7 @@ def test_tls_host_and_certificate_are_those_of_the_name(
     assert receiver.hits[0].client_port == receiver.hits[1].client_port
 
 
-def test_a_certificate_of_another_name_is_refused(
+def test_a_certificate_for_another_name_is_refused(
     authority: Authority, trusting: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Receiver(tls=authority.server("other.example")) as receiver:

@@ -37,12 +37,12 @@ def test_contact_event_has_exactly_the_specified_fields(event: str) -> None:
     }
 
 
-def test_timestamps_are_utc_whatever_the_zone_of_the_moment() -> None:
+def test_timestamps_are_utc_whatever_the_zone_of_the_time() -> None:
     moment = MOMENT.astimezone(timezone(timedelta(hours=10)))
     assert contact_event("created", contact_id=7, list_id=3, moment=moment)["timestamp"] == "2026-01-31T09:00:05Z"
 
 
-def test_recipient_event_reports_its_group_and_leaves_out_what_does_not_apply() -> None:
+def test_a_recipient_event_names_its_group_and_omits_what_does_not_apply() -> None:
     assert recipient_event("sent", **RECIPIENT, moment=MOMENT) == {
         "object": "recipient",
         "event": "sent",
@@ -60,7 +60,7 @@ def test_recipient_event_reports_its_group_and_leaves_out_what_does_not_apply() 
     }
 
 
-def test_fields_of_one_kind_of_event_are_added_and_false_is_a_value() -> None:
+def test_fields_of_one_event_type_are_added_and_false_is_a_value() -> None:
     event = recipient_event(
         "bounced",
         **RECIPIENT,

@@ -1,4 +1,4 @@
-"""The demo receiver, and the snippet that the documentation tells people to paste."""
+"""The demo receiver, and the verification code that the documentation shows."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def signed(body: bytes, *secrets: tuple[str, str], moment: datetime | None = Non
     )
 
 
-# ------------------------------------------------------------------------------------------------ the snippet
+# ---------------------------------------------------------------------------------------------- the verification
 
 
 @pytest.fixture(scope="module")
 def verify() -> Verify:
-    """The function of the page, run from the page."""
+    """The function of the page, executed from the page."""
     (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(snippet, str(PAGE), "exec"), names)
-    found: Verify = names["verify"]
-    return found
+    verify_function: Verify = names["verify"]
+    return verify_function
 
 
 def test_the_page_shows_the_function_of_the_demo_receiver() -> None:
     assert inspect.getsource(receiver.verify) in PAGE.read_text("utf-8")
 
 
-def test_the_snippet_verifies_what_the_service_signs(verify: Verify) -> None:
+def test_the_documented_function_verifies_what_the_service_signs(verify: Verify) -> None:
     claims = verify(BODY, signed(BODY, ("k1", K1)), {"k1": K1})
     assert claims is not None
     assert (claims["sub"], claims["jti"]) == ("5", "b-1")
@@ -66,7 +66,7 @@ def test_one_verified_signature_of_several_is_enough(verify: Verify, known: dict
     assert verify(BODY, signed(BODY, ("k1", K1), ("k2", K2)), known)
 
 
-def test_the_snippet_refuses_everything_else(verify: Verify) -> None:
+def test_the_documented_function_refuses_everything_else(verify: Verify) -> None:
     good = signed(BODY, ("k1", K1))
     assert verify(BODY + b" ", good, {"k1": K1}) is None
     assert verify(BODY, good, {"k1": K2}) is None
@@ -131,20 +131,20 @@ def test_it_refuses_a_request_without_a_usable_length(url: str, capsys: pytest.C
     assert capsys.readouterr().out == "refused   a request without a usable Content-Length\n"
 
 
-def test_it_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_reports_missing_options(capsys: pytest.CaptureFixture[str]) -> None:
     for environ in ({}, {"RECEIVER_PORT": "8001"}, {"RECEIVER_PORT": "x", "RECEIVER_SECRET": K1}):
         assert receiver.main(environ) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_it_says_that_its_port_is_taken(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_reports_a_port_in_use(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     port = str(urlsplit(url).port)
     assert receiver.main({"RECEIVER_PORT": port, "RECEIVER_SECRET": K1}) == 1
     assert capsys.readouterr().err.startswith(f"RECEIVER_PORT={port}: cannot listen: ")
     assert receiver.main({"RECEIVER_PORT": "99999", "RECEIVER_SECRET": K1}) == 1
 
 
-def test_it_runs_as_a_program_and_ends_at_once_when_told() -> None:
+def test_it_runs_as_a_program_and_ends_at_once_on_a_signal() -> None:
     with receiver.make_server(0, K1) as server:
         port = server.server_address[1]
     environ = {"RECEIVER_PORT": str(port), "RECEIVER_SECRET": K1}

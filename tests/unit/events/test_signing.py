@@ -1,4 +1,4 @@
-"""The signature header (docs/webhooks.md#signature): built here, verified with PyJWT, as a receiver would."""
+"""The signature header (docs/webhooks.md#signature), verified with PyJWT as a receiver would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def header(now: datetime | None = None, body: bytes = BODY) -> str:
     )
 
 
-def test_one_jwt_per_secret_each_named_by_its_key_id() -> None:
+def test_there_is_one_jwt_per_secret_with_its_key_id() -> None:
     first, second = header().split(",")
     assert jwt.get_unverified_header(first) == {"alg": "HS256", "typ": "JWT", "kid": "k1"}
     assert jwt.get_unverified_header(second) == {"alg": "HS256", "typ": "JWT", "kid": "k2"}
@@ -46,11 +46,11 @@ def test_claims_name_issuer_webhook_batch_times_and_the_hash_of_the_body() -> No
     }
 
 
-def test_another_secret_does_not_verify() -> None:
+def test_a_signature_does_not_verify_with_another_secret() -> None:
     with pytest.raises(jwt.InvalidSignatureError):
         jwt.decode(header().split(",")[0], K2, algorithms=["HS256"])
 
 
-def test_signatures_end_after_five_minutes() -> None:
+def test_signatures_expire_after_five_minutes() -> None:
     with pytest.raises(jwt.ExpiredSignatureError):
         jwt.decode(header(this_second() - timedelta(seconds=301)).split(",")[0], K1, algorithms=["HS256"])

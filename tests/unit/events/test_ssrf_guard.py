@@ -65,24 +65,24 @@ def lenient(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses(address: str) -> None:
+def test_public_addresses_are_accepted(address: str) -> None:
     assert is_public(address)
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_every_other_address_is_not_public(address: str) -> None:
+def test_all_other_addresses_are_refused(address: str) -> None:
     assert not is_public(address)
 
 
 @given(st.ip_addresses(v=4))
-def test_ipv4_is_judged_the_same_inside_of_ipv6(address: ipaddress.IPv4Address) -> None:
+def test_an_ipv4_address_within_ipv6_is_classified_alike(address: ipaddress.IPv4Address) -> None:
     mapped = ipaddress.IPv6Address(f"::ffff:{address}")
     translated = ipaddress.IPv6Address(int(ipaddress.IPv6Address("64:ff9b::")) + int(address))
     assert is_public(str(address)) == is_public(str(mapped)) == is_public(str(translated))
 
 
 @given(st.ip_addresses())
-def test_what_is_public_is_global_unicast(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_only_global_unicast_addresses_are_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if is_public(str(address)):
         assert address.is_global or address in NAT64 or address in MAPPED
         assert not address.is_multicast
@@ -90,7 +90,7 @@ def test_what_is_public_is_global_unicast(address: ipaddress.IPv4Address | ipadd
         assert not address.is_link_local
 
 
-def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
+def test_one_private_address_among_public_ones_is_refused() -> None:
     check_addresses("hooks.example.com", ["1.1.1.1", "2606:4700::1111"])
     with pytest.raises(ForbiddenAddress, match=r"leads to 10\.0\.0\.1 \(hooks\.example\.com\)"):
         check_addresses("hooks.example.com", ["1.1.1.1", "10.0.0.1"])
@@ -108,7 +108,7 @@ def test_urls_that_can_be_registered(url: str, strict: Settings) -> None:
     check_url(url, strict)
 
 
-def test_a_host_is_looked_up_in_its_ascii_form_and_one_that_is_unknown_can_be_registered(
+def test_a_host_is_looked_up_in_its_ascii_form_and_an_unknown_host_can_be_registered(
     strict: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -174,11 +174,11 @@ def test_malformed_urls_are_refused_with_one_line(url: str, message: str, strict
             check_url(url, lenient)
 
 
-def test_http_is_for_development(lenient: Settings) -> None:
+def test_http_is_accepted_in_development_only(lenient: Settings) -> None:
     check_url("http://127.0.0.1:8001/in", lenient)
 
 
-def test_a_name_server_that_is_silent_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_server_that_does_not_answer_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: answered.wait(PATIENCE) and [])
     try:

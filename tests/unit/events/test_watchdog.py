@@ -1,4 +1,4 @@
-"""Cutting what takes too long, with one thread for all that is watched."""
+"""The watchdog ends requests at their deadlines, with one thread for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG = 10 * PATIENCE
 
 
 class Wait:
-    """Something that waits until it is cut."""
+    """An operation that waits until the watchdog ends it."""
 
     def __init__(self) -> None:
         self.was_cut = threading.Event()
@@ -23,7 +23,7 @@ class Wait:
 
 
 class Clock:
-    """What the watchdog takes for the time, for tests in which time passes when they say so."""
+    """The clock of the watchdog, which tests move."""
 
     def __init__(self) -> None:
         self.moment = 0.0
@@ -34,18 +34,18 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr("app.events.watchdog.time", made)
-    return made
+    fake_clock = Clock()
+    monkeypatch.setattr("app.events.watchdog.time", fake_clock)
+    return fake_clock
 
 
-def test_what_takes_too_long_is_cut() -> None:
+def test_an_operation_is_ended_at_its_deadline() -> None:
     watchdog, slow = Watchdog(), Wait()
     with watchdog.cut_after(slow, 0.05):
         assert slow.was_cut.wait(PATIENCE)
 
 
-def test_what_ended_in_time_is_not_cut_when_its_time_is_over(clock: Clock) -> None:
+def test_an_operation_that_ended_in_time_is_left_alone_at_its_deadline(clock: Clock) -> None:
     watchdog, quick, slow = Watchdog(), Wait(), Wait()
     with watchdog.cut_after(quick, LONG):
         pass
@@ -55,7 +55,7 @@ def test_what_ended_in_time_is_not_cut_when_its_time_is_over(clock: Clock) -> No
     assert not quick.was_cut.is_set()
 
 
-def test_a_restart_sets_the_deadline_anew(clock: Clock) -> None:
+def test_a_restart_sets_a_new_deadline(clock: Clock) -> None:
     watchdog, wait = Watchdog(), Wait()
     with watchdog.cut_after(wait, LONG):
         clock.moment = 2 * LONG
@@ -63,14 +63,14 @@ def test_a_restart_sets_the_deadline_anew(clock: Clock) -> None:
         assert wait.was_cut.wait(PATIENCE)
 
 
-def test_the_shorter_of_two_times_comes_first_whichever_began_first() -> None:
+def test_the_earlier_deadline_comes_first_whichever_began_first() -> None:
     watchdog, long, short = Watchdog(), Wait(), Wait()
     with watchdog.cut_after(long, LONG), watchdog.cut_after(short, 0.05):
         assert short.was_cut.wait(PATIENCE)
     assert not long.was_cut.is_set()
 
 
-def test_one_thread_watches_many_and_ends_when_there_is_nothing_to_watch(clock: Clock) -> None:
+def test_one_thread_watches_all_operations_and_ends_without_any(clock: Clock) -> None:
     before = set(threading.enumerate())
     watchdog, waits = Watchdog(), [Wait() for _ in range(20)]
 

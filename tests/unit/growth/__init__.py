@@ -1,1 +1,1 @@
-"""The functions that read what clients and strangers wrote, as `test_readers` measures them."""
+"""Functions that read text of clients and strangers, which `test_readers` measures."""

@@ -1,4 +1,4 @@
-"""What reads mail that comes back, and what gateways, name servers and relays say."""
+"""Readers of inbound mail and of the answers of gateways, name servers and relays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATUSES = (
 
 
 def _read(text: str) -> None:
-    """All that is done with a message that names a recipient."""
+    """All processing of a mail that names a recipient."""
     raw = text.encode()
     is_automatic(parse_head(raw))
     read_reports(parse(raw))

@@ -1,4 +1,4 @@
-"""An entry of the table: a function that reads somebody else's text, and the words that texts are made of for it."""
+"""An entry of the table: a function that reads external text, and the words of which its test texts consist."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Make = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Reader:
-    """`largest` is the length of the longest text that reaches the function; `head` and `tail` stand around the words.
+    """`largest` is the length of the longest text that reaches the function; `head` and `tail` enclose the words.
 
-    The words are those that mean something to the function: openings, ends, separators, escapes. `item` is what a text
-    of very many different things is made of, with a number in place of its `#`.
+    The words are those that have a meaning for the function: openings, ends, separators, escapes. `item` is repeated in
+    texts with very many different elements, with a number in place of its `#`.
     """
 
     name: str
@@ -29,8 +29,8 @@ class Reader:
     item: str = ""
 
     def texts(self) -> Iterator[tuple[str, Make]]:
-        """What is told of a text, and what makes one of a length: runs, with an end of another kind too; one word
-        nested in another; two in turn; many lines; one long line of all words in no order."""
+        """Descriptions and makers of texts of a length: repetitions, also with a different end; one word nested in
+        another; two words alternating; many lines; one long line of all words in random order."""
         if self.item:
             yield "very many", self._maker(self._many)
         if not self.words:

@@ -1,4 +1,4 @@
-"""What reads requests: paths, headers, queries, bodies, and the values found in them."""
+"""Readers of requests: paths, headers, queries, bodies, and the values in them."""
 
 from __future__ import annotations
 

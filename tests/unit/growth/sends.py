@@ -1,4 +1,4 @@
-"""What reads and writes content when a send is accepted and when its mails are made."""
+"""Readers and writers of content at the acceptance of a send and at the composition of its mails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from app.transports.email.smtp_transaction import _dot_stuffed
 from app.transports.sms import gsm, segments
 from tests.unit.growth.reader import KIB, MIB, Reader
 
-DISCRETION = Redaction(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
+REDACTION = Redaction(frozenset({"relay.example", "relay"}), frozenset({"/srv/mail"}))
 BODY = 256 * KIB
 """Less than the longest: beyond it the machine's own stores show in what is nearly as quick as copying."""
 NO_BOUND = 2**40
@@ -200,7 +200,7 @@ IN_SENDS = (
     ),
     Reader(
         "words without names of the installation",
-        DISCRETION.redact,
+        REDACTION.redact,
         ("a", ".", "relay.", "relay.example", "localhost", "1.", "10.0.0.1", ":", "[", "/srv/mail/", "@", "-"),
         64 * KIB,
     ),

@@ -1,7 +1,7 @@
 """Every regular expression of the service reads any text in linear time, in each way in which it is used.
 
-The expressions are found, not listed: a new one is measured, too. The texts are made of the characters that occur in
-the expression: runs of one, runs behind another one, with an end that does not fit, and two in turn.
+The expressions are found, not listed, so a new one is measured, too. The texts consist of characters that occur in the
+expression: repetitions of one character, also after another one, with an end that does not match, and two alternating.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMON = "a0 \n.,"
 MOST_CHARACTERS = 10
 METHODS = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")
 
-MADE_LATER = {
+COMPILED_LATER = {
     "app.settings": "reads settings, which the operator writes",
     "app.recipients.redaction": "is made of the names in the settings; a row in the table of readers reads with it",
     "app.sends.accept.stop_words": "is made of the words of a list; has_stop_word is in the table of readers",
@@ -38,8 +38,8 @@ MADE_LATER = {
 """Modules that make expressions in functions: why they may."""
 
 
-class Used(NamedTuple):
-    """An expression, and a way in which some module uses it."""
+class PatternUse(NamedTuple):
+    """A regular expression, and a method that some module calls on it."""
 
     name: str
     pattern: re.Pattern[Any]
@@ -47,38 +47,41 @@ class Used(NamedTuple):
 
 
 @cache
-def used() -> list[Used]:
-    """Every expression of a module in every way in which the service uses it."""
+def pattern_uses() -> list[PatternUse]:
+    """Every expression of a module with every method that the service calls."""
     return [
-        Used(f"{one.name}.{name}", pattern, method)
-        for one in sources()
-        for name, pattern in _patterns(one)
-        for method in _methods(one, name)
+        PatternUse(f"{source.name}.{name}", pattern, method)
+        for source in sources()
+        for name, pattern in _patterns(source)
+        for method in _methods(source, name)
     ]
 
 
-def _patterns(one: Source) -> Iterator[tuple[str, re.Pattern[Any]]]:
-    """Those that a module makes, alone or in a table."""
-    if not any(isinstance(node, ast.Attribute) and node.attr == "compile" for node in ast.walk(one.tree)):
+def _patterns(source: Source) -> Iterator[tuple[str, re.Pattern[Any]]]:
+    """The expressions that a module compiles, alone or in a table."""
+    if not any(isinstance(node, ast.Attribute) and node.attr == "compile" for node in ast.walk(source.tree)):
         return
-    made = {
+    assigned = {
         target.id
-        for node in one.tree.body
+        for node in source.tree.body
         for target in (node.targets if isinstance(node, ast.Assign) else ())
         if isinstance(target, ast.Name)
     }
-    for name, value in vars(importlib.import_module(one.name)).items():
-        if name in made and isinstance(value, re.Pattern):
+    for name, value in vars(importlib.import_module(source.name)).items():
+        if name in assigned and isinstance(value, re.Pattern):
             yield name, value
-        elif name in made and isinstance(value, dict):
+        elif name in assigned and isinstance(value, dict):
             yield from ((name, pattern) for pattern in value.values() if isinstance(pattern, re.Pattern))
 
 
-def _methods(one: Source, name: str) -> list[str]:
-    """How it is used: by its own module, and under a public name by others. One that is handed on may be searched."""
-    places = [one] if name.startswith("_") else sources()
-    found = {method for place in places for method in re.findall(rf"\b{name}\.(\w+)\(", place.path.read_text("utf-8"))}
-    return sorted(found & set(METHODS)) or ["search"]
+def _methods(source: Source, name: str) -> list[str]:
+    """The methods called on it: in its own module, and under a public name in others. Without a call it may be
+    searched."""
+    places = [source] if name.startswith("_") else sources()
+    methods = {
+        method for place in places for method in re.findall(rf"\b{name}\.(\w+)\(", place.path.read_text("utf-8"))
+    }
+    return sorted(methods & set(METHODS)) or ["search"]
 
 
 def texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
@@ -93,37 +96,37 @@ def texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
 
         return make
 
-    for one, other in itertools.product(characters, repeat=2):
-        yield maker(other, one, "")
-    for one, other in itertools.combinations(characters, 2):
-        yield maker("", one + other, "!")
+    for first, second in itertools.product(characters, repeat=2):
+        yield maker(second, first, "")
+    for first, second in itertools.combinations(characters, 2):
+        yield maker("", first + second, "!")
     for word in re.findall(r"[A-Za-z]{3,}", written)[:4]:
         yield maker("", word, "!")
 
 
-def apply(one: Used) -> Callable[[Any], object]:
-    """The use of an expression on a text; a search goes through all of it."""
-    if one.method == "match":
-        return one.pattern.match
-    if one.method == "fullmatch":
-        return one.pattern.fullmatch
-    return lambda text: sum(1 for _ in one.pattern.finditer(text))
+def apply(use: PatternUse) -> Callable[[Any], object]:
+    """Calls the method on a text; a search goes through the whole text."""
+    if use.method == "match":
+        return use.pattern.match
+    if use.method == "fullmatch":
+        return use.pattern.fullmatch
+    return lambda text: sum(1 for _ in use.pattern.finditer(text))
 
 
-@pytest.mark.parametrize("one", used(), ids=lambda one: f"{one.name}.{one.method}")
-def test_an_expression_reads_any_text_in_linear_time(one: Used) -> None:
-    read = apply(one)
-    for make in texts(one.pattern):
+@pytest.mark.parametrize("use", pattern_uses(), ids=lambda use: f"{use.name}.{use.method}")
+def test_an_expression_reads_any_text_in_linear_time(use: PatternUse) -> None:
+    read = apply(use)
+    for make in texts(use.pattern):
         if seconds(read, make(LARGEST), 1) > QUICK * LARGEST:
             assert growth(read, make, LARGEST) <= MOST_GROWTH, make(40)
 
 
-def test_expressions_are_made_once() -> None:
-    """So that they are found here. Those that are not have a reason."""
-    found = {
-        one.name
-        for one in sources()
-        for function in one.functions()
+def test_expressions_are_compiled_at_import() -> None:
+    """So that they are found here. Each exception has a reason."""
+    modules = {
+        source.name
+        for source in sources()
+        for function in source.functions()
         for node in ast.walk(function)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -131,4 +134,4 @@ def test_expressions_are_made_once() -> None:
         and isinstance(node.ctx, ast.Load)
         and node.attr in (*METHODS, "compile")
     }
-    assert found == set(MADE_LATER)
+    assert modules == set(COMPILED_LATER)

@@ -1,7 +1,7 @@
-"""What reads the texts of clients and strangers takes time in proportion to them, whatever they are.
+"""Reading the text of clients and strangers takes time proportional to its length, whatever it contains.
 
-The table names the functions; each reads texts of n and of 8n characters that are made to be hard for it. The cost per
-character may grow by half, which is noise: where it is a square it grows eightfold.
+The table lists the functions; each reads texts of n and of 8n characters that are designed to be hard for it. The cost
+per character may grow by half, which is noise: quadratic time makes it grow eightfold.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _shorten(text: str) -> object:
     return text
 
 
-def _tell_apart(text: str) -> object:
+def _distinguish(text: str) -> object:
     seen: list[str] = []
     for word in map(str, range(len(text))):
         if word not in seen:
@@ -50,8 +50,8 @@ def _tell_apart(text: str) -> object:
 
 @pytest.mark.parametrize(
     ("read", "grows"),
-    [(_strip_blanks, True), (_shorten, True), (_tell_apart, True), (str.split, False), (str.upper, False)],
+    [(_strip_blanks, True), (_shorten, True), (_distinguish, True), (str.split, False), (str.upper, False)],
 )
-def test_a_square_is_noticed(read: Callable[[str], object], grows: bool) -> None:
+def test_quadratic_growth_is_detected(read: Callable[[str], object], grows: bool) -> None:
     found = growth(read, lambda size: " " * size, 32 * KIB, long_enough=LONGER / 4)
     assert (found > MOST_GROWTH) is grows

@@ -1,4 +1,4 @@
-"""Idempotency locks, as other processes of the machine see them (app/http/idempotency_locks.py)."""
+"""Idempotency locks as other processes of the machine see them (app/http/idempotency_locks.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ended_elsewhere(folder: Path, *holders: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_a_request_is_locked_until_its_end_here_and_elsewhere(tmp_path: Path) -> None:
+def test_a_request_is_locked_until_its_end_in_all_processes(tmp_path: Path) -> None:
     own = idempotency_locks(tmp_path)
     assert own is idempotency_locks(tmp_path)
     with own.acquire() as first, own.acquire() as second:
@@ -33,11 +33,11 @@ def test_a_request_is_locked_until_its_end_here_and_elsewhere(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("holder", ["", ":", "7", "elsewhere-1-ab:1", "../x:1", "x:-1", "x:one"])
-def test_nothing_is_known_of_a_request_of_another_machine(tmp_path: Path, holder: str) -> None:
+def test_the_state_of_a_request_of_another_machine_is_unknown(tmp_path: Path, holder: str) -> None:
     assert IdempotencyLocks(tmp_path).has_ended(holder) is None
 
 
-def test_a_folder_that_cannot_be_written_keeps_no_request_from_its_work(tmp_path: Path) -> None:
+def test_requests_work_although_the_folder_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file stands where the folder would be")
     own = IdempotencyLocks(tmp_path / "blocked")
     with own.acquire() as holder:
@@ -45,19 +45,19 @@ def test_a_folder_that_cannot_be_written_keeps_no_request_from_its_work(tmp_path
     assert own.has_ended(holder) is True
 
 
-def test_files_of_dead_processes_stay_for_an_hour_and_then_go(tmp_path: Path) -> None:
-    """From when they are first found dead: by then a claim of a process that lived long may be new."""
+def test_files_of_dead_processes_are_deleted_after_an_hour(tmp_path: Path) -> None:
+    """Counted from the first time they are found dead: until then a claim of a long-lived process may be new."""
     program = f"from app.http.idempotency_locks import *; idempotency_locks(Path({str(tmp_path)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     (dead,) = tmp_path.iterdir()
-    grow_old(dead)
+    make_old(dead)
     first = IdempotencyLocks(tmp_path)
     assert dead.exists()
     assert dead.stat().st_size == 1
-    grow_old(dead)
+    make_old(dead)
     second = IdempotencyLocks(tmp_path)
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted([first.name, second.name])
 
 
-def grow_old(path: Path) -> None:
+def make_old(path: Path) -> None:
     os.utime(path, (path.stat().st_mtime - KEPT_SECONDS - 1,) * 2)

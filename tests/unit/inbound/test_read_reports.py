@@ -1,4 +1,4 @@
-"""What an email that came back reports, in all the forms that mail servers give it."""
+"""Reading of inbound mail: reports in all the forms that mail servers give them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def reports(raw: bytes) -> list[Report]:
     return read_reports(parse(raw))
 
 
-def test_a_failure() -> None:
-    """RFC 3464: the type before the diagnostic is not part of the other side's words."""
-    (found,) = reports(delivery_failure(TO, "Ann@Example.com"))
-    assert found == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+def test_a_failure_is_read() -> None:
+    """RFC 3464: the type before the diagnostic code is not part of the reply of the other side."""
+    (report,) = reports(delivery_failure(TO, "Ann@Example.com"))
+    assert report == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
 
 
-def test_words_that_have_no_type_are_whole() -> None:
+def test_a_diagnostic_without_a_type_is_read_whole() -> None:
     raw = delivery_failure(TO, "ann@example.com").replace(b"smtp; 550 5.1.1", b"550 5.1.1 no; try later:")
     assert [one.detail for one in reports(raw)] == ["550 5.1.1 no; try later: mailbox does not exist"]
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("type_", [b"delivery-status", b"global-delivery-status"])
-def test_line_ends_and_the_international_form(line_end: bytes, type_: bytes) -> None:
-    """A pipe hands LF over; RFC 6533 has a type of its own."""
+def test_line_ends_and_the_international_form_are_accepted(line_end: bytes, type_: bytes) -> None:
+    """A pipe uses LF; RFC 6533 has a media type of its own."""
     raw = delivery_failure(TO, "ann@example.com").replace(b"message/delivery-status", b"message/" + type_)
-    (found,) = reports(raw.replace(b"\r\n", line_end))
-    assert (found.kind, found.status, found.about) == (ReportKind.FAILED, "5.1.1", ANN)
+    (report,) = reports(raw.replace(b"\r\n", line_end))
+    assert (report.kind, report.status, report.about) == (ReportKind.FAILED, "5.1.1", ANN)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_line_ends_and_the_international_form(line_end: bytes, type_: bytes) -> 
         ("nonsense", "4.0.0", ReportKind.DELAYED),
     ],
 )
-def test_actions(action: str, status: str, kind: ReportKind) -> None:
-    (found,) = reports(delivery_failure(TO, "ann@example.com", action=action, status=status))
-    assert (found.kind, found.status) == (kind, status)
+def test_the_action_decides_the_kind_of_report(action: str, status: str, kind: ReportKind) -> None:
+    (report,) = reports(delivery_failure(TO, "ann@example.com", action=action, status=status))
+    assert (report.kind, report.status) == (kind, status)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_actions(action: str, status: str, kind: ReportKind) -> None:
         (None, "", "5.0.0"),
     ],
 )
-def test_the_code_of_a_failure(status: str | None, detail: str, expected: str) -> None:
+def test_the_status_code_of_a_failure_is_read(status: str | None, detail: str, expected: str) -> None:
     assert failure_status(status, detail) == expected
 
 
-def test_failures_stand_first_among_several_recipients() -> None:
+def test_of_several_recipients_failures_come_first() -> None:
     raw = delivery_failure(TO, "bob@example.com", action="delayed", status="4.4.1").replace(
         b"Diagnostic-Code",
         b"X: y\r\n\r\nFinal-Recipient: rfc822; ann@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\nDiagnostic-Code",
@@ -89,53 +89,53 @@ def test_failures_stand_first_among_several_recipients() -> None:
     ]
 
 
-def test_a_complaint_hands_the_return_path_back() -> None:
-    (found,) = reports(complaint("abuse@acme.example", "ann@example.com", mail_from=TO))
-    assert (found.kind, found.about, found.original_senders) == (ReportKind.COMPLAINT, ANN, (TO,))
+def test_a_complaint_contains_the_return_path() -> None:
+    (report,) = reports(complaint("abuse@acme.example", "ann@example.com", mail_from=TO))
+    assert (report.kind, report.about, report.original_senders) == (ReportKind.COMPLAINT, ANN, (TO,))
 
 
-def test_the_original_tells_its_return_path() -> None:
+def test_the_return_path_is_read_from_the_original_mail() -> None:
     """As the last mail server wrote it there."""
     raw = delivery_failure("x@y.example", "ann@example.com", original=f"Return-Path: <{TO}>\r\n\r\nHello\r\n".encode())
     assert [one.original_senders for one in reports(raw)] == [(TO,)]
 
 
-def test_the_original_may_be_its_headers_alone() -> None:
+def test_the_original_mail_may_consist_of_its_header_only() -> None:
     """As providers return it in complaints (RFC 5965, 2)."""
     raw = complaint("abuse@acme.example", "ann@example.com").replace(
         b"Type: message/rfc822", b"Type: text/rfc822-headers"
     )
-    (found,) = reports(raw.replace(ORIGINAL, f"Return-Path: <{TO}>\r\n".encode() + ORIGINAL))
-    assert (found.kind, found.original_senders) == (ReportKind.COMPLAINT, (TO,))
+    (report,) = reports(raw.replace(ORIGINAL, f"Return-Path: <{TO}>\r\n".encode() + ORIGINAL))
+    assert (report.kind, report.original_senders) == (ReportKind.COMPLAINT, (TO,))
 
 
 @pytest.mark.parametrize(("encoding", "encode"), [("base64", encodebytes), ("Quoted-Printable", b2a_qp)])
-def test_an_encoded_notification(encoding: str, encode: Callable[[bytes], bytes]) -> None:
-    """RFC 3464 asks for 7 bits, and some servers encode all the same."""
+def test_an_encoded_notification_is_decoded(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+    """RFC 3464 requires 7 bits, and some servers encode all the same."""
     head, type_, rest = delivery_failure(TO, "ann@example.com").partition(
         b"Content-Type: message/delivery-status\r\n\r\n"
     )
     machine, end, tail = rest.partition(b"\r\n--=_b")
     kind = type_.replace(b"\r\n\r\n", f"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode())
-    (found,) = reports(b"".join([head, kind, encode(machine), end, tail]))
-    assert found == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
+    (report,) = reports(b"".join([head, kind, encode(machine), end, tail]))
+    assert report == Report(ReportKind.FAILED, "5.1.1", "550 5.1.1 mailbox does not exist", ANN)
 
 
-def test_a_report_that_returns_a_large_mail_is_read_at_once() -> None:
-    """What it says stands before the mail that it returns."""
+def test_a_report_with_a_large_original_mail_is_read_quickly() -> None:
+    """Its fields stand before the mail that it returns."""
 
     def returning(size: int) -> bytes:
         original = ORIGINAL + b"eA==\r\n" * (size // 6)
         return delivery_failure(TO, "ann@example.com", original=original)
 
-    (found,) = reports(returning(16 * 1024 * 1024))
-    assert (found.kind, found.about) == (ReportKind.FAILED, ANN)
+    (report,) = reports(returning(16 * 1024 * 1024))
+    assert (report.kind, report.about) == (ReportKind.FAILED, ANN)
     assert growth(reports, returning, 16 * 1024 * 1024) <= MOST_GROWTH
 
 
-def test_prose() -> None:
-    (found,) = reports(qmail_failure(TO, "ann@example.com"))
-    assert (found.kind, found.about, found.guessed) == (ReportKind.FAILED, ANN, True)
+def test_notifications_in_prose_are_read() -> None:
+    (report,) = reports(qmail_failure(TO, "ann@example.com"))
+    assert (report.kind, report.about, report.guessed) == (ReportKind.FAILED, ANN, True)
 
 
 @pytest.mark.parametrize("text", ["Thank you!", "I am away until Monday. Mail to bob@example.com failed yesterday."])
@@ -144,7 +144,7 @@ def test_a_reply_reports_nothing(text: str) -> None:
     assert not is_automatic(parse(plain(TO, text)))
 
 
-def test_what_is_nested_without_end_is_nothing() -> None:
+def test_endlessly_nested_parts_are_no_report() -> None:
     lines = b"".join(b'Content-Type: multipart/mixed; boundary="%d"\n\n--%d\n' % (n, n) for n in range(3000))
     assert reports(lines) == []
 
@@ -161,7 +161,7 @@ def test_what_is_nested_without_end_is_nothing() -> None:
     ],
 )
 def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> None:
-    """A report stands there; what a stranger puts before it costs no more than it does here."""
+    """A report stands there; text that a stranger puts before it has bounded cost."""
     head, boundary, rest = delivery_failure(TO, "ann@example.com").partition(b"--=_b")
     assert bool(reports(head + before + boundary + rest)) is read
 
@@ -179,8 +179,8 @@ def test_only_the_beginning_of_a_message_is_read(before: bytes, read: bool) -> N
         ("", []),
     ],
 )
-def test_addresses_are_what_has_their_form(value: str, addresses: list[str]) -> None:
-    """Whatever stands around them."""
+def test_everything_in_the_form_of_an_address_is_one(value: str, addresses: list[str]) -> None:
+    """Whatever surrounds it."""
     wanted = [one if "@" in one else f"{one}@example.com" for one in addresses]
     assert addresses_in(parse_head(f"To: {value}\r\n\r\nTo: x@y.example".encode()), ["To"]) == wanted
 
@@ -206,8 +206,8 @@ MORE_PIECES = (
 
 
 @given(st.lists(st.sampled_from((*PIECES, *MORE_PIECES)) | st.binary(max_size=20), max_size=25))
-def test_whatever_comes_nothing_fails(pieces: list[bytes]) -> None:
-    """Nor does it for what cannot be stored: words and addresses are clean texts."""
+def test_no_input_fails(pieces: list[bytes]) -> None:
+    """Nor does storing the result: texts and addresses are cleaned."""
     message = parse(b"".join(pieces))
     is_automatic(message)
     for report in read_reports(message):

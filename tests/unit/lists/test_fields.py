@@ -1,4 +1,4 @@
-"""Field types, the key rule and reserved keys (docs/contacts.md#list-fields)."""
+"""Field types, the rule for keys and reserved keys (docs/contacts.md#list-fields)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def a_list(*fields: FieldSpec) -> ListSpec:
         ("日本", ""),
     ],
 )
-def test_key_rule(name: str, key: str) -> None:
+def test_the_key_is_derived_from_the_name(name: str, key: str) -> None:
     assert field_key(name) == key
 
 
 @given(st.text(max_size=60))
-def test_a_key_has_its_characters_and_is_its_own_key(name: str) -> None:
+def test_a_key_has_the_allowed_characters_and_is_its_own_key(name: str) -> None:
     key = field_key(name)
     assert re.fullmatch(r"([a-z0-9]([a-z0-9_]*[a-z0-9])?)?", key)
     assert field_key(key) == key
 
 
-def test_every_type_of_the_specification() -> None:
+def test_every_type_of_the_specification_exists() -> None:
     assert len(FIELD_TYPES) == 27
     assert {"Postcode or ZIP Code", "Website Address / URL", "HTML Snippet", "File Upload"} <= set(FIELD_TYPES)
 
@@ -54,11 +54,11 @@ def test_reserved_keys(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["first_name", "name", "type", "subscribed_email", "ids"])
-def test_other_keys_are_free(key: str) -> None:
+def test_other_keys_are_allowed(key: str) -> None:
     assert not is_reserved(key)
 
 
-def test_the_identifier_is_the_email_else_the_mobile_else_nothing() -> None:
+def test_the_identifier_is_the_email_or_else_the_mobile() -> None:
     email, mobile = FieldSpec(1, "email", "Mail", "Email"), FieldSpec(2, "mobile", "Cell", "Mobile Phone")
     assert a_list(mobile, email).identifier == "email"
     assert a_list(mobile).identifier == "mobile"

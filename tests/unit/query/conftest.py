@@ -1,4 +1,4 @@
-"""A table of things in both databases."""
+"""A table of sample rows in both databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .things import fill
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def things(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """An engine whose database has the rows of `things.ROWS`."""
+    """An engine whose database contains the rows of `things.ROWS`."""
     with ExitStack() as stack:
         url = "sqlite://"
         if request.param == "postgresql":

@@ -1,4 +1,4 @@
-"""A resource with a filter of every kind, and short ways to query it and to see why a query is refused."""
+"""A sample resource with a filter of every type, and helpers that parse queries and return their errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse(*pairs: Pair) -> Query:
 
 
 def alternatives(*pairs: Pair) -> tuple[Alternative, ...]:
-    """What the first filter among the parameters stands for."""
+    """The alternatives of the first filter among the parameters."""
     return parse(*pairs).conditions[0].alternatives
 
 
@@ -59,8 +59,8 @@ def refused(*pairs: Pair) -> str:
     return code
 
 
-def told(*pairs: Pair) -> str:
-    """What the integrator reads about the first error of a query of things."""
+def first_message(*pairs: Pair) -> str:
+    """The message about the first error of a query of things."""
     with pytest.raises(ServiceError) as caught:
         parse(*pairs)
     return caught.value.errors[0].developer_message

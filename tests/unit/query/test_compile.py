@@ -1,4 +1,4 @@
-"""What queries find in SQLite and in PostgreSQL."""
+"""Results of queries in SQLite and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -114,15 +114,15 @@ FOUND: dict[str, tuple[list[Pair], list[int]]] = {
 
 
 @pytest.mark.parametrize("case", list(FOUND))
-def test_filter(things: Engine, case: str) -> None:
-    """(docs/querying.md#filters)"""
+def test_filters_find_the_expected_rows(things: Engine, case: str) -> None:
+    """See docs/querying.md#filters."""
     pairs, expected = FOUND[case]
     assert find(things, *pairs) == expected
     assert count_things(things, *pairs) == len(expected)
 
 
-def test_pages(things: Engine) -> None:
-    """Newest first, then highest id; one row more tells of a next page."""
+def test_pages_are_sorted_and_know_whether_there_is_a_next_one(things: Engine) -> None:
+    """Newest first, then by descending id; one further row is selected to detect a next page."""
     assert find_page(things) == ([6, 5, 4, 3, 2, 1], False)
     assert find_page(things, ("limit", "4")) == ([6, 5, 4, 3], True)
     assert find_page(things, ("limit", "4"), ("offset", "2")) == ([4, 3, 2, 1], False)
@@ -130,33 +130,32 @@ def test_pages(things: Engine) -> None:
 
 
 @pytest.mark.parametrize("offset", ["6", "2147483648", "9223372036854775807", HUGE])
-def test_offset_beyond_the_end(things: Engine, offset: str) -> None:
-    """An offset of 0 or more is valid, however large."""
+def test_an_offset_beyond_the_end_finds_nothing(things: Engine, offset: str) -> None:
+    """Every offset from 0 is valid."""
     assert find_page(things, ("offset", offset), ("limit", "1000")) == ([], False)
 
 
-def test_1000_values_are_one_in(things: Engine) -> None:
-    """A list of 1000 is as good as one of three."""
+def test_a_list_of_1000_values_works(things: Engine) -> None:
     numbers = ",".join(str(number) for number in range(4, 1004))
     assert find(things, ("id:in", numbers)) == [4, 5, 6]
     assert str(statement(("id:in", numbers))) == str(statement(("id:in", "1,2")))
 
 
-def test_1000_ranges(things: Engine) -> None:
-    """Ranges count as elements, and the databases take as many."""
+def test_a_list_of_1000_ranges_works(things: Engine) -> None:
+    """Each range counts as one element, and both databases accept as many."""
     ranges = ",".join(f"{start}..{start + 1}" for start in range(5, 4005, 4))
     assert find(things, ("id:in", ranges)) == [5, 6]
     assert find(things, ("name", "ü%_\\"), ("id:in", ranges)) == [6]
     assert find(things, ("name", "Smith"), ("id:in", ranges)) == []
 
 
-def test_as_many_conditions_as_a_query_may_have(things: Engine) -> None:
+def test_the_maximum_number_of_conditions_works(things: Engine) -> None:
     """Repeated parameters all apply, in both databases."""
     assert find(things, *[("sent:ne", str(number)) for number in range(2, MAX_PARAMETERS + 2)]) == [1, 5, 6]
 
 
 @pytest.mark.parametrize("text", ["' OR '1'='1", "x'; drop table things; --", "%s", ":name", "?"])
-def test_values_are_bound(text: str) -> None:
-    """No value of a client becomes part of the SQL."""
+def test_values_are_bound_parameters(text: str) -> None:
+    """No value of a client becomes part of the SQL text."""
     for key in ("name", "name:ne", "name:in", "email"):
         assert str(statement((key, text))) == str(statement((key, "plain")))

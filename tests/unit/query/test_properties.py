@@ -1,4 +1,4 @@
-"""Whatever a client sends, it gets a query or one of the ten filter errors."""
+"""Whatever parameters a client sends, the result is a query or one of the ten filter errors."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ pairs_of_anything = st.lists(st.tuples(keys, values), max_size=6)
 @example([("creation_time", "0001-01-01"), ("_tz", "Pacific/Kiritimati")])
 @example([("creation_time", "9999-12-31"), ("_tz", "Pacific/Pago_Pago")])
 @example([("id", "9" * 10_000), ("offset", "9" * 10_000), ("limit", "9" * 10_000)])
-def test_any_parameters_give_a_query_or_filter_errors(pairs: list[Pair]) -> None:
-    """Filter errors: the ten codes, and nothing else is ever raised."""
+def test_any_parameters_result_in_a_query_or_filter_errors(pairs: list[Pair]) -> None:
+    """No exception of another type is raised."""
     for parse in (
         lambda: envelope("/v1/things", parse_collection(pairs, RESOURCE), size=0, has_next=True),
         lambda: parse_instance(pairs, RESOURCE),
@@ -62,7 +62,7 @@ texts = st.text(min_size=1).filter(
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts, min_size=1, max_size=20))
-def test_escaped_commas_come_back(wanted: list[str]) -> None:
+def test_escaped_commas_are_part_of_the_value(wanted: list[str]) -> None:
     r"""A comma in a value of :in is written `\,`."""
     written = ",".join(text.replace(",", "\\,") for text in wanted)
     assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)
@@ -70,7 +70,7 @@ def test_escaped_commas_come_back(wanted: list[str]) -> None:
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(texts.filter(lambda text: "\\," not in text), min_size=1, max_size=20))
-def test_twice_encoded_commas_come_back(wanted: list[str]) -> None:
-    """Or `%2C`, twice-encoded."""
+def test_twice_encoded_commas_are_part_of_the_value(wanted: list[str]) -> None:
+    """Or `%2C`, encoded twice."""
     written = ",".join(text.replace(",", "%2C") for text in wanted)
     assert alternatives(("name:in", written)) == tuple(Equals(text) for text in wanted)

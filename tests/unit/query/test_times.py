@@ -1,4 +1,4 @@
-"""Zones: days that are not 24 hours long, hours that happen twice, and the ends of the calendar."""
+"""Time zones: days that are not 24 hours long, hours that happen twice, and the ends of the calendar."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CASES: list[tuple[str, str, str, Alternative]] = [
     # Days of 23 and 25 hours.
     ("Europe/Berlin", "", "2026-03-29", day("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z")),
     ("Europe/Berlin", "", "2026-10-25", day("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")),
-    # Midnight does not exist: the day begins at one o'clock.
+    # Without a midnight, the day begins at one o'clock.
     ("America/Sao_Paulo", "", "2018-11-04", day("2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z")),
-    # The last hour of the day happens twice: the day has both.
+    # The last hour happens twice: the day includes both.
     ("America/Sao_Paulo", "", "2018-02-17", day("2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z")),
-    # An hour that happens twice is its first occurrence, but for the end of a range.
+    # An hour that happens twice means its first occurrence, except at the end of a range.
     ("Europe/Berlin", "", "2026-10-25T02:30:00", Equals(instant("2026-10-25T00:30:00Z"))),
     (
         "Europe/Berlin",
@@ -48,15 +48,17 @@ CASES: list[tuple[str, str, str, Alternative]] = [
     ("Europe/Berlin", ":in", "..2026-10-25T02:30:00", Before(instant("2026-10-25T01:30:00Z"))),
     ("Europe/Berlin", ":in", "2026-10-25T02:30:00..", After(instant("2026-10-25T00:30:00Z"))),
     ("Europe/Berlin", ":in", "..2026-10-25T02:30:00+0200", Before(instant("2026-10-25T00:30:00Z"))),
-    # One that never happens is read as by the clock before it was put forward.
+    # An hour that never happens is read by the clock before the change.
     ("Europe/Berlin", ":in", "..2026-03-29T02:30:00", Before(instant("2026-03-29T01:30:00Z"))),
     ("", ":in", "..2026-10-25T02:30:00", Before(instant("2026-10-25T02:30:00Z"))),
 ]
 
 
 @pytest.mark.parametrize(("zone", "operator", "text", "expected"), CASES)
-def test_value_in_a_zone(zone: str, operator: str, text: str, expected: Alternative) -> None:
-    """Naive values and dates are read in the zone of _tz, wherever it stands among the parameters."""
+def test_values_are_read_in_the_time_zone_of_the_query(
+    zone: str, operator: str, text: str, expected: Alternative
+) -> None:
+    """Times without an offset and dates, wherever `_tz` stands among the parameters."""
     pair, named = (f"creation_time{operator}", text), [("_tz", zone)] if zone else []
     assert alternatives(*named, pair) == (expected,)
     assert alternatives(pair, *named) == (expected,)
@@ -64,13 +66,12 @@ def test_value_in_a_zone(zone: str, operator: str, text: str, expected: Alternat
 
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "0001-01-01T00:00:00", "9999-12-31T23:59:59"])
-def test_ends_of_the_calendar(zone: str, text: str) -> None:
-    """A zone that leads out of the calendar is no error."""
+def test_a_time_zone_beyond_the_ends_of_the_calendar_is_no_error(zone: str, text: str) -> None:
     for key, value in [("creation_time", text), ("creation_time:in", f"{text}.."), ("creation_time:in", f"..{text}")]:
         assert len(alternatives(("_tz", zone), (key, value))) == 1
 
 
 def test_dates_and_times_of_list_fields_are_never_shifted() -> None:
-    """Date and datetime list fields have no zone."""
+    """Their values have no time zone."""
     for key, text in [("born", "1990-01-31"), ("visit", "2026-05-04"), ("visit", "2026-05-04T10:00:00")]:
         assert alternatives((key, text), ("_tz", "Australia/Brisbane")) == alternatives((key, text))

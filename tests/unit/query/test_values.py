@@ -1,4 +1,4 @@
-"""Values of filters: every kind, alone, in lists and in ranges."""
+"""Values of filters: every type, as single values, in lists and in ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def utc(text: str) -> datetime:
 
 
 VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
-    # One value.
+    # Single values.
     ("id", "5", (Equals(5),)),
     ("id", "-5", (Equals(-5),)),
     ("id", "005", (Equals(5),)),
@@ -56,7 +56,7 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
     ("name:in", "a,b\\", (Equals("a"), Equals("b\\"))),
     ("type:in", "email,sms", (Equals("email"), Equals("sms"))),
     ("is_active:in", "true,false", (Equals(True), Equals(False))),
-    # Nothing.
+    # No values.
     ("name", "", (IsNull(), Equals(""))),
     ("name:ne", "", (IsNull(), Equals(""))),
     ("email", "", (IsNull(), Equals(""))),
@@ -67,7 +67,7 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
     ("spend", "", (IsNull(),)),
     ("born", "", (IsNull(),)),
     ("visit", "", (IsNull(),)),
-    # Values that no row can hold match nothing.
+    # Values that no row can have match nothing.
     ("id", str(LARGEST), (Equals(LARGEST),)),
     ("id", str(SMALLEST), (Equals(SMALLEST),)),
     ("id", str(LARGEST + 1), ()),
@@ -91,16 +91,16 @@ VALUES: list[tuple[str, str, tuple[Alternative, ...]]] = [
 
 
 @pytest.mark.parametrize(("key", "text", "expected"), VALUES)
-def test_value(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
-    """(docs/querying.md#values-by-type)"""
+def test_values_are_parsed_by_type(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
+    """See docs/querying.md#values-by-type."""
     assert alternatives((key, text)) == expected
 
 
-def test_booleans_stay_booleans() -> None:
-    """True equals 1 in Python, but it must be bound as a boolean."""
-    [found] = alternatives(("is_active", "true"))
-    assert isinstance(found, Equals)
-    assert found.value is True
+def test_booleans_are_bound_as_booleans() -> None:
+    """True equals 1 in Python."""
+    [equality] = alternatives(("is_active", "true"))
+    assert isinstance(equality, Equals)
+    assert equality.value is True
 
 
 TIMESTAMPS: list[tuple[str, str, tuple[Alternative, ...]]] = [
@@ -127,8 +127,8 @@ TIMESTAMPS: list[tuple[str, str, tuple[Alternative, ...]]] = [
 
 
 @pytest.mark.parametrize(("key", "text", "expected"), TIMESTAMPS)
-def test_timestamp(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
-    """Forms of timestamps; a date is its whole day, at both ends of a range too."""
+def test_forms_of_timestamps(key: str, text: str, expected: tuple[Alternative, ...]) -> None:
+    """A date means the whole day, also at both ends of a range."""
     assert alternatives((key, text)) == expected
 
 
@@ -176,8 +176,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
-def test_value_of_the_wrong_type(name: str, text: str) -> None:
-    """invalid_query_syntax alone, invalid_filter_list as an element of a list."""
+def test_a_value_of_the_wrong_type_is_refused(name: str, text: str) -> None:
+    """As `invalid_query_syntax`, or as an element of a list `invalid_filter_list`."""
     assert errors(parse, (name, text)) == [("invalid_query_syntax", name)]
     assert errors(parse, (f"{name}:ne", text)) == [("invalid_query_syntax", name)]
 
@@ -211,17 +211,17 @@ def test_value_of_the_wrong_type(name: str, text: str) -> None:
         ("visit:in", "..2026-05-04T10:00:00Z"),
     ],
 )
-def test_malformed_list(key: str, text: str) -> None:
-    """An empty or malformed element is invalid_filter_list."""
+def test_a_malformed_list_is_refused(key: str, text: str) -> None:
+    """Empty and malformed elements are `invalid_filter_list`."""
     assert refused((key, text)) == "invalid_filter_list"
 
 
-def test_ne_takes_one_value() -> None:
-    """A comma in :ne is no list."""
+def test_ne_accepts_a_single_value() -> None:
+    """A comma in :ne does not make a list."""
     assert refused(("id:ne", "1,2")) == "invalid_query_syntax"
     assert alternatives(("name:ne", "a,b")) == (Equals("a,b"),)
 
 
-def test_backslash_before_anything_else_is_itself() -> None:
-    r"""Only a comma is escaped."""
+def test_a_backslash_escapes_commas_only() -> None:
+    r"""Before any other character it is a backslash."""
     assert split_list("\\\\,a\\b\\") == ["\\,a\\b\\"]

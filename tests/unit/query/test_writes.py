@@ -11,8 +11,8 @@ from .sample import RESOURCE, Pair, errors
 ALLOWED = {"remove_unsubscribers"}
 
 
-def test_allowed_parameters_by_name() -> None:
-    """Endpoints, Contacts: POST takes remove_unsubscribers."""
+def test_allowed_parameters_are_returned_by_name() -> None:
+    """POST of contacts accepts remove_unsubscribers."""
     assert parse_write([], ALLOWED, RESOURCE) == {}
     assert parse_write([("remove_unsubscribers", "any")], ALLOWED, RESOURCE) == {"remove_unsubscribers": "any"}
 
@@ -33,26 +33,26 @@ def test_allowed_parameters_by_name() -> None:
         ("remove_unsubscribers:in", "invalid_operator"),
     ],
 )
-def test_refused_on_a_write(key: str, code: str) -> None:
-    """A known parameter on the wrong method is parameter_not_available."""
+def test_a_parameter_of_another_method_is_refused(key: str, code: str) -> None:
+    """As `parameter_not_available`."""
     [(found, _)] = errors(parse_write, [(key, "1")], ALLOWED, RESOURCE)
     assert found == code
 
 
-def test_remove_unsubscribers_where_it_is_not_allowed() -> None:
-    """Endpoints, Contacts: only POST takes it."""
+def test_remove_unsubscribers_is_refused_elsewhere() -> None:
+    """Only POST of contacts accepts it."""
     pairs = [("remove_unsubscribers", "any")]
     assert errors(parse_write, pairs, (), RESOURCE) == [("parameter_not_available", "remove_unsubscribers")]
 
 
-def test_repeated_on_a_write() -> None:
-    """A parameter that can hold only once is refused the second time."""
+def test_a_repeated_parameter_of_a_write_is_refused() -> None:
+    """Where a parameter may stand only once."""
     pairs = [("remove_unsubscribers", "any"), ("remove_unsubscribers", "none")]
     assert errors(parse_write, pairs, ALLOWED, RESOURCE) == [("invalid_query_syntax", "remove_unsubscribers")]
 
 
-def test_all_errors_of_a_write() -> None:
-    """The first error is reported and all are listed."""
+def test_all_errors_of_a_write_are_listed() -> None:
+    """The body is about the first error and lists all."""
     assert errors(parse_write, [("limit", "1"), ("what", "1")], ALLOWED, RESOURCE) == [
         ("parameter_not_available", "limit"),
         ("parameter_not_supported", "what"),
@@ -60,14 +60,13 @@ def test_all_errors_of_a_write() -> None:
 
 
 @pytest.mark.parametrize("value", ["none", "list", "any"])
-def test_remove_unsubscribers(value: str) -> None:
-    """Contacts, rule 2."""
+def test_remove_unsubscribers_is_true_or_false(value: str) -> None:
     assert parse_remove_unsubscribers(value) == value
 
 
 @pytest.mark.parametrize("value", ["", "all", "Any", "any ", "\udcff"])
-def test_invalid_remove_unsubscribers(value: str) -> None:
-    """Anything else is invalid_query_syntax."""
+def test_other_values_of_remove_unsubscribers_are_refused(value: str) -> None:
+    """As `invalid_query_syntax`."""
     assert errors(parse_remove_unsubscribers, value) == [("invalid_query_syntax", "remove_unsubscribers")]
 
 
@@ -86,8 +85,8 @@ def test_invalid_remove_unsubscribers(value: str) -> None:
         ([("id", "9" * 5000)], []),
     ],
 )
-def test_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
-    """Endpoints, Contacts: DELETE by id; several parameters are AND, ids that cannot exist are ignored."""
+def test_the_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
+    """Several parameters are combined by AND, and ids that cannot exist are ignored."""
     assert parse_delete_ids(pairs, RESOURCE) == ids
 
 
@@ -112,14 +111,14 @@ def test_ids_to_delete(pairs: list[Pair], ids: list[int] | None) -> None:
         (("nonsense", "1"), "parameter_not_supported"),
     ],
 )
-def test_refused_on_a_delete(pair: Pair, code: str) -> None:
-    """Id and id:in with single values only."""
+def test_other_filters_of_a_delete_are_refused(pair: Pair, code: str) -> None:
+    """Only `id` and `id:in` with single values are accepted."""
     [(found, _)] = errors(parse_delete_ids, [pair], RESOURCE)
     assert found == code
 
 
-def test_1000_contacts_are_deleted_at_once_and_no_more() -> None:
-    """More than 1000 ids is invalid_filter_list."""
+def test_1000_contacts_can_be_deleted_at_once() -> None:
+    """More than 1000 ids are `invalid_filter_list`."""
     numbers = ",".join(str(number) for number in range(1000))
     assert parse_delete_ids([("id:in", numbers)], RESOURCE) == list(range(1000))
     assert errors(parse_delete_ids, [("id:in", numbers + ",5")], RESOURCE) == [("invalid_filter_list", "id")]

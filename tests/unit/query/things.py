@@ -1,4 +1,4 @@
-"""The things of `sample.RESOURCE` as rows, and the collection of them."""
+"""Rows of the sample resource `sample.RESOURCE`, and queries of its collection."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ THINGS = Table(
 BLOCKED = Table("blocked", METADATA, Column("address", String, primary_key=True))
 
 
-def _row(id_: int, creation_time: str, **given: Any) -> dict[str, Any]:
-    values = {key: given.pop(key) for key in ("spend", "born", "visit") if key in given}
+def _row(id_: int, creation_time: str, **columns: Any) -> dict[str, Any]:
+    values = {key: columns.pop(key) for key in ("spend", "born", "visit") if key in columns}
     row = dict.fromkeys(THINGS.c.keys()) | {"unsubscribed": False, "values": values}
-    return row | given | {"id": id_, "creation_time": datetime.fromisoformat(creation_time)}
+    return row | columns | {"id": id_, "creation_time": datetime.fromisoformat(creation_time)}
 
 
 ROWS = [
@@ -109,7 +109,7 @@ def find(engine: Engine, *pairs: Pair) -> list[int]:
 
 
 def count_things(engine: Engine, *pairs: Pair) -> int:
-    """How many things match."""
+    """The number of things that match."""
     ordered = select(THINGS.c.id).where(*where(parse(*pairs), COLUMNS)).order_by(THINGS.c.id)
     with engine.connect() as connection:
         return connection.execute(count(ordered)).scalar_one()

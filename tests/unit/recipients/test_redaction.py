@@ -1,4 +1,4 @@
-"""Names of the installation in the words of others (docs/requests.md#confidentiality)."""
+"""Redaction of the names of the installation in texts of other servers (docs/requests.md#confidentiality)."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_names_of_the_installation_are_hidden(redaction: Redaction, text: str, e
         "",
     ],
 )
-def test_other_names_stay(redaction: Redaction, text: str) -> None:
+def test_other_names_are_not_redacted(redaction: Redaction, text: str) -> None:
     assert redaction.redact(text) == text
 
 
-def test_paths_are_hidden_with_what_lies_in_them(redaction: Redaction, tmp_path: Path) -> None:
+def test_paths_are_redacted_with_the_files_below_them(redaction: Redaction, tmp_path: Path) -> None:
     text = f"[Errno 28] No space left on device: '{tmp_path}/data/mail/1.eml'; {tmp_path}/data2 stays"
     assert redaction.redact(text) == f"[Errno 28] No space left on device: '[hidden]'; {tmp_path}/data2 stays"

@@ -1,4 +1,4 @@
-"""States of recipients and steps of timelines: what is stored, and the indexes that rely on it."""
+"""States of recipients and steps of timelines: stored values and the indexes that rely on them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from app.recipients.states import RecipientState
 from app.recipients.timeline import TimelineStep
 
 
-def test_the_stored_states_are_those_of_the_documented_life() -> None:
+def test_the_stored_states_are_the_documented_ones() -> None:
     assert [state.value for state in RecipientState] == [
         *("queued", "sending", "uncertain", "sent", "delivered", "bounced", "failed")
     ]
 
 
-def test_the_stored_steps_are_those_that_timelines_have_always_had() -> None:
+def test_the_stored_steps_are_never_renamed() -> None:
     assert [step.value for step in TimelineStep] == [
         *("sent", "deferred", "uncertain", "bounced", "failed", "recovered", "requeued", "acknowledged", "received"),
         *("reported arrived", "reported delayed", "complained", "unsubscribed"),
@@ -23,7 +23,7 @@ def test_the_stored_steps_are_those_that_timelines_have_always_had() -> None:
     ]
 
 
-def test_each_partial_index_over_a_state_names_one_that_exists() -> None:
+def test_each_partial_index_over_a_state_names_an_existing_state() -> None:
     predicates = [
         str(options["where"])
         for index in table_of(Recipient).indexes

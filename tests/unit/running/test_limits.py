@@ -1,4 +1,4 @@
-"""The suite itself: a test that hangs fails and says where, and signals mean the same however it was started."""
+"""The suite itself: a hanging test fails with its stacks, and inherited signal settings have no effect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_goes_on():
 
 
 def run(*arguments: str, start: str = "") -> subprocess.CompletedProcess[str]:
-    """pytest with the project's own configuration; `start` is Python that is carried out before it."""
+    """Runs pytest with the project's own configuration; `start` is Python code that runs before it."""
     program = (
         f"import os, signal, sys\n{start}\nos.execv(sys.executable, [sys.executable, '-m', 'pytest', *sys.argv[1:]])"
     )
@@ -50,14 +50,14 @@ def hanging(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_test_that_hangs_fails_with_the_stacks_of_all_threads_and_the_others_go_on(hanging: str) -> None:
+def test_a_hanging_test_fails_with_the_stacks_of_all_threads_and_the_others_continue(hanging: str) -> None:
     done = run(hanging, "-k", "not no_signal", "-o", "timeout=1", f"--rootdir={Path(hanging).parent}")
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "in wait_in_a_thread" in done.stdout
     assert ">       threading.Event().wait()" in done.stdout
 
 
-def test_where_no_signal_comes_the_process_ends_with_the_stacks(hanging: str) -> None:
+def test_where_signals_do_not_arrive_the_process_ends_with_the_stacks(hanging: str) -> None:
     done = run(hanging, "-k", "no_signal", "-o", "timeout=0.5", "-o", "faulthandler_timeout=1")
     assert done.returncode != 0
     assert "Timeout (0:00:01)!" in done.stderr
@@ -72,7 +72,8 @@ def test_every_test_has_the_limits(pytestconfig: pytest.Config) -> None:
 
 
 def test_tests_do_not_depend_on_which_signals_are_ignored() -> None:
-    """SIGHUP is under nohup, SIGINT in the background of a script, and SIGCHLD under careless process managers."""
+    """SIGHUP is ignored under nohup, SIGINT in the background of a script, and SIGCHLD under careless process
+    managers."""
     numbers = [int(one) for one in (signal.SIGHUP, signal.SIGINT, *EXPECTED)]
     ignoring = f"for one in {numbers}: signal.signal(one, signal.SIG_IGN)\n"
     ignoring += f"signal.pthread_sigmask(signal.SIG_BLOCK, {numbers})"

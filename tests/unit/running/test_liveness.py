@@ -1,4 +1,4 @@
-"""Presence: a file says that its process lives, from the moment it has its name."""
+"""Process liveness: a locked file shows that its process is alive, from the moment it has its name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_file_is_alive_until_its_process_is_killed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_being_made_is_no_dead_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_under_creation_does_not_count_as_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not locked yet. `Path.glob` finds names with a leading dot, too."""
     seen: list[list[str]] = []
     flock = fcntl.flock
@@ -64,7 +64,7 @@ def test_a_file_that_is_being_made_is_no_dead_process(tmp_path: Path, monkeypatc
     assert (tmp_path / f"one{SUFFIX}").exists()
 
 
-def test_what_is_left_of_processes_that_were_killed_in_the_making_goes_away(tmp_path: Path) -> None:
+def test_unfinished_files_of_killed_processes_are_deleted(tmp_path: Path) -> None:
     old, new, other = (tmp_path / name for name in (f"a{SUFFIX}{DRAFT}", f"b{SUFFIX}{DRAFT}", "c"))
     for path in (old, new, other):
         path.touch()
@@ -74,7 +74,7 @@ def test_what_is_left_of_processes_that_were_killed_in_the_making_goes_away(tmp_
     assert sorted(tmp_path.iterdir()) == [new, other]
 
 
-def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_completed_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / f"taken{SUFFIX}").mkdir()
     (tmp_path / f"taken{SUFFIX}" / "in it").touch()
     with pytest.raises(OSError, match="directory"):

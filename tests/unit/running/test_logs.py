@@ -1,4 +1,4 @@
-"""Logs: one line per record, with the request id that caused it."""
+"""Logs: one line per record, with the id of the request that caused it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configure(log_format: str) -> None:
     logs.configure(replace(Settings(), log_format=log_format))
 
 
-def test_json_has_the_fields_of_the_record_and_the_callers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_have_the_fields_of_the_record_and_of_the_caller(capsys: pytest.CaptureFixture[str]) -> None:
     configure("json")
     logger.warning("look at %s", "this\nline", extra={"account_id": 7, "odd": {1}})
     line = json.loads(capsys.readouterr().err)
@@ -69,20 +69,20 @@ def test_a_traceback_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> No
     assert "ValueError: no \udc80 text" in json.loads(line)["traceback"]
 
 
-def test_console_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_format_omits_absent_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure("console")
     logger.error("it failed", extra={"account_id": 7, "nothing": None})
     assert re.fullmatch(r"\d\d:\d\d:\d\d error   tests\.logs: it failed account_id=7\n", capsys.readouterr().err)
 
 
-def test_configuring_twice_does_not_double_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configuring_twice_does_not_duplicate_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     configure("console")
     configure("console")
     logger.info("once")
     assert capsys.readouterr().err.count("once") == 1
 
 
-def test_a_wake_up_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wake_up_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     configure("json")
     logging.getLogger("rq.worker").info("sends: jobs.sends.drain")
     assert capsys.readouterr().err == ""

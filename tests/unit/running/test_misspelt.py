@@ -1,4 +1,4 @@
-"""Variables that look like settings and are none are named, with the nearest setting; others are left in peace."""
+"""Variables that look like misspelt settings are reported with the nearest setting; others are ignored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEANT = {
     "TMS_PORT": "PORT",
     "Port": "PORT",
 }
-OF_OTHERS = """
+FOREIGN_VARIABLES = """
     HOME PATH HOSTNAME HOSTTYPE LANG LC_ALL PWD SHELL SHLVL TERM USER MAIL MAILCHECK LOGNAME TZ TMPDIR EDITOR
     DISPLAY SSH_CLIENT SSH_AUTH_SOCK SSH_CONNECTION XDG_RUNTIME_DIR XDG_DATA_DIRS XDG_DATA_HOME XDG_SESSION_ID
     LS_COLORS PYTHONPATH PYTHONUNBUFFERED PIP_INDEX_URL VIRTUAL_ENV UV_CACHE_DIR CONDA_PREFIX FLASK_APP
@@ -55,18 +55,18 @@ OF_OTHERS = """
 
 
 @pytest.mark.parametrize("name", MEANT)
-def test_a_slip_is_named_with_the_setting_that_was_meant(name: str) -> None:
+def test_a_misspelling_is_reported_with_the_nearest_setting(name: str) -> None:
     assert misspelt({name: "x"}) == {name: MEANT[name]}
 
 
-def test_variables_of_others_are_left_in_peace() -> None:
-    assert misspelt(dict.fromkeys(OF_OTHERS.split(), "x")) == {}
+def test_variables_of_other_programs_are_ignored() -> None:
+    assert misspelt(dict.fromkeys(FOREIGN_VARIABLES.split(), "x")) == {}
 
 
-def test_settings_themselves_are_no_slips() -> None:
+def test_settings_are_not_misspellings() -> None:
     names = [one.metadata["variable"] for one in fields(Settings)]
     assert misspelt(dict.fromkeys([*names, "RECEIVER_PORT"], "x")) == {}
 
 
-def test_an_empty_variable_sets_nothing_anyway() -> None:
+def test_an_empty_variable_is_ignored() -> None:
     assert misspelt({"EMAIL_TRANSPORT": " "}) == {}

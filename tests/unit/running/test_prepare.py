@@ -1,4 +1,4 @@
-"""What must be right before a start: everything wrong is one line that names it."""
+"""Checks before a start: every problem is reported in one line that names it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def refused(action: object, *arguments: object) -> StartError:
     return caught.value
 
 
-def test_a_transport_that_does_not_exist(settings: Settings) -> None:
+def test_an_unknown_transport_is_refused(settings: Settings) -> None:
     error = refused(prepare.check_settings, replace(settings, sms_transport_url="pigeon://loft"))
     assert "pigeon" in str(error)
     assert error.status == 2
 
 
-def test_a_seed_that_does_not_exist(settings: Settings) -> None:
+def test_a_missing_seed_file_is_refused(settings: Settings) -> None:
     error = refused(prepare.check_settings, replace(settings, seed="no/such.yaml"))
     assert (str(error), error.status) == ("SEED=no/such.yaml: no such file", 2)
 
 
-def test_good_settings_pass(settings: Settings) -> None:
+def test_valid_settings_pass(settings: Settings) -> None:
     prepare.check_settings(settings)
 
 
-def test_a_data_folder_serves_one_launcher(tmp_path: Path) -> None:
+def test_a_data_folder_has_one_launcher(tmp_path: Path) -> None:
     first = prepare.lock_data_dir(tmp_path)
     error = refused(prepare.lock_data_dir, tmp_path)
     assert str(error) == f"the service already runs in DATA_DIR={tmp_path} (process {os.getpid()})"
@@ -51,7 +51,7 @@ def test_a_data_folder_serves_one_launcher(tmp_path: Path) -> None:
     prepare.lock_data_dir(tmp_path).close()
 
 
-def test_a_lock_knows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -> None:
+def test_the_lock_shows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -> None:
     first = prepare.lock_data_dir(tmp_path)
     os.close(first.file)  # as the system does for a killed process
     second = prepare.lock_data_dir(tmp_path)
@@ -62,7 +62,7 @@ def test_a_lock_knows_whether_the_last_launcher_ended_in_order(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
-def test_a_taken_port(host: str) -> None:
+def test_a_port_in_use_is_refused(host: str) -> None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", 0))
@@ -73,7 +73,7 @@ def test_a_taken_port(host: str) -> None:
     prepare.check_port(host, port)
 
 
-def test_a_port_that_becomes_free() -> None:
+def test_a_port_that_becomes_free_is_waited_for() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -83,16 +83,16 @@ def test_a_port_that_becomes_free() -> None:
         prepare.await_port("127.0.0.1", port, 30.0)
 
 
-def test_a_host_that_is_not_this_machine() -> None:
+def test_a_host_that_is_not_this_machine_is_refused() -> None:
     assert str(refused(prepare.check_port, "192.0.2.1", 8000)).startswith("cannot listen on 192.0.2.1 port 8000: ")
 
 
-def test_a_database_that_does_not_answer(settings: Settings) -> None:
+def test_a_database_that_does_not_answer_is_refused(settings: Settings) -> None:
     nobody = replace(settings, database_url="postgresql+psycopg://127.0.0.1:1/none")
     assert str(refused(prepare.migrate_database, nobody)).startswith("the database cannot be used: ")
 
 
-def test_a_database_that_cannot_be_opened(settings: Settings) -> None:
+def test_a_database_that_cannot_be_opened_is_refused(settings: Settings) -> None:
     nowhere = replace(settings, database_url=f"sqlite:///{settings.data_dir}/no/such/folder.sqlite3")
     assert "unable to open database file" in str(refused(prepare.migrate_database, nowhere))
 
@@ -103,7 +103,7 @@ def test_migrating_creates_the_database(settings: Settings) -> None:
     assert (settings.data_dir / "tms.sqlite3").exists()
 
 
-def test_a_data_folder_too_deep_for_sqlite(tmp_path: Path) -> None:
+def test_a_data_folder_with_a_path_too_long_for_sqlite_is_refused(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["x" * 100] * 5)
     with pytest.raises(SettingsError, match="the path is too long for a file of SQLite; set DATA_DIR or DATABASE_URL"):
         from_environment({"DATA_DIR": str(deep)})

@@ -1,4 +1,4 @@
-"""The data folder, and whatever a process makes, is its owner's alone."""
+"""The data folder and the files of processes are accessible to their owner only."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from app.settings import from_environment
 ROOT = Path(__file__).parents[3]
 
 
-def rights(path: Path) -> int:
+def permissions(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
 def wide(folder: Path, *names: str) -> list[Path]:
-    """Files that everybody may read, in a folder that everybody may look into."""
+    """Files that everybody may read, in a folder that everybody may list."""
     folder.mkdir(exist_ok=True)
-    made = [folder / name for name in names]
-    for path in made:
+    paths = [folder / name for name in names]
+    for path in paths:
         path.write_text("x" * 40)
         path.chmod(0o644)
     folder.chmod(0o755)
-    return made
+    return paths
 
 
 def test_a_new_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
@@ -36,47 +36,47 @@ def test_a_new_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
         make_private(tmp_path / "a" / "data")
     finally:
         os.umask(before)
-    assert rights(tmp_path / "a" / "data") == 0o700
+    assert permissions(tmp_path / "a" / "data") == 0o700
 
 
-def test_an_older_folder_of_ours_is_narrowed_with_what_is_in_it(tmp_path: Path) -> None:
-    made = wide(tmp_path / "data", "tms.sqlite3", "tms.sqlite3-wal", "secret_key", "launcher.lock")
+def test_an_older_folder_of_the_service_is_restricted_with_its_files(tmp_path: Path) -> None:
+    paths = wide(tmp_path / "data", "tms.sqlite3", "tms.sqlite3-wal", "secret_key", "launcher.lock")
     (tmp_path / "data" / "mail").mkdir(mode=0o755)
     from_environment({"DATA_DIR": str(tmp_path / "data")})
-    assert [rights(path) for path in made] == [0o600] * 4
-    assert rights(tmp_path / "data" / "mail") == 0o700
-    assert rights(tmp_path / "data") == 0o700
+    assert [permissions(path) for path in paths] == [0o600] * 4
+    assert permissions(tmp_path / "data" / "mail") == 0o700
+    assert permissions(tmp_path / "data") == 0o700
 
 
-def test_a_folder_that_others_use_too_keeps_its_rights_and_our_files_in_it_do_not(tmp_path: Path) -> None:
-    """As a home folder or /tmp that was named by mistake."""
+def test_a_shared_folder_keeps_its_permissions_and_our_files_in_it_are_restricted(tmp_path: Path) -> None:
+    """Such as a home folder or /tmp, configured by mistake."""
     ours, theirs = wide(tmp_path / "home", "tms.sqlite3", "letter.txt")
     from_environment({"DATA_DIR": str(tmp_path / "home")})
-    assert [rights(path) for path in (tmp_path / "home", ours, theirs)] == [0o755, 0o600, 0o644]
+    assert [permissions(path) for path in (tmp_path / "home", ours, theirs)] == [0o755, 0o600, 0o644]
 
 
-def test_a_folder_with_the_sticky_bit_keeps_its_rights(tmp_path: Path) -> None:
+def test_a_folder_with_the_sticky_bit_keeps_its_permissions(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
     make_private(tmp_path / "tmp")
-    assert rights(tmp_path / "tmp") == 0o777
+    assert permissions(tmp_path / "tmp") == 0o777
 
 
-def test_what_a_link_leads_to_keeps_its_rights(tmp_path: Path) -> None:
+def test_the_target_of_a_link_keeps_its_permissions(tmp_path: Path) -> None:
     (elsewhere,) = wide(tmp_path / "elsewhere", "file")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "secret_key").symlink_to(elsewhere)
     make_private(tmp_path / "data")
-    assert rights(elsewhere) == 0o644
+    assert permissions(elsewhere) == 0o644
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_a_folder_of_somebody_else_keeps_its_rights(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_keeps_its_permissions(tmp_path: Path) -> None:
     (file,) = wide(tmp_path / "data", "tms.sqlite3")
     for path in (file, tmp_path / "data"):
         os.chown(path, 12345, 12345)
     make_private(tmp_path / "data")
-    assert [rights(tmp_path / "data"), rights(file)] == [0o755, 0o644]
+    assert [permissions(tmp_path / "data"), permissions(file)] == [0o755, 0o644]
 
 
 EVERY_DOOR = """
@@ -106,7 +106,7 @@ print(oct(os.umask(0)))
 
 
 @pytest.mark.parametrize("door", ["gunicorn", "jobs", "launcher", "command line"])
-def test_every_process_makes_its_files_for_its_user_alone(tmp_path: Path, door: str) -> None:
+def test_every_process_creates_its_files_for_its_user_only(tmp_path: Path, door: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", EVERY_DOOR, door],
         cwd=ROOT,

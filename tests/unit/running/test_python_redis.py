@@ -1,4 +1,4 @@
-"""The Redis in Python: what the service needs of a Redis, on a socket of this user alone, gone with its launcher."""
+"""The Redis in Python: the commands that the service needs, on a private socket, for the lifetime of its launcher."""
 
 from __future__ import annotations
 
@@ -49,33 +49,33 @@ def test_commands_of_a_pipeline_are_answered_in_order(redis: Redis) -> None:
         assert pipe.execute() == list(range(1, 501))
 
 
-def test_a_connection_outlives_an_error(redis: Redis) -> None:
-    """fakeredis' own loop closes it, and with it whatever a worker waits for."""
+def test_a_connection_survives_an_error(redis: Redis) -> None:
+    """The server loop of fakeredis closes it, and with it whatever a worker waits for."""
     number = redis.client_id()
     with pytest.raises(ResponseError):
         redis.execute_command("NO SUCH COMMAND")  # type: ignore[no-untyped-call]
     assert redis.client_id() == number
 
 
-def test_a_value_larger_than_the_sockets_buffer_arrives_whole(redis: Redis) -> None:
+def test_a_value_larger_than_the_socket_buffer_arrives_whole(redis: Redis) -> None:
     redis.set("large", b"x" * 3_000_000)
     assert redis.get("large") == b"x" * 3_000_000
 
 
-def test_who_waits_for_a_list_is_woken_by_another_client(server: RedisProcess, redis: Redis) -> None:
-    found: list[object] = []
-    with Redis.from_url(server.url) as other:
-        waiting = threading.Thread(target=lambda: found.append(other.blpop(["queue"], 20)))
+def test_a_client_that_waits_for_a_list_is_woken_by_another_client(server: RedisProcess, redis: Redis) -> None:
+    popped: list[object] = []
+    with Redis.from_url(server.url) as second_client:
+        waiting = threading.Thread(target=lambda: popped.append(second_client.blpop(["queue"], 20)))
         waiting.start()
         redis.rpush("queue", "look")
         waiting.join(PATIENCE)
-    assert found == [(b"queue", b"look")]
+    assert popped == [(b"queue", b"look")]
 
 
-def test_a_transaction_notices_what_another_client_changed(server: RedisProcess, redis: Redis) -> None:
-    with redis.pipeline() as pipe, Redis.from_url(server.url) as other:
+def test_a_transaction_detects_a_change_by_another_client(server: RedisProcess, redis: Redis) -> None:
+    with redis.pipeline() as pipe, Redis.from_url(server.url) as second_client:
         pipe.watch("counted")  # type: ignore[no-untyped-call]
-        other.set("counted", 1)
+        second_client.set("counted", 1)
         pipe.multi()
         pipe.set("counted", 2)
         with pytest.raises(WatchError):
@@ -83,32 +83,32 @@ def test_a_transaction_notices_what_another_client_changed(server: RedisProcess,
     assert redis.get("counted") == b"1"
 
 
-def test_clients_are_told_apart(server: RedisProcess, redis: Redis) -> None:
-    """A Unix socket gives none of them an address."""
-    with Redis.from_url(server.url, single_connection_client=True) as other:
-        assert other.client_id() != redis.client_id()
-        other.select(1)
+def test_clients_are_distinguished(server: RedisProcess, redis: Redis) -> None:
+    """A Unix socket gives them no addresses."""
+    with Redis.from_url(server.url, single_connection_client=True) as second_client:
+        assert second_client.client_id() != redis.client_id()
+        second_client.select(1)
         redis.set("here", 1)
-        assert other.get("here") is None
+        assert second_client.get("here") is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_idle_clients_cost_no_processor_time(server: RedisProcess, redis: Redis) -> None:
-    """Thirty clients that wait: a loop that looks for news of each a hundred times a second would take a tenth of a
-    processor for them."""
+    """Thirty waiting clients: a loop that polls each of them a hundred times a second would take a tenth of a
+    processor."""
     assert server.pid is not None
-    with Redis.from_url(server.url, max_connections=40) as other:
-        kept = [other.connection_pool.get_connection() for _ in range(30)]
+    with Redis.from_url(server.url, max_connections=40) as second_client:
+        kept = [second_client.connection_pool.get_connection() for _ in range(30)]
         redis.ping()
         before, began = cpu_seconds(server.pid), time.monotonic()
         wait_until(lambda: time.monotonic() - began > 0.5, "half a second has passed")
         assert cpu_seconds(server.pid) - before <= 0.03
         for connection in kept:
-            other.connection_pool.release(connection)
+            second_client.connection_pool.release(connection)
 
 
-def test_its_socket_is_this_users_alone() -> None:
-    """The launcher's umask is 077."""
+def test_its_socket_is_accessible_to_this_user_only() -> None:
+    """The umask of the launcher is 077."""
     before = os.umask(0o077)
     try:
         with short_folder() as folder:
@@ -121,7 +121,7 @@ def test_its_socket_is_this_users_alone() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_it_starts_again_empty_where_another_one_was(end: str) -> None:
+def test_it_starts_empty_where_another_one_ran(end: str) -> None:
     with short_folder() as folder:
         process = RedisProcess(folder, "python")
         process.start()
@@ -134,7 +134,7 @@ def test_it_starts_again_empty_where_another_one_was(end: str) -> None:
         process.stop()
 
 
-def test_an_orphan_is_ended_before_a_new_one_starts() -> None:
+def test_an_orphaned_server_is_ended_before_a_new_one_starts() -> None:
     with short_folder() as folder:
         process = RedisProcess(folder, "python")
         process.start()
@@ -153,8 +153,8 @@ sys.stdin.read()
 """
 
 
-def test_it_does_not_outlive_a_killed_launcher() -> None:
-    """Also where the kernel tells no process of its parent's death."""
+def test_it_ends_with_a_killed_launcher() -> None:
+    """Also where the kernel does not signal the death of the parent."""
     with short_folder() as folder:
         command = [sys.executable, "-c", LAUNCHER, str(own_redis_socket(folder))]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:

@@ -1,4 +1,4 @@
-"""Wake-ups: coalesced without a race, without pickles, and silent about an absent Redis."""
+"""Wake-ups: coalesced without a race, without pickles, and without errors while Redis is away."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def redis(server: RedisProcess) -> Iterator[Redis]:
         yield client
 
 
-def test_many_wakes_make_one_wake_up(redis: Redis) -> None:
+def test_many_calls_queue_one_wake_up(redis: Redis) -> None:
     wake_ups = WakeUps(redis)
     for _ in range(100):
         wake_ups.wake(SENDS)
     assert redis.llen("rq:queue:sends") == 1
 
 
-def test_a_wake_costs_one_command_while_one_waits(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_costs_one_command_while_a_wake_up_is_queued(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     wake_ups = WakeUps(redis)
     wake_ups.wake(SENDS)
     sent: list[tuple[object, ...]] = []
@@ -55,7 +55,7 @@ def test_a_wake_costs_one_command_while_one_waits(redis: Redis, monkeypatch: pyt
 
 
 def test_a_wake_up_that_was_taken_no_longer_counts(redis: Redis) -> None:
-    """Who took it may have looked already, so work that is committed now needs a new one."""
+    """Its worker may have looked already, so work that is committed now needs a new one."""
     wake_ups = WakeUps(redis)
     wake_ups.wake(SENDS)
     redis.lpop("rq:queue:sends")
@@ -63,14 +63,14 @@ def test_a_wake_up_that_was_taken_no_longer_counts(redis: Redis) -> None:
     assert redis.llen("rq:queue:sends") == 1
 
 
-def test_queues_do_not_hide_each_other(redis: Redis) -> None:
+def test_queues_are_independent(redis: Redis) -> None:
     wake_ups = WakeUps(redis)
     for name in (SENDS, WEBHOOKS, MAINTENANCE):
         wake_ups.wake(name)
     assert [redis.llen(f"rq:queue:{name}") for name in (SENDS, WEBHOOKS, MAINTENANCE)] == [1, 1, 1]
 
 
-def test_a_job_names_a_function_and_carries_nothing(redis: Redis) -> None:
+def test_a_job_names_a_function_and_has_no_arguments(redis: Redis) -> None:
     WakeUps(redis).wake(SENDS)
     (job,) = Queue(SENDS, connection=redis, serializer=JSONSerializer).get_jobs()
     assert (job.func_name, job.args, job.kwargs) == (JOBS[SENDS], [], {})
@@ -91,7 +91,7 @@ def test_without_redis_it_warns_once_and_returns_at_once(
     ]
 
 
-def test_it_wakes_again_once_redis_is_back(
+def test_it_queues_again_once_redis_is_back(
     server: RedisProcess, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     wake_ups = WakeUps(connect_redis(server.url))

@@ -1,4 +1,4 @@
-"""Settings: a value that cannot be used is one line that names the variable, and no password (docs/settings.md)."""
+"""Settings: an invalid value is reported in one line that names the variable, without secrets (docs/settings.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refused(folder: Path, variable: str, value: str) -> str:
 
 
 @pytest.mark.parametrize("value", ["0", "65536", "99999", "80x", "-1"])
-def test_a_port_that_is_none(tmp_path: Path, value: str) -> None:
+def test_an_invalid_port_is_refused(tmp_path: Path, value: str) -> None:
     assert refused(tmp_path, "PORT", value) == f"PORT={value}: must be a whole number from 1 to 65535"
 
 
@@ -34,17 +34,19 @@ def test_a_port_that_is_none(tmp_path: Path, value: str) -> None:
         ("PUBLIC_URL", "http://[host"),
     ],
 )
-def test_a_url_without_a_host_or_port_that_could_be(tmp_path: Path, variable: str, value: str) -> None:
+def test_a_url_without_a_valid_host_or_port_is_refused(tmp_path: Path, variable: str, value: str) -> None:
     assert refused(tmp_path, variable, value) == f"{variable}: {HOST_AND_PORT}"
 
 
 @pytest.mark.parametrize("value", ["sqlite:///", "sqlite:///:memory:"])
-def test_a_database_that_the_processes_could_not_share(tmp_path: Path, value: str) -> None:
+def test_a_database_that_processes_cannot_share_is_refused(tmp_path: Path, value: str) -> None:
     assert refused(tmp_path, "DATABASE_URL", value).startswith("DATABASE_URL: must name a file")
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "70000"])
-def test_a_receiver_port_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_an_invalid_port_of_the_receiver_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     settings: Settings = from_environment({"DATA_DIR": str(tmp_path)})
     monkeypatch.setenv("RECEIVER_PORT", value)
     with pytest.raises(SettingsError, match=f"^RECEIVER_PORT={value}: must be a whole number from 1 to 65535$"):

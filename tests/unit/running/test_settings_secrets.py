@@ -1,4 +1,4 @@
-"""No secret of the settings stands in an error text, in a log or in a `repr`."""
+"""Secrets of the settings never occur in an error text, in a log or in a `repr`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ SCHEMES = {
 }
 
 
-def complaint(folder: Path, environ: dict[str, str]) -> str:
-    """What a start says of the settings; nothing when it finds them good."""
+def startup_error(folder: Path, environ: dict[str, str]) -> str:
+    """The error about the settings at a start; empty when they are valid."""
     try:
         prepare.check_settings(from_environment({"DATA_DIR": str(folder), **environ}))
     except (SettingsError, StartError) as error:
@@ -55,23 +55,23 @@ def complaint(folder: Path, environ: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("variable", SCHEMES)
-def test_no_piece_of_a_password_is_repeated(tmp_path: Path, variable: str) -> None:
-    """Wherever a slip of the pen puts it."""
+def test_no_part_of_a_password_is_repeated(tmp_path: Path, variable: str) -> None:
+    """Wherever a typing error puts it."""
     values = [shape.format(secret, scheme) for scheme in SCHEMES[variable] for shape in SHAPES for secret in SECRETS]
-    said = {value: complaint(tmp_path, {variable: value}) for value in values}
-    assert sum(map(bool, said.values())) > len(values) / 4
-    assert {value: text for value, text in said.items() if any(piece in text for piece in PIECES)} == {}
+    message = {value: startup_error(tmp_path, {variable: value}) for value in values}
+    assert sum(map(bool, message.values())) > len(values) / 4
+    assert {value: text for value, text in message.items() if any(piece in text for piece in PIECES)} == {}
 
 
 @pytest.mark.parametrize("variable", ["SENDGRID_WEBHOOK_SECRET", "SECRET_KEY"])
 @pytest.mark.parametrize("value", ["hunter2", "hunter2 cr3t", "hunter2/cr3t"])
-def test_a_secret_that_cannot_be_used_is_named_and_not_repeated(tmp_path: Path, variable: str, value: str) -> None:
-    said = complaint(tmp_path, {variable: value})
-    assert said.startswith(f"{variable}: must have ")
-    assert not any(piece in said for piece in PIECES)
+def test_an_unusable_secret_is_named_and_not_repeated(tmp_path: Path, variable: str, value: str) -> None:
+    message = startup_error(tmp_path, {variable: value})
+    assert message.startswith(f"{variable}: must have ")
+    assert not any(piece in message for piece in PIECES)
 
 
-def test_no_secret_stands_in_the_text_of_the_settings_or_of_the_services(tmp_path: Path) -> None:
+def test_the_texts_of_settings_and_services_contain_no_secret(tmp_path: Path) -> None:
     settings = from_environment(
         {
             "DATA_DIR": str(tmp_path),

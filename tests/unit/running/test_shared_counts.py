@@ -1,4 +1,4 @@
-"""Counts of all processes add up in /metrics, and counting ends no process, whatever becomes of disk and folder."""
+"""Metrics of all processes add up in `/metrics`; problems with the disk or the folder end no process."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ for line in sys.stdin:
 """
 
 
-class Counting:
-    """A process that counts what it is told to."""
+class CountingProcess:
+    """A process that counts on command."""
 
     def __init__(self, data_dir: Path, **environ: str) -> None:
         self.process = subprocess.Popen(
@@ -51,7 +51,7 @@ class Counting:
         )
 
     def ask(self, line: str) -> str:
-        """Its answer."""
+        """Sends a command and returns the answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{line}\n")
@@ -59,26 +59,26 @@ class Counting:
         return self.process.stdout.readline().strip()
 
     def end(self) -> str:
-        """In order; what it said on standard error."""
-        _, said = self.process.communicate()
-        assert self.process.returncode == 0, said
-        return said
+        """Ends the process in order and returns its standard error."""
+        _, stderr = self.process.communicate()
+        assert self.process.returncode == 0, stderr
+        return stderr
 
     def kill(self) -> None:
-        """Without a word."""
+        """Kills the process."""
         self.process.send_signal(signal.SIGKILL)
         self.process.communicate()
 
 
-Start = Callable[..., Counting]
+Start = Callable[..., CountingProcess]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    made: list[Counting] = []
+    made: list[CountingProcess] = []
 
-    def begin(**environ: str) -> Counting:
-        made.append(Counting(tmp_path, **environ))
+    def begin(**environ: str) -> CountingProcess:
+        made.append(CountingProcess(tmp_path, **environ))
         return made[-1]
 
     yield begin
@@ -88,7 +88,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def counted(folder: Path) -> float:
-    """What a process that counts nothing sees."""
+    """The count as a process that counts nothing sees it."""
     return sum(counts.get(SENT, 0.0) for counts in SharedCounts(folder, dict).others())
 
 
@@ -101,14 +101,14 @@ def test_a_scrape_shows_what_all_processes_counted(tmp_path: Path, start: Start)
     wait_until(lambda: counted(tmp_path / "metrics") == 7, "the thread shares by itself")
 
 
-def test_nothing_is_lost_at_an_orderly_end(tmp_path: Path, start: Start) -> None:
+def test_an_orderly_end_loses_no_counts(tmp_path: Path, start: Start) -> None:
     one = start()
     one.ask("5")
     assert one.end() == ""
     assert counted(tmp_path / "metrics") == 5
 
 
-def test_counts_of_dead_processes_go_into_one_file(tmp_path: Path, start: Start) -> None:
+def test_counts_of_dead_processes_are_added_to_one_file(tmp_path: Path, start: Start) -> None:
     for count in range(1, 5):
         one = start()
         one.ask(str(count))
@@ -122,7 +122,7 @@ def test_counts_of_dead_processes_go_into_one_file(tmp_path: Path, start: Start)
 
 
 def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -> None:
-    """Its process was killed in between, or the reader came in between."""
+    """Its process was killed, or the reader came, between the two steps."""
     (tmp_path / f"dead{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     (tmp_path / "dead.alive").touch()
     assert counted(tmp_path) == 2
@@ -136,7 +136,7 @@ def test_a_file_that_was_added_and_not_deleted_yet_counts_once(tmp_path: Path) -
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"counts": 3}', '{"counts": [[1, 2]]}', '{"counts": [["a", [], "x"]]}']
 )
-def test_a_file_that_cannot_be_read_costs_its_own_counts_alone(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_file_loses_its_own_counts_only(tmp_path: Path, content: str) -> None:
     (tmp_path / f"broken{COUNTS}").write_text(content)
     (tmp_path / f"whole{COUNTS}").write_text(json.dumps({"counts": [[SENT[0], SENT[1], 2]]}))
     assert counted(tmp_path) == 2
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_costs_its_own_counts_alone(tmp_path: Path, c
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A real disk of 64 KiB, where the system lets us have one."""
+    """A real disk of 64 KiB, where the system allows to mount one."""
     folder.mkdir()
     mounted = sys.platform == "linux" and shutil.which("mount") is not None
     command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
@@ -156,8 +156,8 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_ends_nobody_and_costs_no_count(tmp_path: Path, start: Start) -> None:
-    """A file that is mapped into memory would be the end of whoever counts: the system has no other way to tell."""
+def test_a_full_disk_ends_no_process_and_loses_no_count(tmp_path: Path, start: Start) -> None:
+    """With a file mapped into memory, a full disk would kill the process: the system has no other way to report it."""
     with small_disk(tmp_path / "metrics") as disk:
         before = start()
         before.ask("1")
@@ -175,8 +175,8 @@ def test_a_full_disk_ends_nobody_and_costs_no_count(tmp_path: Path, start: Start
             one.ask("write")
         assert counted(disk) == 5
         for one in (before, during):
-            said = one.end().splitlines()
-            assert len([line for line in said if "cannot be shared" in line]) == 1, said
+            stderr = one.end().splitlines()
+            assert len([line for line in stderr if "cannot be shared" in line]) == 1, stderr
 
 
 NO_ROOM = """
@@ -185,7 +185,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 """
 
 
-def test_a_process_that_may_write_nothing_counts_for_itself(tmp_path: Path) -> None:
+def test_a_process_without_write_permission_counts_for_itself(tmp_path: Path) -> None:
     """As on a full disk, where none can be mounted."""
     program = [sys.executable, "-c", NO_ROOM + COUNTING, str(tmp_path)]
     (tmp_path / "secret_key").write_text("x" * 40)
@@ -195,7 +195,7 @@ def test_a_process_that_may_write_nothing_counts_for_itself(tmp_path: Path) -> N
     assert done.stderr.count("cannot be shared") == 1
 
 
-def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path, start: Start) -> None:
+def test_a_deleted_folder_is_created_again(tmp_path: Path, start: Start) -> None:
     one = start()
     one.ask("1")
     one.ask("write")
@@ -206,7 +206,7 @@ def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path, start: Start)
     assert counted(tmp_path / "metrics") == 2
 
 
-def test_a_folder_that_cannot_be_made_keeps_nobody_from_counting(tmp_path: Path, start: Start) -> None:
+def test_a_folder_that_cannot_be_created_prevents_no_counting(tmp_path: Path, start: Start) -> None:
     (tmp_path / "metrics").write_text("not a folder")
     one = start()
     assert one.ask("4") == "counted"
@@ -214,7 +214,7 @@ def test_a_folder_that_cannot_be_made_keeps_nobody_from_counting(tmp_path: Path,
     assert one.end().count("cannot be shared") == 1
 
 
-def test_the_librarys_own_files_are_never_used(tmp_path: Path, start: Start) -> None:
+def test_files_of_the_metrics_library_are_never_used(tmp_path: Path, start: Start) -> None:
     files = tmp_path / "of the library"
     files.mkdir()
     one = start(PROMETHEUS_MULTIPROC_DIR=str(files), prometheus_multiproc_dir=str(files))
@@ -232,12 +232,12 @@ for line in open("/proc/self/maps"):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_process_of_the_api_shares_no_memory_that_a_disk_must_hold() -> None:
+def test_an_api_process_maps_no_file_into_memory() -> None:
     done = subprocess.run([sys.executable, "-c", SHARED_MAPS], capture_output=True, text=True, check=True)
     assert set(done.stdout.splitlines()) == {"/dev/zero (deleted)"}
 
 
-def test_the_own_counts_are_not_taken_for_anothers(tmp_path: Path) -> None:
+def test_own_counts_are_not_mistaken_for_those_of_another_process(tmp_path: Path) -> None:
     counts: Counts = {SENT: 3.0}
     shared = SharedCounts(tmp_path, lambda: counts)
     shared.write()

@@ -1,4 +1,4 @@
-"""What a process says of itself at its start, without a secret."""
+"""The report of a process at its start, without secrets."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from app.settings import from_environment
 from app.transports.urls import display_url
 
 
-def test_a_process_names_its_database_its_transports_and_what_it_does_not_read(
+def test_a_process_reports_its_database_its_transports_and_unknown_variables(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMAIL_TRANSPORT", "smtp://user:hunter2@relay")
-    given = {
+    environment = {
         "DATABASE_URL": "postgresql://user:hunter2@db.example:5433/tms?sslmode=require",
         "EMAIL_TRANSPORT_URL": "smtp://user:hunter2@one.example:587?tls=require,smtps://user:hunter2@two.example",
         "SMS_TRANSPORT_URL": "smpp://user:hunter2@gateway.example:2775",
     }
     with caplog.at_level(logging.INFO, logger="app.infrastructure.startup_report"):
-        log_startup(from_environment({"DATA_DIR": str(tmp_path), **given}))
+        log_startup(from_environment({"DATA_DIR": str(tmp_path), **environment}))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         (
             "INFO",
@@ -59,11 +59,11 @@ def test_a_database_is_shown_without_user_password_and_options(url: str, expecte
         ("carrierpigeon://hunter2/loft", "carrierpigeon://"),
     ],
 )
-def test_a_transport_is_shown_without_what_may_be_secret(url: str, expected: str) -> None:
+def test_a_transport_is_shown_without_its_secrets(url: str, expected: str) -> None:
     assert display_url(url) == expected
 
 
-def test_a_folder_that_cannot_be_written_to_keeps_no_process_from_starting(
+def test_a_folder_that_cannot_be_written_does_not_prevent_a_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = from_environment({"DATA_DIR": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""The supervisor: starts again what dies, and ends everything in order and in time."""
+"""The supervisor restarts processes that end, and stops all of them in order and in time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.support.servers import PATIENCE, wait_until
 
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
-    """However these tests were started: under nohup SIGHUP is ignored, in the background of a script SIGINT."""
+    """Independent of inherited settings: nohup ignores SIGHUP, a script's background SIGINT."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
-    made = Supervisor()
-    made.catch_signals()
-    yield made
-    made.stop()
+    new_supervisor = Supervisor()
+    new_supervisor.catch_signals()
+    yield new_supervisor
+    new_supervisor.stop()
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -54,12 +54,12 @@ def runs(number: int) -> bool:
 
 
 def in_a_while(action: object, seconds: float = 0.3) -> None:
-    """A signal must come while the main thread waits in the supervisor."""
+    """Calls the function while the main thread waits in the supervisor."""
     threading.Timer(seconds, action).start()  # type: ignore[arg-type]
 
 
 def stop_when(condition: Callable[[], bool], what: str) -> None:
-    """Asks for the end once it is so, while the main thread watches."""
+    """Requests the stop as soon as the condition is true, while the main thread watches."""
 
     def stop() -> None:
         try:
@@ -71,26 +71,26 @@ def stop_when(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_the_watch_well(supervisor: Supervisor, number: signal.Signals) -> None:
+def test_a_signal_ends_the_supervisor_with_success(supervisor: Supervisor, number: signal.Signals) -> None:
     supervisor.start(sleeper())
     in_a_while(lambda: os.kill(os.getpid(), number))
     assert supervisor.watch() == 0
 
 
-def test_who_ignores_the_end_of_the_terminal_is_left_alone(supervisor: Supervisor) -> None:
-    """`nohup make run`."""
+def test_an_ignored_sighup_stays_ignored(supervisor: Supervisor) -> None:
+    """As under `nohup make run`."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     supervisor.catch_signals()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def test_a_signal_that_came_before_the_watch_counts(supervisor: Supervisor) -> None:
+def test_a_signal_before_the_supervisor_runs_counts(supervisor: Supervisor) -> None:
     supervisor.start(sleeper())
     os.kill(os.getpid(), signal.SIGTERM)
     assert supervisor.watch() == 0
 
 
-def test_an_essential_process_that_keeps_ending_ends_the_watch_badly(
+def test_an_essential_process_that_keeps_ending_ends_the_supervisor_with_an_error(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
@@ -109,10 +109,10 @@ def test_any_other_process_may_keep_ending(supervisor: Supervisor, monkeypatch: 
     assert supervisor.watch() == 0
 
 
-def test_what_a_dead_process_had_started_is_gone_before_it_starts_again(
+def test_children_of_a_dead_process_are_ended_before_its_restart(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It may hold the port. It is asked to end, so that it can finish what it has in hand, and killed if it stays."""
+    """A child may hold the port. It is asked to end, so that it can finish its work, and killed if it does not."""
     monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
     monkeypatch.setattr("app.launcher.children.GROUP_GRACE", 0.5)
     log, orphans = tmp_path / "log", tmp_path / "orphans"
@@ -133,7 +133,7 @@ def test_what_a_dead_process_had_started_is_gone_before_it_starts_again(
     assert not any(runs(one) for one in left)
 
 
-def test_a_worker_that_dies_is_started_again(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_is_restarted(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.05)
     worker = sleeper()
     supervisor.start(worker)
@@ -149,7 +149,7 @@ def test_a_worker_that_dies_is_started_again(supervisor: Supervisor, monkeypatch
     assert worker.alive
 
 
-def test_pauses_between_starts_grow_to_half_a_minute_and_begin_anew_after_a_steady_time() -> None:
+def test_pauses_before_restarts_grow_to_half_a_minute_and_are_reset_by_a_stable_run() -> None:
     worker = sleeper()
     pauses = []
     for _ in range(8):
@@ -162,10 +162,10 @@ def test_pauses_between_starts_grow_to_half_a_minute_and_begin_anew_after_a_stea
     assert worker.pause == 0.5
 
 
-def test_redis_is_ended_after_those_who_use_it(
+def test_redis_is_stopped_after_the_processes_that_use_it(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as they have ended, however much longer they might have taken."""
+    """As soon as they have ended, however much longer their grace period is."""
     for grace in ("GRACE", "LAST_GRACE"):
         monkeypatch.setattr(supervisors, grace, 10 * PATIENCE)
     log = tmp_path / "log"
@@ -179,7 +179,7 @@ def test_redis_is_ended_after_those_who_use_it(
     assert log.read_text().split()[2] == "redis"
 
 
-def test_a_process_that_does_not_end_is_killed_with_all_it_started(
+def test_a_process_that_does_not_end_is_killed_with_its_children(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisors, "GRACE", 0.3)
@@ -192,8 +192,8 @@ def test_a_process_that_does_not_end_is_killed_with_all_it_started(
     wait_until(lambda: not runs(int(file.read_text())), "what it started is gone")
 
 
-def test_grace_leaves_time_within_ten_seconds() -> None:
-    """SIGTERM stops all of it within 10 seconds."""
+def test_grace_periods_fit_into_ten_seconds() -> None:
+    """SIGTERM stops everything within 10 seconds."""
     assert supervisors.GRACE + supervisors.LAST_GRACE < 9
 
 
@@ -208,7 +208,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only the Linux kernel tells children of their parent's death")
-def test_processes_do_not_outlive_a_killed_launcher() -> None:
+def test_processes_end_with_a_killed_launcher() -> None:
     with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         child = int(launcher.stdout.readline())

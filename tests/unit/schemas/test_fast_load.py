@@ -1,5 +1,4 @@
-"""The quick way to load what is plainly right loads the same as marshmallow, and nothing else
-(schemas/fast_load.py)."""
+"""Fast load returns the same as marshmallow for valid elements, and leaves the others to it (schemas/fast_load.py)."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ BODIES = st.one_of(
 
 
 def errors_of(body: Body, schema: CodeSchema) -> list[FieldError]:
-    """What marshmallow says by itself."""
+    """The errors of marshmallow alone."""
     try:
         schema.load(body)
     except ValidationError as error:
@@ -73,7 +72,7 @@ def errors_of(body: Body, schema: CodeSchema) -> list[FieldError]:
 
 
 def agree(schema: CodeSchema, body: Body) -> None:
-    """Both ways give the same, down to the types of the values, or both refuse; who refuses says why as before."""
+    """Both return the same, down to the types of the values, or both refuse with the same errors."""
     errors = errors_of(body, schema)
     assert schema.fast_load is not None
     if errors:
@@ -87,17 +86,17 @@ def agree(schema: CodeSchema, body: Body) -> None:
 
 
 @given(BODIES, st.booleans())
-def test_many_contacts(body: Body, with_id: bool) -> None:
+def test_bodies_with_many_contacts_load_alike(body: Body, with_id: bool) -> None:
     agree(contacts_schema(LIST, with_id=with_id), body)
 
 
 @given(CONTACTS)
-def test_one_contact(body: Body) -> None:
+def test_one_contact_loads_alike(body: Body) -> None:
     agree(contact_schema(LIST), body)
 
 
 @given(st.sampled_from(list(FIELD_TYPES)), ANYTHING)
-def test_every_type_of_field(type_: str, value: Any) -> None:
+def test_every_field_type_loads_alike(type_: str, value: Any) -> None:
     agree(contacts_schema(LIST, with_id=False), {"contacts": [{field_key(type_): value}]})
 
 
@@ -111,14 +110,14 @@ class InnerSchema(CodeSchema):
 
 
 class OuterSchema(CodeSchema):
-    """Objects in objects."""
+    """Nested objects."""
 
     inner = Object(InnerSchema, allow_none=True)
     flag = Boolean(required=True)
 
 
 class FilledSchema(CodeSchema):
-    """All of the above, without the element that makes it slow."""
+    """All of the above, without the element that prevents fast load."""
 
     class Meta:
         """An array of nullable elements is left to marshmallow."""
@@ -146,29 +145,29 @@ class FilledSchema(CodeSchema):
         },
     )
 )
-def test_required_nullable_and_nested(body: Body) -> None:
+def test_required_nullable_and_nested_attributes_load_alike(body: Body) -> None:
     agree(FilledSchema(), body)
 
 
 class AfterwardsSchema(CodeSchema):
-    """Does something after loading."""
+    """A schema with a hook after loading."""
 
     flag = Boolean()
 
     @post_load
     def count(self, data: Body, **_: Any) -> Body:
-        """More than a field tells."""
+        """Does what no field declares."""
         return {**data, "count": len(data)}
 
 
 class InsideSchema(CodeSchema):
-    """Has such a schema inside."""
+    """Contains such a schema."""
 
     inner = Object(AfterwardsSchema)
 
 
 class SparseSchema(Schema):
-    """Nullable elements, a default, a validator, another name, another kind of array."""
+    """Nullable elements, a default, a validator, a data key, another kind of array."""
 
     holes = Array(Integer(allow_none=True), most=2)
     given = Boolean(load_default=True)
@@ -178,11 +177,11 @@ class SparseSchema(Schema):
 
 
 @pytest.mark.parametrize("schema", [OuterSchema(), AfterwardsSchema(), InsideSchema(), EmailSendSchema()])
-def test_a_schema_that_does_more_than_its_fields_tell_is_left_to_marshmallow(schema: CodeSchema) -> None:
+def test_a_schema_with_hooks_is_left_to_marshmallow(schema: CodeSchema) -> None:
     assert schema.fast_load is None
 
 
 @pytest.mark.parametrize("name", SparseSchema().fields)
-def test_a_field_that_does_more_than_deserialize_is_left_to_marshmallow(name: str) -> None:
+def test_a_field_that_overrides_more_than_deserialize_is_left_to_marshmallow(name: str) -> None:
     field: fields.Field[Any] = SparseSchema._declared_fields[name]
     assert CodeSchema.from_dict({name: field})().fast_load is None  # type: ignore[attr-defined]

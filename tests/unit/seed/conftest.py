@@ -1,4 +1,4 @@
-"""Fixtures of the seed's tests."""
+"""Fixtures for tests of the seed file."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def name() -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where a seed file may be written."""
+    """The path of a seed file."""
     return tmp_path / "seed.yaml"

@@ -1,4 +1,4 @@
-"""The demo shows every feature, and all of it works."""
+"""The demo contains every feature, and everything in it is valid."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SEED = Path(app.demo.__file__).parent / "seed.yaml"
 @pytest.fixture(scope="module")
 def account() -> dict[str, Any]:
     """The demo's only account."""
-    (found,) = FILE(read_file(SEED, {"RECEIVER_PORT": "8001"}), "")["accounts"]
-    assert isinstance(found, dict)
-    return found
+    (demo_account,) = FILE(read_file(SEED, {"RECEIVER_PORT": "8001"}), "")["accounts"]
+    assert isinstance(demo_account, dict)
+    return demo_account
 
 
 def test_it_uses_every_part_of_a_seed_file(account: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Loading a seed file: what is missing is made, what differs is changed, nothing is deleted (docs/seed.md)."""
+"""Loading a seed file creates what is missing, updates what differs and deletes nothing (docs/seed.md)."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ def everything(name: str) -> dict[str, Any]:
 
 
 def snapshot(services: Services, name: str) -> dict[str, Any]:
-    """All that an account has."""
+    """All rows of an account."""
     nouns = (ApiKey, Domain, SmsSender, Unsubscriber, BlockedAddress, List, ListField, Contact, Message, Webhook)
     models: Sequence[type[Base]] = (*nouns, WebhookSecret)
-    found: dict[str, Any] = {
+    stored: dict[str, Any] = {
         model.__tablename__: rows(services, model, name, *model.__table__.columns.keys()) for model in models
     }
     with services.database.read() as session:
-        found["account"] = session.execute(select(Account.__table__).where(Account.name == name)).one()
-    return found
+        stored["account"] = session.execute(select(Account.__table__).where(Account.name == name)).one()
+    return stored
 
 
-def test_everything_described_is_created(services: Services, file: Path, name: str) -> None:
+def test_everything_in_the_file_is_created(services: Services, file: Path, name: str) -> None:
     load(services, file, everything(name))
     with services.database.read() as session:
         account = session.scalars(select(Account).where(Account.name == name)).one()
@@ -205,14 +205,14 @@ def test_a_second_load_writes_nothing(
     assert report.as_lines()[0].endswith("nothing to change")
 
 
-def test_what_is_no_longer_described_stays(services: Services, file: Path, name: str) -> None:
+def test_rows_that_are_no_longer_in_the_file_stay(services: Services, file: Path, name: str) -> None:
     load(services, file, everything(name))
     before = snapshot(services, name)
     load(services, file, {"name": name, "lists": [{"name": "Customers"}]})
     assert snapshot(services, name) == before
 
 
-def test_what_differs_is_changed_and_the_rest_stays(services: Services, file: Path, name: str) -> None:
+def test_differing_rows_are_updated_and_the_others_stay(services: Services, file: Path, name: str) -> None:
     load(services, file, everything(name))
     hashes = rows(services, ApiKey, name, "token_hash")
     report = load(
@@ -268,7 +268,7 @@ def test_what_differs_is_changed_and_the_rest_stays(services: Services, file: Pa
     assert (account.default_from_name, account.default_from_address) == (None, None)
 
 
-def test_a_wrong_file_changes_nothing(services: Services, file: Path, name: str) -> None:
+def test_an_invalid_file_changes_nothing(services: Services, file: Path, name: str) -> None:
     good, bad = everything(name), everything(name + " two")
     bad["keys"][0]["token"] = token_of(name + " two")
     bad["webhooks"][1]["url"] = "ftp://hooks.acme.example/"
@@ -455,7 +455,7 @@ CONTACT = r"lists[0].contacts[1]"
         ),
     ],
 )
-def test_the_offending_path_is_named(
+def test_an_error_names_the_path_in_the_file(
     services: Services, file: Path, name: str, account: Mapping[str, Any], said: str
 ) -> None:
     with pytest.raises(SeedError) as caught:
@@ -471,14 +471,14 @@ def test_placeholders_are_filled_in(services: Services, file: Path, name: str) -
     assert rows(services, Webhook, name, "url") == [("http://127.0.0.1:8001/events",)]
 
 
-def test_a_file_may_describe_nothing(services: Services, file: Path) -> None:
+def test_a_file_may_be_empty(services: Services, file: Path) -> None:
     file.write_text("")
     assert load_seed(services, file).as_json() == {"accounts": []}
     file.write_text("accounts:\n")
     assert load_seed(services, file).as_json() == {"accounts": []}
 
 
-def test_the_report_names_what_was_made(services: Services, file: Path, name: str) -> None:
+def test_the_report_lists_what_was_created(services: Services, file: Path, name: str) -> None:
     report = load(services, file, everything(name))
     (account,) = report.as_json()["accounts"]
     assert set(account) == {"id", "name", "keys", "lists", "messages", "webhooks"}
@@ -502,7 +502,7 @@ def test_the_report_names_what_was_made(services: Services, file: Path, name: st
 
 def test_the_demo_can_be_loaded_twice(services: Services, file: Path, name: str) -> None:
     demo = Path(app.demo.__file__).parent / "seed.yaml"
-    # The demo's account and keys are made new for each database that the tests share.
+    # The demo's account and keys are created anew for each database that the tests share.
     text = demo.read_text("utf-8").replace("name: Acme\n", f"name: {name}\n", 1).replace("tms_demo_", f"tms_{name}_")
     file.write_text(text, "utf-8")
     report = load_seed(services, file, {"RECEIVER_PORT": "8001"})
@@ -510,7 +510,7 @@ def test_the_demo_can_be_loaded_twice(services: Services, file: Path, name: str)
     assert load_seed(services, file, {"RECEIVER_PORT": "8001"}).changes == 0
 
 
-def test_a_sender_keeps_its_rate_until_the_file_names_another(services: Services, file: Path, name: str) -> None:
+def test_a_sender_keeps_its_rate_until_the_file_contains_another(services: Services, file: Path, name: str) -> None:
     sender: dict[str, Any] = {"address": "ACME", "kind": "alphanumeric"}
     for given, expected in (({"messages_per_second": 5}, 5.0), ({}, 5.0), ({"messages_per_second": None}, None)):
         load(services, file, {"name": name, "sms_senders": [{**sender, **given}]})
@@ -527,7 +527,7 @@ def test_names_of_messages_are_trimmed(services: Services, file: Path, name: str
     )
 
 
-def test_empty_strings_are_null_for_contacts(services: Services, file: Path, name: str) -> None:
+def test_empty_strings_of_contacts_are_null(services: Services, file: Path, name: str) -> None:
     empty = {"first_name": "", "plan": "", "born": ""}
     load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", "plan": "gold"}])]})
     load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", **empty}])]})
@@ -536,7 +536,9 @@ def test_empty_strings_are_null_for_contacts(services: Services, file: Path, nam
         assert session.scalars(select(Contact.values).where(Contact.account_id == account_id)).all() == [{}]
 
 
-def test_the_zone_of_an_account_stays_until_the_file_names_another(services: Services, file: Path, name: str) -> None:
+def test_the_time_zone_of_an_account_stays_until_the_file_contains_another(
+    services: Services, file: Path, name: str
+) -> None:
     for described, expected in (({}, "UTC"), ({"time_zone": "Asia/Tokyo"}, "Asia/Tokyo"), ({}, "Asia/Tokyo")):
         load(services, file, {"name": name, **described})
         with services.database.read() as session:

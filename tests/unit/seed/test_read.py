@@ -20,7 +20,7 @@ def read(file: Path, text: str, **substitutions: str) -> Any:
     return read_file(file, substitutions)
 
 
-def test_yaml_json_and_nothing(file: Path) -> None:
+def test_yaml_and_json_files_are_read_and_an_empty_file_is_an_empty_object(file: Path) -> None:
     assert read(file, "accounts:\n- {name: Acme, born: 2026-01-31}") == {
         "accounts": [{"name": "Acme", "born": date(2026, 1, 31)}]
     }
@@ -45,7 +45,7 @@ def test_merge_keys_and_aliases_work(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("accounts:\n- name: a\n  name: b\n", "line 3, column 3: 'name' is given twice"),
         ("accounts: [", "line 2, column 1: did not find expected node content"),
@@ -54,13 +54,13 @@ def test_merge_keys_and_aliases_work(file: Path) -> None:
         ("a: 2026-02-31", "day is out of range for month"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(file: Path, text: str, said: str) -> None:
+def test_a_syntax_error_is_reported_with_its_place(file: Path, text: str, message: str) -> None:
     with pytest.raises(SeedError) as caught:
         read(file, text)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
-def test_other_encodings_and_absent_files_are_refused(file: Path) -> None:
+def test_other_encodings_and_missing_files_are_refused(file: Path) -> None:
     with pytest.raises(SeedError, match="the file cannot be read: No such file or directory"):
         read_file(file, {})
     file.write_bytes("name: Acmé".encode("latin-1"))

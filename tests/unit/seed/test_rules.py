@@ -1,4 +1,4 @@
-"""What loading a seed file means for keys, lists, contacts, unsubscribers and events."""
+"""Effects of loading a seed file on keys, lists, contacts, unsubscribers and events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def works(services: Services, token: str) -> bool:
 
 
 def events(services: Services, name: str) -> list[tuple[str, int]]:
-    """(event, contact id) of what waits for the account's webhook."""
+    """(event, contact id) of the events queued for the account's webhook."""
     payloads = [orjson.loads(payload) for (payload,) in rows(services, Event, name, "payload")]
     return [(one["event"], one["id"]) for one in payloads]
 
@@ -60,11 +60,11 @@ def test_another_token_replaces_the_old_one(services: Services, file: Path, name
 def test_a_token_of_another_key_is_refused(services: Services, file: Path, name: str) -> None:
     taken = {**STANDARD, "token": token_of(name)}
     load(services, file, {"name": name, "keys": [taken]})
-    said = r"^accounts\[0\]\.keys\[0\]\.token: this token belongs to another key$"
-    with pytest.raises(SeedError, match=said):
+    message = r"^accounts\[0\]\.keys\[0\]\.token: this token belongs to another key$"
+    with pytest.raises(SeedError, match=message):
         load(services, file, {"name": name + " two", "keys": [taken]})
     load(services, file, {"name": name, "keys": [{**STANDARD, "name": "second"}]})
-    with pytest.raises(SeedError, match=said):
+    with pytest.raises(SeedError, match=message):
         load(services, file, {"name": name, "keys": [{**taken, "name": "second"}]})
 
 
@@ -85,7 +85,7 @@ def test_a_revoked_key_stays_revoked_until_it_gets_another_token(services: Servi
 # ------------------------------------------------------------------------------------------------ all at once
 
 
-def test_two_loads_at_the_same_moment_make_everything_once(services: Services, file: Path, name: str) -> None:
+def test_two_loads_at_the_same_moment_create_everything_once(services: Services, file: Path, name: str) -> None:
     contacts = [{"email": f"p{number}@example.com"} for number in range(50)]
     account = {"name": name, "keys": [STANDARD], "lists": [customers(contacts=contacts)]}
     write_seed(file, account)
@@ -117,17 +117,17 @@ def test_fields_are_added_in_order_and_found_by_name(services: Services, file: P
     assert rows(services, ListField, name, "key", "position") == [("email", 0), ("mobile", 1), ("first_name", 2)]
 
 
-def test_a_type_changes_only_while_the_list_is_empty(services: Services, file: Path, name: str) -> None:
+def test_a_type_can_change_only_while_the_list_is_empty(services: Services, file: Path, name: str) -> None:
     as_text = [{"name": "Email", "type": "Email"}, {"name": "Spend", "type": "Text Field"}]
     load(services, file, {"name": name, "lists": [customers(fields=as_text)]})
     load(services, file, {"name": name, "lists": [customers(contacts=[{"email": "a@example.com", "spend": 1}])]})
     assert ("spend", "Currency") in rows(services, ListField, name, "key", "type")
-    said = r"lists\[0\]\.fields\[1\]\.type: is Currency and cannot change while the list has contacts$"
-    with pytest.raises(SeedError, match=said):
+    message = r"lists\[0\]\.fields\[1\]\.type: is Currency and cannot change while the list has contacts$"
+    with pytest.raises(SeedError, match=message):
         load(services, file, {"name": name, "lists": [customers(fields=as_text)]})
 
 
-def test_a_list_that_gets_an_email_field_is_told_apart_by_it(services: Services, file: Path, name: str) -> None:
+def test_a_list_that_gets_an_email_field_is_identified_by_it(services: Services, file: Path, name: str) -> None:
     texts = {"name": "Customers", "fields": FIELDS[1:2], "contacts": [{"mobile": "61411111111"}]}
     load(services, file, {"name": name, "lists": [texts]})
     assert rows(services, Contact, name, "identifier") == [("61411111111",)]
@@ -135,13 +135,13 @@ def test_a_list_that_gets_an_email_field_is_told_apart_by_it(services: Services,
     assert rows(services, Contact, name, "identifier") == [(None,)]
 
 
-def test_duplicates_are_forbidden_only_where_there_are_none(services: Services, file: Path, name: str) -> None:
+def test_duplicates_can_be_forbidden_only_where_there_are_none(services: Services, file: Path, name: str) -> None:
     twice = [{"email": "a@example.com", "first_name": "One"}, {"email": "A@example.com", "first_name": "Two"}]
     allowing = customers(allow_duplicates=True, contacts=twice)
     load(services, file, {"name": name, "lists": [allowing]})
     assert rows(services, Contact, name, "identifier") == [(None,), (None,)]
-    said = r"lists\[0\]\.allow_duplicates: the list holds a@example\.com more than once$"
-    with pytest.raises(SeedError, match=said):
+    message = r"lists\[0\]\.allow_duplicates: the list holds a@example\.com more than once$"
+    with pytest.raises(SeedError, match=message):
         load(services, file, {"name": name, "lists": [customers(allow_duplicates=False)]})
     other = {**allowing, "name": "Others", "contacts": twice[:1]}
     load(services, file, {"name": name, "lists": [other]})
@@ -152,7 +152,9 @@ def test_duplicates_are_forbidden_only_where_there_are_none(services: Services, 
 # ------------------------------------------------------------------------------------------------- contacts
 
 
-def test_contacts_with_one_identifier_are_told_apart_by_their_order(services: Services, file: Path, name: str) -> None:
+def test_contacts_with_the_same_identifier_are_matched_by_their_order(
+    services: Services, file: Path, name: str
+) -> None:
     twice = [{"email": "a@example.com", "first_name": "One"}, {"email": "A@example.com", "first_name": "Two"}]
     account = {"name": name, "lists": [customers(allow_duplicates=True, contacts=twice)]}
     load(services, file, account)
@@ -186,18 +188,18 @@ def test_many_contacts_take_as_many_statements_as_few(
     assert counts[0] == counts[1]
 
 
-def test_more_contacts_than_one_round_takes(services: Services, file: Path, name: str) -> None:
+def test_more_contacts_than_one_batch_are_loaded(services: Services, file: Path, name: str) -> None:
     contacts = [{"email": f"p{number}@example.com"} for number in range(2100)]
     account = {"name": name, "lists": [customers(contacts=contacts)]}
     assert load(services, file, account).accounts[0].created["contact"] == 2100
     assert load(services, file, account).changes == 0
     contacts[2050]["email"] = "P3@example.com"
-    said = r"lists\[0\]\.contacts\[2050\]\.email: contact \d+ of this list has it already\.$"
-    with pytest.raises(SeedError, match=said):
+    message = r"lists\[0\]\.contacts\[2050\]\.email: contact \d+ of this list has it already\.$"
+    with pytest.raises(SeedError, match=message):
         load(services, file, account)
 
 
-def test_double_opt_in_is_not_taken_back(services: Services, file: Path, name: str) -> None:
+def test_double_opt_in_is_never_withdrawn(services: Services, file: Path, name: str) -> None:
     contact = {"email": "a@example.com", "double_opt_in": True}
     account = {"name": name, "lists": [customers(contacts=[contact])]}
     load(services, file, account)
@@ -247,7 +249,7 @@ def test_a_contact_with_an_unsubscribed_address_is_created_unsubscribed(
     assert load(services, file, account).changes == 0
 
 
-def test_contacts_that_exist_follow_new_unsubscribers(services: Services, file: Path, name: str) -> None:
+def test_existing_contacts_follow_new_unsubscribers(services: Services, file: Path, name: str) -> None:
     lists = [customers(contacts=[{"email": "a@example.com"}, {"email": "b@example.com"}])]
     load(services, file, {"name": name, "lists": lists, "webhooks": [HOOK]})
     load(services, file, {"name": name, "lists": lists, "unsubscribers": [{"email": "A@example.com"}]})
@@ -256,7 +258,7 @@ def test_contacts_that_exist_follow_new_unsubscribers(services: Services, file: 
     assert events(services, name) == [("updated", first[0])]
 
 
-def test_a_file_that_wants_both_is_refused_only_for_that_list(services: Services, file: Path, name: str) -> None:
+def test_contradicting_entries_are_refused_only_for_their_list(services: Services, file: Path, name: str) -> None:
     lists = [customers(contacts=[{"email": "a@example.com", "subscribed": {"email": True}}])]
     others = {"name": "Others", "fields": FIELDS[:1]}
     unsubscribers = [{"email": "a@example.com", "list": "Others"}]
@@ -266,7 +268,7 @@ def test_a_file_that_wants_both_is_refused_only_for_that_list(services: Services
         load(services, file, {"name": name, "lists": [*lists, others], "unsubscribers": unsubscribers})
 
 
-def test_an_explicit_wish_takes_an_entry_off(services: Services, file: Path, name: str) -> None:
+def test_an_explicit_subscription_removes_an_unsubscriber_entry(services: Services, file: Path, name: str) -> None:
     gone = [{"email": "a@example.com"}]
     load(services, file, {"name": name, "lists": [customers()], "unsubscribers": gone})
     contact = {"email": "a@example.com", "subscribed": {"email": True}}
@@ -274,12 +276,12 @@ def test_an_explicit_wish_takes_an_entry_off(services: Services, file: Path, nam
     assert rows(services, Unsubscriber, name, "address") == []
 
 
-def test_events_and_triggers_tell_of_contacts_that_changed(services: Services, file: Path, name: str) -> None:
-    """Whatever caused the change; and an update that changes nothing makes no event."""
+def test_events_and_triggers_report_contacts_that_changed(services: Services, file: Path, name: str) -> None:
+    """Whatever caused the change; an update that changes nothing causes no event."""
     contacts = [{"email": "a@example.com", "first_name": "A"}, {"email": "b@example.com"}]
     account = {"name": name, "lists": [customers(contacts=contacts)], "webhooks": [HOOK]}
     load(services, file, account)
-    assert events(services, name) == []  # the webhook came after the contacts
+    assert events(services, name) == []  # the webhook was created after the contacts
     contacts[0]["first_name"] = "Anna"
     contacts.append({"email": "c@example.com"})
     load(services, file, account)
@@ -302,7 +304,7 @@ def test_a_system_list_can_be_seeded(services: Services, file: Path, name: str) 
     assert rows(services, Contact, name, "values") == [({"first_name": "A"},)]
 
 
-def test_the_last_modified_time_moves_only_with_a_change(services: Services, file: Path, name: str) -> None:
+def test_the_last_modified_time_changes_only_with_the_contact(services: Services, file: Path, name: str) -> None:
     account = {"name": name, "lists": [customers(contacts=[{"email": "a@example.com"}])]}
     load(services, file, account)
     old = this_second() - timedelta(days=1)

@@ -1,4 +1,4 @@
-"""The checks of a seed file's data and the paths that they name."""
+"""Checks of the data of a seed file and the paths that their errors name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FIRST_OF_2027 = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 def refusal(data: Any) -> str:
-    """What the check of a whole file says."""
+    """The error of the check of a whole file."""
     with pytest.raises(SeedError) as caught:
         FILE(data, "")
     return str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ([], "must be a mapping, not a list"),
         ({"acounts": []}, "acounts: is unknown here; known are accounts"),
@@ -36,12 +36,12 @@ def refusal(data: Any) -> str:
         ({"accounts": [{"name": True}]}, "accounts[0].name: must be text, not a truth value"),
     ],
 )
-def test_the_path_is_named_from_the_root(data: Any, said: str) -> None:
-    assert refusal(data) == said
+def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
+    assert refusal(data) == message
 
 
 @pytest.mark.parametrize(
-    ("account", "said"),
+    ("account", "message"),
     [
         ({"owner_confirmed": "yes"}, "owner_confirmed: must be true or false, not text"),
         ({"allowed_networks": "10.0.0.0/8"}, "allowed_networks: must be a list, not text"),
@@ -83,8 +83,8 @@ def test_the_path_is_named_from_the_root(data: Any, said: str) -> None:
         ({"webhooks": [{"url": "x", "secrets": [{"id": "k1"}]}]}, "webhooks[0].secrets[0].secret: is required"),
     ],
 )
-def test_each_noun_knows_its_attributes(account: dict[str, Any], said: str) -> None:
-    assert refusal({"accounts": [{"name": "Acme", **account}]}) == f"accounts[0].{said}"
+def test_each_noun_refuses_unknown_attributes(account: dict[str, Any], message: str) -> None:
+    assert refusal({"accounts": [{"name": "Acme", **account}]}) == f"accounts[0].{message}"
 
 
 def test_an_empty_part_is_an_empty_list() -> None:
@@ -103,7 +103,7 @@ def test_an_empty_part_is_an_empty_list() -> None:
         datetime(2027, 1, 1, 10, tzinfo=timezone(timedelta(hours=10))),
     ],
 )
-def test_dates_are_taken_in_every_form(value: Any) -> None:
+def test_dates_are_accepted_in_every_form(value: Any) -> None:
     assert moment(value, "expires") == FIRST_OF_2027
 
 
@@ -113,7 +113,7 @@ def test_other_forms_of_dates_are_refused(value: str) -> None:
         moment(value, "expires")
 
 
-def test_errors_of_use_cases_are_located() -> None:
+def test_errors_of_use_cases_name_their_place() -> None:
     errors = [FieldError("required", "subscribed.email", "contacts", 3, "is required"), FieldError("required")]
     with (
         pytest.raises(SeedError, match=r"^L\.contacts\[3\]\.subscribed\.email: is required \(and 1 more\)$"),
@@ -137,6 +137,6 @@ data_like_yaml = st.recursive(
 
 
 @given(data_like_yaml)
-def test_any_data_is_checked_or_refused(data: Any) -> None:
+def test_any_data_is_accepted_or_refused(data: Any) -> None:
     with suppress(SeedError):
         FILE(data, "")

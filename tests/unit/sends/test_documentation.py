@@ -1,4 +1,4 @@
-"""The example of docs/sending.md is a send that is taken."""
+"""The example of docs/sending.md is a valid send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.sends import load_send
 PAGE = Path(__file__).parents[3] / "docs" / "sending.md"
 
 
-def test_the_example_is_taken() -> None:
+def test_the_example_is_accepted() -> None:
     body = json.loads(PAGE.read_text("utf-8").split("-d '")[1].split("'\n")[0])
     draft = load_send(body, "email", Limits(attachments=20, attachment_bytes=1000))
     assert draft.recipients[0].values == {"first_name": "Ann"}

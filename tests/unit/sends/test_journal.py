@@ -1,4 +1,4 @@
-"""The journal keeps what was noted, whatever the disk makes of one line."""
+"""The journal keeps its results when the disk cuts a line short."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def attempt_result(number: int) -> AttemptResult:
 
 
 def recipients(folder: Path) -> list[int]:
-    with scan_journals(folder) as found:
-        return [one.recipient_id for journal in found for one in journal.results()]
+    with scan_journals(folder) as journals:
+        return [one.recipient_id for journal in journals for one in journal.results()]
 
 
-# A limit of a file's size makes the system write less than it was given, as a full disk does.
+# A limit of the file size makes the system write less than requested, as a full disk does.
 SHORT_WRITE = """
 import pathlib, resource, sys
 from app.sends.outcomes.journal import Journal
@@ -52,15 +52,15 @@ journal.append(attempt_result(5))
 """
 
 
-def test_a_line_that_was_cut_short_costs_no_other_one(tmp_path: Path) -> None:
-    """It is told to the caller, and the next one starts afresh."""
+def test_a_truncated_line_loses_no_other_line(tmp_path: Path) -> None:
+    """The caller gets an error, and the next result begins a new line."""
     command = [sys.executable, "-c", SHORT_WRITE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.splitlines() == ["File too large"] * 2
     assert recipients(tmp_path) == [1, 4, 5]
 
 
-def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, write = Journal(tmp_path, "worker"), os.write
     monkeypatch.setattr("app.infrastructure.liveness.os.write", lambda descriptor, data: write(descriptor, data[:7]))
     for number in range(3):
@@ -69,7 +69,7 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(tmp_path: Path, monkeypa
     assert recipients(tmp_path) == [0, 1, 2]
 
 
-def test_after_it_was_cleared_it_starts_with_a_whole_line(tmp_path: Path) -> None:
+def test_after_clearing_it_begins_with_a_whole_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path, "worker")
     journal.append(attempt_result(1))
     journal.clear()
@@ -79,21 +79,21 @@ def test_after_it_was_cleared_it_starts_with_a_whole_line(tmp_path: Path) -> Non
     assert recipients(tmp_path) == [2]
 
 
-def test_lines_that_are_none_are_skipped(tmp_path: Path) -> None:
+def test_malformed_lines_are_skipped(tmp_path: Path) -> None:
     lines = [b"", b"{", b"12", b"[]", b"null", b'{"recipient_id": 1}', attempt_result(7).line()[:-20], b"\xff\xfe"]
     (tmp_path / "dead.journal").write_bytes(b"\n".join([*lines, attempt_result(8).line()]))
     assert recipients(tmp_path) == [8]
 
 
-def test_a_journal_that_is_being_made_is_no_dead_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no lock yet when its file appears."""
+def test_a_journal_under_creation_does_not_count_as_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file appears before its lock."""
     seen: list[list[str]] = []
     flock = fcntl.flock
 
     def look_first(descriptor: int, operation: int) -> None:
         monkeypatch.undo()
-        with scan_journals(tmp_path) as found:
-            seen.append([journal.worker for journal in found])
+        with scan_journals(tmp_path) as journals:
+            seen.append([journal.worker for journal in journals])
         flock(descriptor, operation)
 
     monkeypatch.setattr("app.infrastructure.liveness.fcntl.flock", look_first)

@@ -1,4 +1,4 @@
-"""Numbers as wildcard values are their text as it stands in the body (docs/sending.md#wildcard-values)."""
+"""Numbers as wildcard values keep the text that they have in the body (docs/sending.md#wildcard-values)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.growth import MOST_GROWTH, growth
 
 
 def read(source: str) -> list[dict[str, Any]]:
-    """The recipients of a body, as it is read for a send."""
+    """The recipients of a body as a send reads them."""
     data = source.encode()
-    found: list[dict[str, Any]] = with_number_texts(orjson.loads(data), data)["recipients"]
-    return found
+    recipients: list[dict[str, Any]] = with_number_texts(orjson.loads(data), data)["recipients"]
+    return recipients
 
 
 TEXTS = [
@@ -39,12 +39,12 @@ def test_a_number_keeps_its_text(text: str) -> None:
     assert recipient.values == {"v": text, "w": text}
 
 
-def test_integers_alone_are_not_read_twice() -> None:
+def test_a_body_with_integers_only_is_parsed_once() -> None:
     body = orjson.loads(b'{"recipients": [{"v": 5, "w": 0, "x": -12}]}')
     assert with_number_texts(body, b"not even JSON") is body
 
 
-def test_what_is_no_wildcard_value_stays_a_number() -> None:
+def test_other_numbers_than_wildcard_values_stay_numbers() -> None:
     source = '{"list_id": 1.0, "recipients": [{"contact_id": 1.5, "email": 2.5, "mobile": 1.0, "v": 1.0}, 7.5, null]}'
     assert read(source) == [{"contact_id": 1.5, "email": 2.5, "mobile": 1.0, "v": "1.0"}, 7.5, None]
     body = orjson.loads(source)
@@ -56,16 +56,16 @@ def test_the_last_of_equal_names_counts() -> None:
     assert read(source) == [{"v": "4.40"}, {"v": "5"}]
 
 
-def test_other_texts_come_as_they_were_read() -> None:
+def test_other_texts_are_not_changed() -> None:
     assert read('{"recipients": [{"v": 1.0, "w": "\\u00e4\\ud83d\\ude00\\/\\n"}]}') == [{"v": "1.0", "w": "ä😀/\n"}]
 
 
 @pytest.mark.parametrize("body", ["{}", '{"recipients": 1.5}', '{"recipients": {"v": 1.5}}', '{"recipients": [1.5]}'])
-def test_what_holds_no_recipients_stays_as_it_is(body: str) -> None:
+def test_a_body_without_recipients_is_not_changed(body: str) -> None:
     assert with_number_texts(orjson.loads(body), body.encode()) == orjson.loads(body)
 
 
-def test_a_body_that_nests_too_deep_to_be_right_stays_as_it_is() -> None:
+def test_a_body_that_is_nested_too_deeply_is_not_changed() -> None:
     source = '{"recipients": [{"v": 1.5, "w": ' + "[" * 1000 + "]" * 1000 + "}]}"
     (recipient,) = read(source)
     assert recipient["v"] in (1.5, "1.5")
@@ -75,17 +75,17 @@ VALUES = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.t
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=3), VALUES | st.lists(VALUES, max_size=2), max_size=4), max_size=4))
-def test_any_values_are_read_as_they_stand(recipients: list[dict[str, Any]]) -> None:
+def test_any_values_are_read_as_written(recipients: list[dict[str, Any]]) -> None:
     source = json.dumps({"recipients": recipients})
-    for found, sent in zip(read(source), recipients, strict=True):
-        assert list(found) == list(sent)
+    for recipient, sent in zip(read(source), recipients, strict=True):
+        assert list(recipient) == list(sent)
         for name, value in sent.items():
             if isinstance(value, float):
-                assert found[name] == json.dumps(value)
+                assert recipient[name] == json.dumps(value)
             elif isinstance(value, int) and not isinstance(value, bool):
-                assert str(found[name]) == str(value) or abs(value) >= 2**63
+                assert str(recipient[name]) == str(value) or abs(value) >= 2**63
             else:
-                assert found[name] == orjson.loads(json.dumps(value))
+                assert recipient[name] == orjson.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_any_values_are_read_as_they_stand(recipients: list[dict[str, Any]]) -> 
         lambda size: f'{{"recipients": [{", ".join(["{}"] * (size // 4))}, {{"v": 1.5}}]}}',
     ],
 )
-def test_time_is_linear_in_the_body(make: Callable[[int], str]) -> None:
+def test_the_time_is_linear_in_the_size_of_the_body(make: Callable[[int], str]) -> None:
     def read(body: bytes) -> object:
         return with_number_texts(orjson.loads(body), body)
 
@@ -105,5 +105,5 @@ def test_time_is_linear_in_the_body(make: Callable[[int], str]) -> None:
 
 
 def quoted(count: int) -> list[str]:
-    """Names of attributes, in quotes."""
+    """Quoted names of attributes."""
     return [f'"w{number}"' for number in range(count)]

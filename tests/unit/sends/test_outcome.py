@@ -1,4 +1,4 @@
-"""When a deferred message is tried again, and how a bounce is described (docs/delivery.md#retries)."""
+"""Retry times of deferred messages, and the description of a bounce (docs/delivery.md#retries)."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def test_delays_double_up_to_an_hour(attempts: int, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("first", "attempts", "seconds"), [(0, 1, 0), (0, 2, 2), (0, 3, 4), (7200, 1, 7200), (7200, 5, 7200)]
 )
-def test_unusual_first_delays(first: float, attempts: int, seconds: float) -> None:
-    """At once the first time is fine, but never in a circle; a long first delay never shrinks."""
+def test_unusual_first_delays_are_supported(first: float, attempts: int, seconds: float) -> None:
+    """A first delay of zero must not make a busy loop; a long one never shrinks."""
     assert seconds <= RetryRules(first, 86400).delay(attempts) <= seconds * 1.1
 
 
-def test_the_last_try_falls_on_the_end_of_the_period() -> None:
-    """However long the delays have grown by then."""
+def test_the_last_attempt_is_at_the_end_of_the_retry_period() -> None:
+    """However long the delays are by then."""
     assert RetryRules(30, 1000).next_attempt(recipient(8, age=900), MOMENT) == MOMENT + timedelta(seconds=100)
 
 
 @pytest.mark.parametrize(("age", "again"), [(999, True), (1000, False), (5000, False)])
-def test_after_the_period_there_is_no_next_attempt(age: float, again: bool) -> None:
-    """For 24 hours, a setting."""
+def test_after_the_retry_period_there_is_no_further_attempt(age: float, again: bool) -> None:
+    """The period is a setting, by default 24 hours."""
     assert (RetryRules(30, 1000).next_attempt(recipient(1, age), MOMENT) is not None) is again
 
 
@@ -78,8 +78,7 @@ def test_after_the_period_there_is_no_next_attempt(age: float, again: bool) -> N
         ("no", None, "no"),
     ],
 )
-def test_bounce_string(reply: str, status: str | None, text: str) -> None:
-    """A status diagnostic with RFC 3463 codes."""
+def test_the_bounce_string_contains_an_rfc_3463_code(reply: str, status: str | None, text: str) -> None:
     assert bounce_string(reply, status) == text
 
 
@@ -95,14 +94,14 @@ def test_bounce_string(reply: str, status: str | None, text: str) -> None:
         (None, "not delivered"),
     ],
 )
-def test_bounce_reason(status: str | None, reason: str) -> None:
-    """The kind of trouble, by the second number of the code."""
+def test_the_bounce_reason_is_the_class_of_the_failure(status: str | None, reason: str) -> None:
+    """By the second number of the code."""
     assert bounce_reason(status) == reason
 
 
 @given(st.text(), st.none() | st.text(max_size=9), st.sampled_from(Outcome))
-def test_every_result_survives_the_journal(reply: str, status: str | None, outcome: Outcome) -> None:
-    """Whatever the other side says, once it is cleaned."""
+def test_every_result_can_be_journalled_and_read(reply: str, status: str | None, outcome: Outcome) -> None:
+    """Whatever the other side replied, after it was cleaned."""
     result = sanitize_result(DeliveryResult(outcome, reply, None))
     attempt_result = AttemptResult(7, 2, "ann@example.com", MOMENT, result)
     line = attempt_result.line()
@@ -111,21 +110,21 @@ def test_every_result_survives_the_journal(reply: str, status: str | None, outco
 
 
 @given(st.binary())
-def test_a_broken_line_is_an_error_of_value(line: bytes) -> None:
-    """And of no other kind."""
+def test_a_malformed_line_raises_a_value_error(line: bytes) -> None:
+    """And no other exception."""
     with pytest.raises(ValueError):
         parse_line(line)
 
 
-def test_a_skip_is_not_for_the_journal() -> None:
-    """It is decided anew."""
+def test_a_skipped_recipient_is_not_journalled() -> None:
+    """The check is repeated at the next attempt."""
     with pytest.raises(ValueError):
         AttemptResult(7, 2, None, MOMENT, skip=FailReason.BLOCKED).line()
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_a_cleaned_reply_fits_into_databases(reply: str) -> None:
-    """No control characters, no half surrogates, not too long."""
+def test_a_cleaned_reply_can_be_stored(reply: str) -> None:
+    """It contains no control characters and no lone surrogates, and is not too long."""
     text = sanitize_result(DeliveryResult.accepted(reply)).reply
     assert len(text) <= 1000
     assert text.encode() is not None

@@ -18,8 +18,8 @@ EMAIL = RecipientRules("email", with_list=True, allow_html_marker=False)
 SMS = RecipientRules("sms", with_list=False, allow_html_marker=False)
 
 
-def found(violations: Any) -> list[tuple[Any, ...]]:
-    """(code, path…) of each."""
+def codes_and_paths(violations: Any) -> list[tuple[Any, ...]]:
+    """(code, path…) of each violation."""
     return [(one.code, *one.path) for one in violations]
 
 
@@ -42,18 +42,18 @@ def found(violations: Any) -> list[tuple[Any, ...]]:
         (SMS, {"contact_id": 1, "mobile": "6"}, [("recipient_destination_ambiguous", "mobile")]),
     ],
 )
-def test_destinations(rules: RecipientRules, recipient: dict[str, Any], expected: list[Any]) -> None:
-    assert found(rules.errors(recipient)) == expected
+def test_destinations_of_a_recipient(rules: RecipientRules, recipient: dict[str, Any], expected: list[Any]) -> None:
+    assert codes_and_paths(rules.errors(recipient)) == expected
 
 
-def test_nothing_is_asked_while_the_type_is_not_known() -> None:
+def test_nothing_is_checked_while_the_type_is_unknown() -> None:
     rules = RecipientRules(None, with_list=False, allow_html_marker=False)
-    assert found(rules.errors({})) == found(rules.errors({"attachments": []})) == []
-    assert found(send_errors({"subject": "x", "message_id": 1, "unsubscribe_type": "word"}, None)) == []
+    assert codes_and_paths(rules.errors({})) == codes_and_paths(rules.errors({"attachments": []})) == []
+    assert codes_and_paths(send_errors({"subject": "x", "message_id": 1, "unsubscribe_type": "word"}, None)) == []
 
 
 @given(st.dictionaries(st.sampled_from(DESTINATIONS), st.sampled_from([1, "a", "", None])))
-def test_a_recipient_that_passes_has_exactly_one_destination(recipient: dict[str, Any]) -> None:
+def test_a_valid_recipient_has_exactly_one_destination(recipient: dict[str, Any]) -> None:
     named = [name for name, value in recipient.items() if value not in (None, "")]
     for rules, kind in ((EMAIL, "email"), (SMS, "mobile")):
         passes = not list(rules.errors(recipient))
@@ -111,12 +111,12 @@ def test_values_of_wildcards(value: Any, code: str | None) -> None:
 
 
 @given(st.text())
-def test_a_name_has_its_characters_or_is_refused(name: str) -> None:
+def test_a_wildcard_name_has_the_allowed_characters(name: str) -> None:
     violation = SMS.wildcard_error(name, "x")
     assert (violation is None) == (WILDCARD_NAME.fullmatch(name) is not None and len(name) <= 255)
 
 
-def test_hashes_go_with_plain_values_of_email() -> None:
+def test_hash_names_require_plain_values_of_an_email() -> None:
     plain = {"recipient_data_html_encoded": False}
     assert RecipientRules.of(plain, "email").allow_html_marker
     for body, type_ in ((plain, "sms"), ({"recipient_data_html_encoded": True}, "email"), ({}, "email")):
@@ -147,7 +147,7 @@ def a(name: str, size: int = 1) -> AttachmentDraft:
     ],
 )
 def test_attachments(shared: list[AttachmentDraft], own: list[list[AttachmentDraft]], expected: list[Any]) -> None:
-    assert found(attachment_errors(shared, own, LIMITS)) == expected
+    assert codes_and_paths(attachment_errors(shared, own, LIMITS)) == expected
 
 
 # ---------------------------------------------------------------------------------------------- whole bodies
@@ -183,7 +183,7 @@ def loaded(body: dict[str, Any], final_type: MessageType | None) -> SendDraft | 
 
 
 @given(st.dictionaries(NAMES, JSON, max_size=12), st.sampled_from(["email", "sms", None]))
-def test_a_body_is_taken_or_refused_with_codes_of_the_catalogue(body: dict[str, Any], final_type: Any) -> None:
+def test_any_body_is_accepted_or_refused_with_codes_of_the_catalogue(body: dict[str, Any], final_type: Any) -> None:
     outcome = loaded(body, final_type)
     if isinstance(outcome, SendDraft):
         assert 1 <= len(outcome.recipients) <= 100

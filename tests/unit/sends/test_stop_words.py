@@ -1,4 +1,4 @@
-"""Stop words: whole words in any case, STOP always among them (docs/sending.md#opting-out-of-sms)."""
+"""Stop words: whole words in any case, always including STOP (docs/sending.md#opting-out-of-sms)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from app.sends.accept.stop_words import has_stop_word
         ("", [], False),
     ],
 )
-def test_stop_words(text: str, words: list[str], expected: bool) -> None:
+def test_stop_words_are_found_as_whole_words(text: str, words: list[str], expected: bool) -> None:
     assert has_stop_word(text, words) is expected
 
 
@@ -57,14 +57,14 @@ def test_stop_between_spaces_is_always_found(before: str, after: str) -> None:
         ("%%x:EXACTLY:STOP%%a%%x:END%%", False),
         ("ST%%x:HAS%%a%%x:END%%OP", False),
         ("%%attachment:STOP.pdf%%", False),
-        # What is not understood is text, and so is what it seems to enclose.
+        # A malformed marker is text, and so is the text that it seems to enclose.
         ("%%x:HAS%% STOP", True),
         ("%%x:FROBS:a%% STOP %%x:END%%", True),
         ("STOP %%x:END%%", True),
         ("%%x:HAS%%a%%x:END%% STOP %%y:HAS%%b%%y:END%%", True),
     ],
 )
-def test_a_stop_word_of_a_message_stands_outside_of_conditionals(source: str, expected: bool) -> None:
+def test_a_stop_word_of_a_message_must_stand_outside_conditionals(source: str, expected: bool) -> None:
     assert has_stop_word(unconditional_text(source)) is expected
 
 

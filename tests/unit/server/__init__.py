@@ -1,1 +1,1 @@
-"""Tests of the server's parts without a server."""
+"""Tests of parts of the server, without a server."""

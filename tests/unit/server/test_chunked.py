@@ -1,4 +1,4 @@
-"""A chunked body taken apart in whatever pieces it comes."""
+"""Decoding of a chunked body, however it is split between reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.http.server.chunked import ChunkedDecoder, MalformedChunked
 
 
-def taken(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
-    """The content, what stands behind the body, and whether the body has ended."""
+def decoded(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
+    """The content, the bytes after the body, and whether the body has ended."""
     content = bytearray()
     chunks, buffer, ended = ChunkedDecoder(content.extend), bytearray(), False
     for piece in pieces:
@@ -22,7 +22,7 @@ def taken(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
     return bytes(content), bytes(buffer), ended
 
 
-def written(parts: list[bytes], extension: bytes, trailers: list[bytes]) -> bytes:
+def encoded(parts: list[bytes], extension: bytes, trailers: list[bytes]) -> bytes:
     """The parts as chunks."""
     chunks = b"".join(b"%X%b\r\n%b\r\n" % (len(part), extension, part) for part in parts if part)
     return chunks + b"0\r\n" + b"".join(trailer + b"\r\n" for trailer in trailers) + b"\r\n"
@@ -34,18 +34,18 @@ def written(parts: list[bytes], extension: bytes, trailers: list[bytes]) -> byte
     trailers=st.lists(st.sampled_from([b"A: b", b"C:"]), max_size=3),
     cuts=st.lists(st.integers(0, 400), max_size=20),
 )
-def test_the_content_is_the_same_wherever_the_body_is_cut(
+def test_the_content_is_the_same_however_the_body_is_split(
     parts: list[bytes], extension: bytes, trailers: list[bytes], cuts: list[int]
 ) -> None:
-    whole = written(parts, extension, trailers) + b"NEXT"
+    whole = encoded(parts, extension, trailers) + b"NEXT"
     places = sorted({0, len(whole), *(cut % len(whole) for cut in cuts)})
     pieces = [whole[start:end] for start, end in itertools.pairwise(places)]
-    assert taken(pieces) == (b"".join(parts), b"NEXT", True)
+    assert decoded(pieces) == (b"".join(parts), b"NEXT", True)
 
 
-@pytest.mark.parametrize("end", range(len(written([b"abc"], b"", []))))
-def test_a_body_that_is_cut_off_has_not_ended(end: int) -> None:
-    assert not taken([written([b"abc"], b"", [])[:end]])[2]
+@pytest.mark.parametrize("end", range(len(encoded([b"abc"], b"", []))))
+def test_a_truncated_body_has_not_ended(end: int) -> None:
+    assert not decoded([encoded([b"abc"], b"", [])[:end]])[2]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_a_body_that_is_cut_off_has_not_ended(end: int) -> None:
         b"0\r\nA: " + b"x" * 2000,
     ],
 )
-def test_what_is_no_chunked_body_is_refused(body: bytes) -> None:
+def test_a_malformed_chunked_body_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedChunked):
-        taken([body])
+        decoded([body])

@@ -1,4 +1,4 @@
-"""Who asks: the device of a person, or a machine that is no person."""
+"""Classification of visitors: the device of a person, or a machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WINDOWS = (
         ("", None, None),
     ],
 )
-def test_people(agent: str, type_: str | None, name: str | None) -> None:
+def test_devices_of_people(agent: str, type_: str | None, name: str | None) -> None:
     client = client_of("GET", {"User-Agent": agent})
     assert (client.machine, client.device_type, client.device_name) == (False, type_, name)
 
@@ -52,8 +52,8 @@ def test_people(agent: str, type_: str | None, name: str | None) -> None:
         "YahooMailProxy; https://help.yahoo.com/kb/yahoo-mail-proxy-SLN28749.html",
     ],
 )
-def test_providers_that_ask_when_a_person_reads(agent: str) -> None:
-    """What they say is not about the person's device."""
+def test_providers_that_fetch_for_a_reading_person(agent: str) -> None:
+    """Their user agent does not describe the person's device."""
     client = client_of("GET", {"User-Agent": agent})
     assert (client.machine, client.proxied, client.device_type, client.device_name) == (False, True, None, None)
 
@@ -71,20 +71,20 @@ def test_providers_that_ask_when_a_person_reads(agent: str) -> None:
         "Mozilla/5.0 (compatible; Proofpoint URL Defense)",
     ],
 )
-def test_machines(agent: str) -> None:
+def test_machines_are_recognised(agent: str) -> None:
     assert client_of("GET", {"User-Agent": agent}).machine
 
 
 @pytest.mark.parametrize(
     "headers", [{"Purpose": "prefetch"}, {"Sec-Purpose": "prefetch;prerender"}, {"X-Moz": "prefetch"}]
 )
-def test_a_page_that_is_only_prepared_was_asked_for_by_nobody(headers: dict[str, str]) -> None:
+def test_a_prefetched_page_is_no_visit_of_a_person(headers: dict[str, str]) -> None:
     assert client_of("GET", {"User-Agent": WINDOWS, **headers}).machine
     assert client_of("HEAD", {"User-Agent": WINDOWS}).machine
 
 
-def test_what_a_client_says_is_cut() -> None:
-    """And has no line breaks or other white space that nobody needs."""
+def test_user_agents_are_truncated() -> None:
+    """Line breaks and repeated white space are removed."""
     agent = client_of("GET", {"User-Agent": "a\tb \0 " + "c" * 1000}).agent
     assert agent.startswith("a b ccc")
     assert len(agent) <= MAX_AGENT_LENGTH
@@ -102,8 +102,8 @@ def test_what_a_client_says_is_cut() -> None:
         ("::1", None),
     ],
 )
-def test_countries(address: str, country: str | None) -> None:
-    """By the table that comes with the service; addresses that are not public have none."""
+def test_countries_are_looked_up(address: str, country: str | None) -> None:
+    """In the table that comes with the service; addresses that are not public have no country."""
     assert country_of("", ip_address(address)) == country
 
 
@@ -111,8 +111,8 @@ def test_a_local_socket_has_no_country() -> None:
     assert country_of("", None) is None
 
 
-def test_another_file_takes_the_place_of_the_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One that cannot be read is logged, and tells no countries."""
+def test_another_table_can_be_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One that cannot be read is logged, and no country is known."""
     broken = tmp_path / "countries.mmdb"
     broken.write_bytes(b"no database")
     assert country_of(str(broken), ip_address("8.8.8.8")) is None

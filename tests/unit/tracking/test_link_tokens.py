@@ -1,4 +1,4 @@
-"""A link's token names a recipient and a target, and nobody can make one that leads elsewhere."""
+"""The token of a link identifies a recipient and a target, and cannot be forged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKER = Instrumenter("https://mail.acme.example", KEY)
 
 
 @given(ids, ids)
-def test_a_stored_link(recipient_id: int, link_id: int) -> None:
+def test_the_token_of_a_stored_link_is_parsed(recipient_id: int, link_id: int) -> None:
     link = StoredLink(recipient_id, link_id)
     token = link_token(KEY, link)
     assert token
@@ -26,15 +26,15 @@ def test_a_stored_link(recipient_id: int, link_id: int) -> None:
 
 
 @given(ids, st.sampled_from(["html_email", "text_email"]), st.text(max_size=300))
-def test_a_written_link(recipient_id: int, link_type: str, rest: str) -> None:
+def test_the_token_of_an_inline_link_is_parsed(recipient_id: int, link_type: str, rest: str) -> None:
     link = InlineLink(recipient_id, "html_email" if link_type == "html_email" else "text_email", f"https://{rest}")
     token = link_token(KEY, link)
     assert token
     assert parse_link_token(KEY, token) == link
 
 
-def test_a_link_is_short() -> None:
-    """For the millionth recipient's link."""
+def test_a_link_to_a_stored_url_is_short() -> None:
+    """Also for the millionth recipient."""
     assert len(link_token(KEY, StoredLink(1_000_000, 1_000_000)) or "") == 24
 
 
@@ -45,12 +45,12 @@ def test_a_url_that_is_too_long_has_no_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 24, "A" * MAX_TOKEN_LENGTH, "A" * (MAX_TOKEN_LENGTH + 1), "é" * 30])
-def test_any_other_text_is_void(token: str) -> None:
+def test_any_other_text_is_invalid(token: str) -> None:
     assert parse_link_token(KEY, token) is None
 
 
 @given(st.data())
-def test_a_changed_token_is_void(data: st.DataObject) -> None:
+def test_a_changed_token_is_invalid(data: st.DataObject) -> None:
     token = link_token(KEY, InlineLink(5, "html_email", "https://a.example/"))
     assert token
     position = data.draw(st.integers(0, len(token) - 2))
@@ -58,14 +58,14 @@ def test_a_changed_token_is_void(data: st.DataObject) -> None:
     assert parse_link_token(KEY, token[:position] + other + token[position + 1 :]) is None
 
 
-def test_tokens_of_other_links_are_void() -> None:
+def test_tokens_of_other_links_are_invalid() -> None:
     for purpose in (OPEN, "unsubscribe"):
         assert parse_link_token(KEY, recipient_token(KEY, purpose, 2**62)) is None
     assert parse_link_token(KEY + "x", link_token(KEY, StoredLink(1, 1)) or "") is None
 
 
-def test_own_links_are_left_as_they_are() -> None:
-    """Opting out is nobody's click."""
+def test_links_of_the_service_are_not_tracked() -> None:
+    """Opting out is no click."""
     body = "Opt out: https://mail.acme.example/u/abc or https://mail.acme.example/c/abc"
     assert MARKER.with_links(body, "text_email", 1, {}) == body
 
@@ -97,6 +97,6 @@ def test_the_pixel_stands_at_the_end_of_the_body(html: str, before: str, after: 
         ("http://no℀.example/", "http://no%E2%84%80.example/"),
     ],
 )
-def test_where_a_browser_is_sent(url: str, sent: str) -> None:
-    """A URL in ASCII is its own, a line break never enters the header, and what is no URL is no failure of ours."""
+def test_the_redirect_leads_to_the_url(url: str, sent: str) -> None:
+    """An ASCII URL is not changed, a line break never enters the header, and a malformed URL is no failure."""
     assert location_header(url) == sent

@@ -1,4 +1,4 @@
-"""Links of a body are found as a browser finds them, and everything else stays as it was written."""
+"""Links of a body are found as a browser finds them, and the rest of the body is not changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bracketed(url: str) -> str:
         ("https://a.example/", []),
     ],
 )
-def test_links_of_html(html: str, urls: list[str]) -> None:
+def test_links_of_html_are_found(html: str, urls: list[str]) -> None:
     assert links_in_source("html_email", html) == urls
 
 
@@ -51,11 +51,11 @@ def test_links_of_html(html: str, urls: list[str]) -> None:
         ("https://a.example/%%name%% http:// mailto:a@b.example www.a.example", []),
     ],
 )
-def test_links_of_a_text(text: str, urls: list[str]) -> None:
+def test_links_of_a_text_are_found(text: str, urls: list[str]) -> None:
     assert links_in_source("text_email", text) == urls
 
 
-def test_only_the_value_is_replaced() -> None:
+def test_only_the_url_is_replaced() -> None:
     html = "<p title='a'><a class=x href=https://a.example>1</a> & <a href='https://b.example/?a&amp;b'>2</a>"
     assert replace_in_html(html, lambda url: "https://t.example/?" + url[8] + "&c") == (
         '<p title=\'a\'><a class=x href="https://t.example/?a&amp;c">1</a> & <a href="https://t.example/?b&amp;c">2</a>'
@@ -67,21 +67,21 @@ def test_only_the_value_is_replaced() -> None:
 
 @given(st.lists(st.sampled_from([*"<a=/ >\"'\n&;", "href", "https://a.example", "<a ", "%%"])).map("".join))
 def test_any_html_can_be_read(html: str) -> None:
-    """And stays whole where nothing is replaced."""
+    """Without a replacement it is not changed."""
     assert replace_in_html(html, lambda _: None) == html
     assert replace_in_text(html, lambda _: None) == html
 
 
 @pytest.mark.parametrize("piece", ['<a "', "<a '", '<a href="x', "<a x ", "<a/", "http://", "<a" + " " * 500, "("])
 def test_the_time_is_linear(piece: str) -> None:
-    """A body of the largest size takes no minutes, whatever it repeats."""
+    """A body of the maximum size does not take minutes, whatever it repeats."""
     body = piece * (1024 * 1024 // len(piece))
     assert replace_in_html(body, lambda _: None) == body
     assert replace_in_text(body, lambda _: None) == body
 
 
 def test_of_very_many_links_the_first_are_found() -> None:
-    """A body of a megabyte of them would otherwise cost each of its hundred mails a second."""
+    """Otherwise a body with a megabyte of links would cost each of its hundred mails a second."""
     some, more = MAX_SCANNED, 10 * MAX_SCANNED
     assert replace_in_text("http://a " * more, bracketed) == "[http://a] " * some + "http://a " * (more - some)
     html = replace_in_html("<a href=http://a>" * more, lambda _: "b")

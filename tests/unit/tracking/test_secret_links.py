@@ -1,4 +1,4 @@
-"""Which links are taken for ones that hold a secret (docs/tracking.md)."""
+"""Recognition of secret links (docs/tracking.md#links)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.sources import ROOT
         "a=1#access_token=abc",
     ],
 )
-def test_these_look_like_secrets(query: str) -> None:
+def test_links_that_look_secret(query: str) -> None:
     assert has_secret(f"https://a.example/reset?{query}")
     assert has_secret(f"https://a.example/reset#{query}")
 
@@ -51,11 +51,11 @@ def test_these_look_like_secrets(query: str) -> None:
         "https://a.example/#section-2",
     ],
 )
-def test_these_do_not(url: str) -> None:
+def test_links_that_do_not_look_secret(url: str) -> None:
     assert not has_secret(url)
 
 
-def test_the_documentation_names_the_words() -> None:
+def test_the_documentation_lists_the_words() -> None:
     page = (ROOT / "docs" / "tracking.md").read_text()
     listed = page.partition("a name that contains one of these words")[2].partition(".\n  Words end")[0]
     assert set(re.findall(r"`([a-z]+)`", listed)) == NAMES

@@ -1,4 +1,4 @@
-"""Tokens in links name a recipient, and nobody can make one."""
+"""Tracking tokens identify a recipient and cannot be forged."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KEY = "a secret of the tests, long enough to sign"
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_a_token_names_its_recipient(recipient_id: int) -> None:
-    """And is short enough for a text message."""
+def test_a_token_identifies_its_recipient(recipient_id: int) -> None:
+    """It is short enough for a text message."""
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     assert 15 <= len(token) <= 24
     assert recipient_from_token(KEY, UNSUBSCRIBE, token) == recipient_id
 
 
-def test_another_key_and_another_purpose_are_void() -> None:
+def test_a_token_with_another_key_or_purpose_is_invalid() -> None:
     """A token of one kind of link is none of another kind."""
     token = recipient_token(KEY, UNSUBSCRIBE, 7)
     assert recipient_from_token(KEY + "x", UNSUBSCRIBE, token) is None
@@ -29,7 +29,7 @@ def test_another_key_and_another_purpose_are_void() -> None:
 
 
 @given(st.integers(1, 2**40), st.data())
-def test_a_changed_token_is_void(recipient_id: int, data: st.DataObject) -> None:
+def test_a_changed_token_is_invalid(recipient_id: int, data: st.DataObject) -> None:
     """Each character counts."""
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     position = data.draw(st.integers(0, len(token) - 1))
@@ -38,8 +38,8 @@ def test_a_changed_token_is_void(recipient_id: int, data: st.DataObject) -> None
 
 
 @pytest.mark.parametrize("recipient_id", [1, 300, 70_000])
-def test_bits_of_the_last_character_that_base64_does_not_use_count_too(recipient_id: int) -> None:
-    """Or a changed link would still be a link. The ids have one, two and three bytes."""
+def test_the_unused_bits_of_the_last_base64_character_count(recipient_id: int) -> None:
+    """Otherwise a changed link would still be valid. The ids have one, two and three bytes."""
     token = recipient_token(KEY, UNSUBSCRIBE, recipient_id)
     characters = string.ascii_letters + string.digits + "-_"
     void = [one for one in characters if recipient_from_token(KEY, UNSUBSCRIBE, token[:-1] + one) is None]
@@ -47,12 +47,12 @@ def test_bits_of_the_last_character_that_base64_does_not_use_count_too(recipient
 
 
 @given(st.text())
-def test_any_other_text_is_void(text: str) -> None:
-    """And raises nothing."""
+def test_any_other_text_is_invalid(text: str) -> None:
+    """It raises no exception."""
     assert recipient_from_token(KEY, UNSUBSCRIBE, text) is None
 
 
 @pytest.mark.parametrize("text", ["", "A" * 14, "A" * 15, "A" * 17, "A" * 24, "A" * 25, "é" * 18])
-def test_forms(text: str) -> None:
-    """Lengths that no base64 has included."""
+def test_texts_of_other_forms_are_invalid(text: str) -> None:
+    """Including lengths that no base64 text has."""
     assert recipient_from_token(KEY, UNSUBSCRIBE, text) is None

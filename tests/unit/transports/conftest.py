@@ -1,4 +1,4 @@
-"""Fixtures of this room: a mail server, certificates, and one mail to send."""
+"""Fixtures for transports: a mail server, certificates, and a mail to send."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def server() -> Iterator[MailServer]:
 
 @pytest.fixture
 def mail() -> Callable[..., OutboundEmail]:
-    """Makes a mail; any attribute may be given."""
+    """Builds a mail; any attribute may be set."""
 
     def make(
         to: str = "ann@example.com",
@@ -76,6 +76,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 @pytest.fixture
 def trusted(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """The certificate, which this machine trusts for the length of a test."""
+    """The certificate, trusted by this machine during the test."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.path))
     return certificate

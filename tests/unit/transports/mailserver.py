@@ -1,4 +1,4 @@
-"""Real servers on the loopback address for the tests of this room: one that speaks SMTP well, one that speaks lines."""
+"""Real servers on the loopback address: a correct SMTP server, and one that plays a list of reply lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT = PATIENCE
 
 @dataclass(frozen=True)
 class Received:
-    """One mail as the server took it over."""
+    """One mail as the server accepted it."""
 
     sender: str
     recipients: list[str]
@@ -34,10 +34,10 @@ class Received:
 
 
 class MailServer:
-    """Keeps every mail. `script[step]` holds replies to give instead of yes, one for each time the step is reached.
+    """Keeps every mail. `script[step]` contains replies other than success, one for each time the step is reached.
 
     Steps are `MAIL`, `RSET`, `DATA` (before the message), `.` (after it) and the address of a recipient. The reply
-    `DROP` cuts the connection; one that begins with 421 closes it afterwards, as RFC 5321 has it.
+    `DROP` closes the connection; one that begins with 421 closes it afterwards, as in RFC 5321.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MailServer:
 
     def __enter__(self) -> Self:
         self._controller.start()
-        assert self.closed.acquire(timeout=WAIT)  # aiosmtpd's own first call
+        assert self.closed.acquire(timeout=WAIT)  # the first connection is that of aiosmtpd itself
         self.sessions = 0
         self.port = self._controller.port
         return self
@@ -119,7 +119,7 @@ class _Controller(Controller):
         return ScriptedSmtp(self.handler, **self.SMTP_kwargs)
 
     def _trigger_server(self) -> None:
-        """The port is known only once the socket is bound; aiosmtpd would call port 0."""
+        """The port is known only after the socket is bound; aiosmtpd would connect to port 0."""
         assert isinstance(self.server, asyncio.Server)
         self.port = self.server.sockets[0].getsockname()[1]
         super()._trigger_server()  # type: ignore[no-untyped-call]  # aiosmtpd's
@@ -170,7 +170,7 @@ class ScriptedSmtp(SMTP):
 
 
 class _Lines:
-    """What comes over a connection, line by line; `rest` has come and was not asked for yet."""
+    """Lines received over a connection; `rest` was received and not read yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -190,8 +190,8 @@ class _Lines:
 class LineServer:
     """Plays one list of replies per connection: the first on connecting, the next ones after each line received.
 
-    After a reply that begins with 354 it reads up to the end of the message. At the end of the list it hangs up.
-    `behind` is what had come along with the end of each message, before the reply to it.
+    After a reply that begins with 354 it reads up to the end of the message. At the end of the list it closes the
+    connection. `behind` contains what had arrived with the end of each message, before the reply to it.
     """
 
     def __init__(self, *conversations: Sequence[str]) -> None:
@@ -235,7 +235,7 @@ class LineServer:
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

@@ -1,4 +1,4 @@
-"""DKIM signatures, as another implementation checks them."""
+"""DKIM signatures, verified by another implementation."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ MAIL = build(**BASIC)
 
 
 def texts(name: bytes, timeout: int = 5) -> bytes:
-    """The records of the domain, as the other implementation asks for them."""
+    """Looks the DNS records of the domain up, as the other implementation requires."""
     return RECORDS[name.decode().rstrip(".")].encode()
 
 
 def are_valid(content: bytes, count: int = len(SIGNERS)) -> list[bool]:
-    """What it says of each signature."""
+    """The other implementation's result for each signature."""
     return [is_valid(content, number) for number in range(count)]
 
 
 def is_valid(content: bytes, number: int) -> bool:
-    """What it says of one; a body that does not fit is an exception to it."""
+    """Its result for one signature; it raises an exception about a body that does not match."""
     try:
         return bool(verifier.DKIM(content).verify(idx=number, dnsfunc=texts))
     except verifier.ValidationError:
@@ -71,7 +71,7 @@ def test_both_signatures_are_valid() -> None:
     assert are_valid(signed) == [True, True]
 
 
-def test_the_whole_of_a_signature() -> None:
+def test_the_complete_signature() -> None:
     (signer,) = SIGNERS[1:]
     head = sign(b"From: a@main.example\r\nSubject: x\r\n\r\n", [signer], MOMENT).decode().partition("\r\nFrom: ")[0]
     assert re.sub(r"b=[A-Za-z0-9+/=\r\n ]{80,}$", "b=…", head) == (
@@ -83,7 +83,7 @@ def test_the_whole_of_a_signature() -> None:
     )
 
 
-def test_without_keys_nothing_is_added() -> None:
+def test_without_keys_no_signature_is_added() -> None:
     assert sign(MAIL, [], MOMENT) == MAIL
 
 
@@ -94,7 +94,7 @@ def test_keys_have_the_usual_sizes() -> None:
     assert len(KEYS["ed25519"].public_key) == 44
 
 
-def test_a_printed_key_tells_no_secret() -> None:
+def test_the_repr_of_a_key_contains_no_secret() -> None:
     assert "PRIVATE" not in repr(KEYS["rsa"])
     assert repr(SIGNERS[0]) == f"Signer(domain='main.example', selector='{SIGNERS[0].selector}')"
 
@@ -111,24 +111,24 @@ def test_a_printed_key_tells_no_secret() -> None:
         (b"\r\nTo: ", b"\r\nSubject: evil\r\nTo: "),
     ],
 )
-def test_a_change_breaks_both(change: tuple[bytes, bytes]) -> None:
+def test_a_change_invalidates_both_signatures(change: tuple[bytes, bytes]) -> None:
     signed = sign(MAIL, SIGNERS, MOMENT)
     changed = signed.replace(*change, 1)
     assert changed != signed
     assert are_valid(changed) == [False, False]
 
 
-def test_something_added_at_the_end_breaks_both() -> None:
+def test_text_added_at_the_end_invalidates_both_signatures() -> None:
     assert are_valid(sign(MAIL, SIGNERS, MOMENT) + b"more\r\n") == [False, False]
 
 
-def test_what_relays_do_to_a_mail_breaks_nothing() -> None:
+def test_changes_that_relays_make_invalidate_nothing() -> None:
     signed = sign(MAIL, SIGNERS, MOMENT)
     relayed = b"Received: from a by b; Sat, 31 Jan 2026 12:00:06 +0000\r\n" + signed + b"\r\n\r\n"
     assert are_valid(relayed) == [True, True]
 
 
-def test_the_fields_of_one_click_unsubscribing_are_signed() -> None:
+def test_the_header_fields_of_one_click_unsubscribing_are_signed() -> None:
     """RFC 8058, 4: the DKIM signature covers both."""
     fields = b"List-Unsubscribe: <https://x.example/u/1>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
     signed = sign(fields + MAIL, SIGNERS, MOMENT)
@@ -149,7 +149,7 @@ PIECES = [b"a", b"bc", b".", b" ", b"  ", b"\t", b"\r\n", b"\r", b"\n", b"=20"]
 @example(parts=[])
 @example(parts=[b"\r\n"])
 @example(parts=[b"a", b"\r\n"])
-def test_a_body_that_is_canonical_already_is_what_the_library_makes_of_it(parts: list[bytes]) -> None:
+def test_a_canonical_body_is_what_the_library_makes_of_it(parts: list[bytes]) -> None:
     body = b"".join(parts)
     assert relaxed_body(body) == Relaxed.canonicalize_body(body)
 
@@ -158,7 +158,7 @@ def test_a_body_that_is_canonical_already_is_what_the_library_makes_of_it(parts:
 @example(name=b"To", parts=[])
 @example(name=b"To", parts=[b" "])
 @example(name=b"To", parts=[b" ", b"a"])
-def test_a_plain_field_has_the_form_that_the_library_gives_it(name: bytes, parts: list[bytes]) -> None:
+def test_a_canonical_header_field_is_what_the_library_makes_of_it(name: bytes, parts: list[bytes]) -> None:
     value = b"".join(parts)
     ((known, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     assert relaxed_field(name, value) == known + b":" + canonical
@@ -168,6 +168,6 @@ def test_an_international_local_part_is_signed_validly() -> None:
     assert are_valid(sign(build(**BASIC | {"to": "zoë@example.com"}), SIGNERS, MOMENT)) == [True, True]
 
 
-def test_a_key_of_another_kind_is_refused() -> None:
+def test_a_key_of_another_type_is_refused() -> None:
     with pytest.raises(ValueError):
         open_signer("main.example", "s", "no key")

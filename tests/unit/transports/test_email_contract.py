@@ -1,4 +1,4 @@
-"""What holds for every email transport, whatever the URL."""
+"""Rules for every email transport, whatever its URL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeMail = Callable[..., OutboundEmail]
 
 @dataclass(frozen=True)
 class Outlet:
-    """A transport's URL, the contents that arrived there (one for each address), and a URL where nothing can arrive."""
+    """A transport's URL, the contents delivered to it (one for each address), and a URL where delivery fails."""
 
     url: str
     arrived: Callable[[], list[bytes]]
@@ -76,7 +76,7 @@ def test_a_mail_arrives_byte_for_byte(outlet: Outlet, mail: MakeMail) -> None:
     assert outlet.arrived() == [content]
 
 
-def test_one_connection_carries_many_mails(outlet: Outlet, mail: MakeMail) -> None:
+def test_one_connection_carries_several_mails(outlet: Outlet, mail: MakeMail) -> None:
     connection = email_transport(outlet.url).connect()
     results = [connection.send(mail(content=b"Subject: %d\r\n\r\nx\r\n" % number)) for number in range(5)]
     connection.close()
@@ -113,7 +113,7 @@ def test_threads_share_a_transport_with_a_connection_each(outlet: Outlet, mail: 
     assert len(outlet.arrived()) == 12
 
 
-def test_trouble_on_the_way_is_a_deferral_and_no_exception(outlet: Outlet, mail: MakeMail) -> None:
+def test_a_failure_is_a_deferral_and_no_exception(outlet: Outlet, mail: MakeMail) -> None:
     connection = email_transport(outlet.broken_url).connect()
     results = [connection.send(mail()), connection.send(mail())]
     connection.close()

@@ -1,4 +1,4 @@
-"""Files as the other side: complete or absent, and one file per message however often it is tried."""
+"""Delivery to a folder: files are complete or absent, one per message however many attempts it takes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MakeMail = Callable[..., OutboundEmail]
 NAME = "0b8f3f0e-6f6a-4c39-8c3e-3d9d3b8a0001"
 
 
-def test_a_mail_is_a_file_named_after_its_uuid(tmp_path: Path, mail: MakeMail) -> None:
+def test_a_mail_is_a_file_named_by_its_uuid(tmp_path: Path, mail: MakeMail) -> None:
     email_transport(f"file://{tmp_path}/a/b").connect().send(mail(uuid_=NAME))
     assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {f"{NAME}.eml"}
 
 
-def test_a_mail_tried_again_replaces_its_first_try(tmp_path: Path, mail: MakeMail) -> None:
+def test_a_retried_mail_replaces_its_file(tmp_path: Path, mail: MakeMail) -> None:
     connection = email_transport(f"file://{tmp_path}").connect()
     connection.send(mail(uuid_=NAME, content=b"first"))
     connection.send(mail(uuid_=NAME, content=b"second"))
@@ -43,7 +43,7 @@ def test_a_text_is_a_json_file_with_exactly_these_keys(tmp_path: Path) -> None:
     }
 
 
-def test_half_a_surrogate_pair_does_not_stop_a_text(tmp_path: Path) -> None:
+def test_a_text_with_a_lone_surrogate_is_written(tmp_path: Path) -> None:
     connection = sms_transport(f"file://{tmp_path}").connect()
     assert connection.send(OutboundSms(NAME, "ACME", "61411111111", "a\ud83d")).outcome is Outcome.ACCEPTED
     assert json.loads((tmp_path / f"{NAME}.json").read_text("utf-8"))["text"] == "a?"
@@ -59,7 +59,7 @@ def test_a_text_that_cannot_be_written_is_a_deferral(tmp_path: Path) -> None:
     )
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "taken.eml").mkdir()
     with pytest.raises(IsADirectoryError):
         Folder(tmp_path).write("taken.eml", b"content")
@@ -83,7 +83,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path, mail: MakeMail) -> None:
         ("file:///outbox?mode=fast", "file:///outbox: unknown option 'mode'; known options: none"),
     ],
 )
-def test_a_wrong_url_is_one_clear_line(make: Callable[[str], object], url: str, line: str) -> None:
+def test_an_invalid_url_is_reported_in_one_line(make: Callable[[str], object], url: str, line: str) -> None:
     with pytest.raises(TransportUrlError) as caught:
         make(url)
     assert str(caught.value) == line

@@ -21,14 +21,14 @@ def test_known_codes() -> None:
 
 
 @given(GSM_TEXTS)
-def test_what_gsm_has_comes_back_from_it(text: str) -> None:
+def test_gsm_text_decodes_to_what_was_encoded(text: str) -> None:
     assert gsm.coding_of(text) == gsm.GSM
     assert gsm.decode(gsm.encode(text, gsm.GSM), gsm.GSM) == text
 
 
 @given(ANY_TEXTS)
-def test_any_text_comes_back_from_its_parts(text: str) -> None:
-    """No part is longer than a message can be, and no character is cut in two."""
+def test_any_text_can_be_reassembled_from_its_parts(text: str) -> None:
+    """No part is longer than a short message, and no character is split."""
     coding, parts = gsm.coding_of(text), split(text)
     assert "".join(parts) == text
     most = (160 if len(parts) == 1 else 153) if coding == gsm.GSM else (140 if len(parts) == 1 else 134)
@@ -47,5 +47,5 @@ def test_any_text_comes_back_from_its_parts(text: str) -> None:
         (b"\x1b\x65", 0xF0, "€"),
     ],
 )
-def test_what_comes_in_is_read_whatever_it_is(data: bytes, coding: int, text: str) -> None:
+def test_any_incoming_bytes_are_decoded(data: bytes, coding: int, text: str) -> None:
     assert gsm.decode(data, coding) == text

@@ -1,4 +1,4 @@
-"""Header fields: any text in, one safe field out that every reader takes back apart."""
+"""Header fields: any text is written as one safe field that readers can parse."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(field: bytes) -> EmailMessage:
 
 
 def check_lines(field: bytes) -> None:
-    """One field: CRLF at the ends of lines alone, each further line indented, none empty or too long."""
+    """Checks one field: CRLF only at the ends of lines, further lines indented, none empty or too long."""
     assert field.endswith(b"\r\n")
     lines = field[:-2].split(b"\r\n")
     assert all(re.fullmatch(rb"[\x20-\x7e]*", line) for line in lines)
@@ -52,7 +52,7 @@ def check_lines(field: bytes) -> None:
         ("=?utf-8?q?fake?=", b"Subject: =?utf-8?b?PT91dGYtOD9xP2Zha2U/PQ==?=\r\n"),
     ],
 )
-def test_text(text: str, field: bytes) -> None:
+def test_text_is_encoded_where_needed(text: str, field: bytes) -> None:
     assert text_header("Subject", text) == field
 
 
@@ -64,7 +64,7 @@ def test_long_ascii_text_stays_readable_and_is_folded() -> None:
 
 
 @given(ANY | ASCII)
-def test_any_text_comes_back_as_one_line(text: str) -> None:
+def test_any_text_is_read_back_as_one_line(text: str) -> None:
     field = text_header("Subject", text)
     check_lines(field)
     message = read(field)
@@ -73,7 +73,7 @@ def test_any_text_comes_back_as_one_line(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("\r\n\t\x0b\x0c\x85\u2028 aä:=?"), max_size=100))
-def test_line_breaks_never_reach_a_field(text: str) -> None:
+def test_line_breaks_never_enter_a_field(text: str) -> None:
     for field in (text_header("Subject", text), address_header("From", "a@b.example", text)):
         check_lines(field)
         assert read(field).keys()[1:] == ["X-Next"]
@@ -91,12 +91,12 @@ def test_line_breaks_never_reach_a_field(text: str) -> None:
         ("Zoë, and <b@c.example>\r\n", b"From: =?utf-8?b?Wm/DqywgYW5kIDxiQGMuZXhhbXBsZT4=?= <a@b.example>\r\n"),
     ],
 )
-def test_mailbox(name: str, field: bytes) -> None:
+def test_mailboxes(name: str, field: bytes) -> None:
     assert address_header("From", "a@b.example", name) == field
 
 
 @given(ANY | ASCII)
-def test_any_name_comes_back_with_the_one_address(name: str) -> None:
+def test_any_name_is_read_back_with_its_address(name: str) -> None:
     field = address_header("From", "sender@main.example", name)
     check_lines(field)
     value = field[len("From: ") : -2].decode().replace("\r\n", "")
@@ -111,16 +111,16 @@ def test_an_international_domain_is_written_in_ascii() -> None:
     assert address_header("To", "ann@bücher.example") == b"To: ann@xn--bcher-kva.example\r\n"
 
 
-def test_an_international_local_part_has_no_other_form() -> None:
+def test_an_international_local_part_has_no_ascii_form() -> None:
     assert address_header("To", "zoë@bücher.example") == "To: zoë@xn--bcher-kva.example\r\n".encode()
 
 
-def test_a_domain_that_is_none_stays_as_it_is() -> None:
+def test_an_invalid_domain_is_not_changed() -> None:
     assert address_header("To", "ann@-ü-.example") == "To: ann@-ü-.example\r\n".encode()
 
 
 @pytest.mark.parametrize("identifier", ["1@main.example", "<1@main.example>", " <1@main.example>\r\n"])
-def test_identifiers_have_their_brackets(identifier: str) -> None:
+def test_identifiers_are_in_angle_brackets(identifier: str) -> None:
     assert identifier_header("Message-ID", identifier) == b"Message-ID: <1@main.example>\r\n"
 
 
@@ -132,12 +132,12 @@ def test_identifiers_have_their_brackets(identifier: str) -> None:
         ('a"\r\nb.txt', b"Content-Disposition: attachment;\r\n filename*=utf-8''a%22%20b.txt\r\n"),
     ],
 )
-def test_file_name(name: str, field: bytes) -> None:
+def test_file_names(name: str, field: bytes) -> None:
     assert disposition_header("attachment", name) == field
 
 
 @given(NAMES)
-def test_any_file_name_comes_back(name: str) -> None:
+def test_any_file_name_is_read_back(name: str) -> None:
     field = disposition_header("attachment", name)
     check_lines(field)
     assert read(field).get_filename() == one_line(name)

@@ -1,4 +1,4 @@
-"""Kannel's `sendsms` against a real HTTP server: what it is asked, and what its answers mean (docs/sms.md)."""
+"""Kannel's `sendsms` over a real HTTP server: the requests, and the meaning of the answers (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECEIPTS = "http://tms.example/inbound/kannel/dlr/token"
 
 
 class Gateway:
-    """Keeps what it is asked, and answers with `status` and `body`."""
+    """Keeps the requests, and answers with `status` and `body`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -40,7 +40,7 @@ class Gateway:
                 self.wfile.write(answer)
 
             def log_message(self, *_: Any) -> None:
-                """Silence."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -51,21 +51,21 @@ class Gateway:
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    found = Gateway()
-    thread = Thread(target=found.server.serve_forever, args=(0.05,))
+    gateway_server = Gateway()
+    thread = Thread(target=gateway_server.server.serve_forever, args=(0.05,))
     thread.start()
-    yield found
-    found.server.shutdown()
+    yield gateway_server
+    gateway_server.server.shutdown()
     thread.join()
-    found.server.server_close()
+    gateway_server.server.server_close()
 
 
 def send(url: str, text: str = "Hello", sender: str = "ACME", **more: str) -> DeliveryResult:
     return sms_transport(url).connect().send(OutboundSms("uuid", sender, "61411111111", text, **more))
 
 
-def test_what_kannel_is_asked(gateway: Gateway) -> None:
-    """User and password decoded from the URL, the text in UTF-8, receipts of the end to a URL of this message."""
+def test_the_request_to_kannel(gateway: Gateway) -> None:
+    """User and password decoded from the URL, the text in UTF-8, and a URL for the receipt of this message."""
     result = send(gateway.url(), "Grüße & more", receipt_url=RECEIPTS)
     assert result == DeliveryResult.accepted("202 0: Accepted for delivery", segments=1)
     assert gateway.asked == [
@@ -86,7 +86,7 @@ def test_what_kannel_is_asked(gateway: Gateway) -> None:
     ]
 
 
-def test_what_gsm_lacks_goes_as_ucs_2(gateway: Gateway) -> None:
+def test_text_that_gsm_cannot_encode_is_sent_as_ucs_2(gateway: Gateway) -> None:
     result = send(gateway.url("?smsc=first"), "Привет 🐝" * 10)
     ((_, query),) = gateway.asked
     assert (query["coding"], query["text"], query["smsc"]) == ("2", "Привет 🐝" * 10, "first")
@@ -109,16 +109,17 @@ def test_what_gsm_lacks_goes_as_ucs_2(gateway: Gateway) -> None:
         (503, Outcome.DEFERRED),
     ],
 )
-def test_what_an_answer_means(gateway: Gateway, status: int, outcome: Outcome) -> None:
-    """A no to this message is final; trouble with login, set-up or gateway may pass. No redirect is followed."""
+def test_the_status_of_the_answer_decides_the_outcome(gateway: Gateway, status: int, outcome: Outcome) -> None:
+    """A refusal of the message is final; failures of login, configuration or gateway are deferrals. No redirect is
+    followed."""
     gateway.status, gateway.body = status, "said\n"
     result = send(gateway.url())
     assert (result.outcome, result.reply) == (outcome, f"{status} said")
     assert len(gateway.asked) == 1
 
 
-def test_no_gateway_is_a_deferral() -> None:
-    """Which gateway, and what went wrong, is for the operator; the password is for nobody."""
+def test_a_gateway_that_cannot_be_reached_is_a_deferral() -> None:
+    """The gateway and the error are shown to the operator; the password is shown to nobody."""
     url = f"http://127.0.0.1:{free_port()}/cgi-bin/sendsms"
     result = send("kannel+" + url.replace("//", "//u:p@"))
     assert (result.outcome, result.reply) == (Outcome.DEFERRED, "no answer from the gateway")

@@ -1,4 +1,4 @@
-"""The mail that is built, as a reader that is not ours takes it apart."""
+"""The built mail, as parsed by another implementation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shape(part: MIMEPart) -> Any:
 
 
 def lines_of(text: str) -> str:
-    """What a body becomes: line ends are one kind of thing, and the last line has one."""
+    """The lines of a body, with all kinds of line ends normalized and one at the end."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
@@ -60,7 +60,7 @@ def body(message: EmailMessage, kind: str) -> str:
     return part.get_payload(decode=True).decode().replace("\r\n", "\n")  # type: ignore[union-attr]
 
 
-def test_the_whole_of_a_plain_mail() -> None:
+def test_the_complete_plain_mail() -> None:
     assert build(**BASIC) == (
         b"Message-ID: <4711@main.example>\r\n"
         b"Date: Sat, 31 Jan 2026 12:00:05 +0000\r\n"
@@ -83,7 +83,7 @@ def test_headers_carry_any_text() -> None:
     assert message["Reply-To"] == "answers@elsewhere.example"
 
 
-def test_without_a_name_or_a_reply_address_there_is_none() -> None:
+def test_without_a_name_or_reply_address_there_is_no_such_field() -> None:
     message = mail(from_name=None)
     assert message["From"] == "shop@main.example"
     assert message["Reply-To"] is None
@@ -124,7 +124,7 @@ def test_without_a_name_or_a_reply_address_there_is_none() -> None:
         ({"text": "cid:content_ab12", "attachments": [LOGO]}, {"multipart/mixed": ["text/plain", "image/png"]}),
     ],
 )
-def test_structure(changes: dict[str, Any], expected: Any) -> None:
+def test_the_structure_fits_the_bodies_and_attachments(changes: dict[str, Any], expected: Any) -> None:
     assert shape(mail(**changes)) == expected
 
 
@@ -136,14 +136,14 @@ def test_an_inline_part_is_found_by_its_content_id() -> None:
     assert image.get_content() == LOGO.content
 
 
-def test_other_attachments_are_for_saving() -> None:
+def test_other_attachments_have_the_disposition_attachment() -> None:
     (part,) = mail(attachments=[LOGO]).iter_attachments()
     assert part.get_content_disposition() == "attachment"
     assert part["Content-ID"] is None
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"\r\n.\r\nFrom \0\xff" * 5000])
-def test_an_attachment_comes_back_byte_for_byte(content: bytes) -> None:
+def test_an_attachment_is_decoded_to_the_same_bytes(content: bytes) -> None:
     (part,) = mail(attachments=[Attachment("größe (1).bin", "application/octet-stream", content)]).iter_attachments()
     assert part.get_filename() == "größe (1).bin"
     assert part.get_payload(decode=True) == content
@@ -166,7 +166,7 @@ def test_an_attachment_comes_back_byte_for_byte(content: bytes) -> None:
         ("", "application/octet-stream"),
     ],
 )
-def test_the_type_of_an_attachment(given_type: str, sent_type: str) -> None:
+def test_the_content_type_of_an_attachment(given_type: str, sent_type: str) -> None:
     message = mail(attachments=[Attachment("a.txt", given_type, b"a,b")])
     (part,) = message.iter_attachments()
     assert part["Content-Type"] == sent_type
@@ -178,7 +178,7 @@ INNER = b"From: ann@example.com\r\nSubject: Hi\r\n\r\nHello\r\n.\r\nFrom here on
 
 @pytest.mark.parametrize("content", [INNER, INNER.replace(b"\r\n", b"\n"), INNER.removesuffix(b"\r\n")])
 @pytest.mark.parametrize("type_", ["message/rfc822", "Message/RFC822; name=evil.exe"])
-def test_a_message_is_attached_as_one(type_: str, content: bytes) -> None:
+def test_a_message_is_attached_as_a_message(type_: str, content: bytes) -> None:
     (part,) = mail(attachments=[Attachment("a.eml", type_, content)]).iter_attachments()
     assert (part.get_content_type(), part["Content-Transfer-Encoding"]) == ("message/rfc822", "7bit")
     assert (part.get_content_disposition(), part.get_filename()) == ("attachment", "a.eml")
@@ -191,7 +191,7 @@ def test_a_message_is_attached_as_one(type_: str, content: bytes) -> None:
     "content",
     [b"", b"no message", INNER + b"\xff", INNER + b"\0", INNER + b"a\rb", INNER + b"x" * 999, b"From ann\r\n" + INNER],
 )
-def test_a_message_that_would_have_to_be_encoded_goes_as_plain_bytes(content: bytes) -> None:
+def test_a_message_that_would_need_encoding_is_attached_as_octets(content: bytes) -> None:
     (part,) = mail(attachments=[Attachment("a.eml", "message/rfc822", content)]).iter_attachments()
     assert (part.get_content_type(), part.get_filename()) == ("application/octet-stream", "a.eml")
     assert part.get_payload(decode=True) == content
@@ -217,14 +217,14 @@ def test_an_attachment_is_encoded_once_for_many_mails() -> None:
         ("nul \0", "quoted-printable"),
     ],
 )
-def test_the_encoding_suits_the_text(text: str, encoding: str) -> None:
+def test_the_transfer_encoding_fits_the_text(text: str, encoding: str) -> None:
     message = mail(text=text)
     assert message["Content-Transfer-Encoding"] == encoding
     assert body(message, "plain") == text + "\n"
 
 
 @given(text=BODIES, html=BODIES)
-def test_bodies_come_back_whole(text: str, html: str) -> None:
+def test_both_bodies_are_read_back_unchanged(text: str, html: str) -> None:
     raw = build(**BASIC | {"text": text, "html": html, "attachments": [PDF]})
     assert re.fullmatch(rb"(?:[\t\x20-\x7e]{0,998}\r\n)*", raw)
     assert not re.search(rb"^From ", raw, re.MULTILINE)
@@ -237,7 +237,7 @@ def test_bodies_come_back_whole(text: str, html: str) -> None:
 
 
 @given(text=BODIES)
-def test_a_single_body_comes_back_whole(text: str) -> None:
+def test_a_single_body_is_read_back_unchanged(text: str) -> None:
     assert body(read(build(**BASIC | {"text": text})), "plain") == lines_of(text).encode("utf-8", "replace").decode()
 
 
@@ -248,7 +248,7 @@ def test_a_single_body_comes_back_whole(text: str) -> None:
     name=st.text(max_size=60),
     mime_type=st.text(max_size=30),
 )
-def test_nothing_adds_a_header(from_name: str, subject: str, address: str, name: str, mime_type: str) -> None:
+def test_no_value_can_add_a_header(from_name: str, subject: str, address: str, name: str, mime_type: str) -> None:
     raw = build(
         **BASIC
         | {

@@ -1,4 +1,4 @@
-"""The whole of a mail with everything in it, byte for byte, and in every structure as two readers take it apart."""
+"""A mail with all features byte for byte, and every structure as two parsers read it."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ w6Q7Yg0K
 """
 
 
-def test_the_whole_of_a_mail_with_everything() -> None:
-    """Each byte of it; built again, it is the same."""
+def test_the_bytes_of_a_mail_with_all_features() -> None:
+    """Built again, it is the same."""
     built = build(**BASIC | {"html": HTML, "text": "Grüße", "attachments": [LOGO, PDF, CSV]})
     assert built.decode().split("\r\n") == WHOLE.decode().split("\n")
 
@@ -115,18 +115,18 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, bytes]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_readers_find_exactly_the_parts(case: str) -> None:
+def test_two_parsers_find_exactly_the_parts(case: str) -> None:
     changes, parts = CASES[case]
     built = build(**BASIC | changes)
     message = email.message_from_bytes(built, policy=email.policy.default)
     leaves = [part for part in message.walk() if not part.is_multipart()]
     read = [(part.get_content_type(), bytes(part.get_payload(decode=True))) for part in leaves]
     assert [(kind, re.sub(rb"\r?\n", b"\r\n", data)) for kind, data in read] == parts
-    assert list(taken_apart(built)) == parts
+    assert list(parse_leaves(built)) == parts
 
 
-def taken_apart(entity: bytes) -> list[tuple[str, bytes]]:
-    """The leaves of a mail by RFC 2046, 5.1, and nothing else: a reader that is no library's."""
+def parse_leaves(entity: bytes) -> list[tuple[str, bytes]]:
+    """The leaves of a mail by RFC 2046, 5.1, parsed without a library."""
     head, _, content = entity.partition(b"\r\n\r\n")
     lines = re.sub(rb"\r\n[ \t]", b" ", head).split(b"\r\n")
     fields = dict(line.split(b": ", 1) for line in lines)
@@ -134,7 +134,7 @@ def taken_apart(entity: bytes) -> list[tuple[str, bytes]]:
     boundary = re.search(rb'boundary="([^"]+)"', fields[b"Content-Type"])
     if boundary:
         pieces = re.split(rb"(?:^|\r\n)--" + re.escape(boundary[1]) + rb"(?:--)?\r\n", content)
-        return [leaf for piece in pieces[1:-1] for leaf in taken_apart(piece)]
+        return [leaf for piece in pieces[1:-1] for leaf in parse_leaves(piece)]
     return [(kind, decoded(content, fields[b"Content-Transfer-Encoding"]))]
 
 

@@ -1,4 +1,4 @@
-"""A message is announced behind the end of the one before it, with PIPELINING (docs/transports.md)."""
+"""Pipelining: the envelope of the next message follows the end of the one before (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -23,67 +23,67 @@ def connect(relay: LineServer) -> SmtpConnection:
     return smtp_transport(f"smtp://127.0.0.1:{relay.port}").connect()
 
 
-def send_in_turn(connection: SmtpConnection, mails: Sequence[OutboundEmail]) -> list[DeliveryResult]:
-    """Each with the one that follows it."""
+def send_each_with_the_next(connection: SmtpConnection, mails: Sequence[OutboundEmail]) -> list[DeliveryResult]:
+    """Sends each mail with the one that follows it."""
     results = [connection.send(one, following) for one, following in zip(mails, [*mails[1:], None], strict=True)]
     connection.close()
     return results
 
 
 def commands(relay: LineServer) -> str:
-    """The first letter of each line that was a command."""
+    """The first letter of each command line."""
     return "".join(line.decode()[:1].upper() for line in relay.lines if line[:1].upper() in b"EMRDQ")
 
 
-def test_the_next_message_is_announced_behind_the_end_of_the_one_before(mail: MakeMail) -> None:
+def test_the_envelope_of_the_next_message_follows_the_end_of_the_one_before(mail: MakeMail) -> None:
     conversation = [*HELLO, *INVITES, "250 taken", *INVITES, "250 taken", "221 bye"]
     with LineServer(conversation) as relay:
-        results = send_in_turn(connect(relay), [mail("ann@example.com"), mail("bob@example.com")])
+        results = send_each_with_the_next(connect(relay), [mail("ann@example.com"), mail("bob@example.com")])
     assert results == [TAKEN, TAKEN]
     assert relay.behind == [b"MAIL FROM:<shop@main.example>\r\nRCPT TO:<bob@example.com>\r\nDATA\r\n", b""]
     assert commands(relay) == "EMRDMRDQ"
 
 
-def test_nothing_is_announced_without_pipelining(mail: MakeMail) -> None:
+def test_without_the_extension_nothing_is_pipelined(mail: MakeMail) -> None:
     invites = ["250 sender", "250 recipient", "354 go ahead"]
     with LineServer(["220 relay ready", "250 relay", *invites, "250 taken", *invites, "250 taken", "221 bye"]) as relay:
-        results = send_in_turn(connect(relay), [mail(), mail()])
+        results = send_each_with_the_next(connect(relay), [mail(), mail()])
     assert results == [TAKEN, TAKEN]
     assert relay.behind == [b"", b""]
 
 
-def test_a_refusal_of_the_announced_message_is_its_own_answer(mail: MakeMail) -> None:
+def test_a_refusal_of_the_pipelined_message_is_its_own_answer(mail: MakeMail) -> None:
     refusal = ["250 sender", "550 5.1.1 no such user", "554 no valid recipients", "250 cleared"]
     conversation = [*HELLO, *INVITES, "250 taken", *refusal, *INVITES, "250 taken", "221 bye"]
     with LineServer(conversation) as relay:
-        results = send_in_turn(connect(relay), [mail(), mail("nobody@example.com"), mail()])
+        results = send_each_with_the_next(connect(relay), [mail(), mail("nobody@example.com"), mail()])
     assert results == [TAKEN, DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"), TAKEN]
 
 
-def test_a_server_that_waits_for_the_announced_message_to_nobody_is_hung_up_on(mail: MakeMail) -> None:
+def test_a_server_that_expects_a_pipelined_message_without_recipients_is_disconnected(mail: MakeMail) -> None:
     refusal = ["250 sender", "550 5.1.1 no such user", "354 go ahead"]
     second = [*HELLO, *INVITES, "250 taken", "221 bye"]
     with LineServer([*HELLO, *INVITES, "250 taken", *refusal], second) as relay:
-        results = send_in_turn(connect(relay), [mail(), mail("nobody@example.com"), mail()])
+        results = send_each_with_the_next(connect(relay), [mail(), mail("nobody@example.com"), mail()])
     assert results == [TAKEN, DeliveryResult.refused("550 5.1.1 no such user", "5.1.1"), TAKEN]
 
 
-def test_without_an_answer_only_the_message_before_is_uncertain(mail: MakeMail) -> None:
-    """The announced one has not been sent, so a fresh session carries it at once."""
+def test_without_an_answer_only_the_first_message_is_uncertain(mail: MakeMail) -> None:
+    """The pipelined one has not been sent, so it is sent at once over a new session."""
     with LineServer([*HELLO, *INVITES], [*HELLO, *INVITES, "250 taken", "221 bye"]) as relay:
-        first, second = send_in_turn(connect(relay), [mail(), mail()])
+        first, second = send_each_with_the_next(connect(relay), [mail(), mail()])
     assert (first.outcome, second) == (Outcome.UNCERTAIN, TAKEN)
     assert commands(relay)[-5:] == "EMRDQ"
 
 
 @pytest.mark.parametrize("answers", [[], ["250 sender"], ["421 closing"], ["250 sender", "421 closing"]])
-def test_a_session_that_ends_during_the_announcement_is_followed_by_another(mail: MakeMail, answers: list[str]) -> None:
+def test_a_session_that_ends_during_pipelining_is_replaced(mail: MakeMail, answers: list[str]) -> None:
     with LineServer([*HELLO, *INVITES, "250 taken", *answers], [*HELLO, *INVITES, "250 taken", "221 bye"]) as relay:
-        assert send_in_turn(connect(relay), [mail(), mail()]) == [TAKEN, TAKEN]
+        assert send_each_with_the_next(connect(relay), [mail(), mail()]) == [TAKEN, TAKEN]
 
 
-def test_a_server_that_waits_for_a_message_is_told_nothing_else(mail: MakeMail) -> None:
-    """QUIT would be taken for the text of the message."""
+def test_a_server_that_expects_a_message_gets_no_command(mail: MakeMail) -> None:
+    """QUIT would be read as text of the message."""
     with LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"]) as relay:
         connection = connect(relay)
         assert connection.send(mail(), mail()) == TAKEN
@@ -91,7 +91,7 @@ def test_a_server_that_waits_for_a_message_is_told_nothing_else(mail: MakeMail) 
     assert commands(relay) == "EMRDMRD"
 
 
-def test_another_message_than_the_announced_one_goes_over_a_fresh_session(mail: MakeMail) -> None:
+def test_another_message_than_the_pipelined_one_is_sent_over_a_new_session(mail: MakeMail) -> None:
     with LineServer(
         [*HELLO, *INVITES, "250 taken", *INVITES, "never said"], [*HELLO, *INVITES, "250 taken", "221 bye"]
     ) as relay:
@@ -102,16 +102,16 @@ def test_another_message_than_the_announced_one_goes_over_a_fresh_session(mail: 
     assert b"RCPT TO:<cyd@example.com>\r\n" in relay.lines
 
 
-def test_a_session_that_has_carried_enough_announces_nothing(mail: MakeMail) -> None:
+def test_a_session_at_its_maximum_of_mails_pipelines_nothing(mail: MakeMail) -> None:
     one = [*HELLO, *INVITES, "250 taken", "221 bye"]
     with LineServer(one, one) as relay:
         connection = smtp_transport(f"smtp://127.0.0.1:{relay.port}?messages=1").connect()
-        assert send_in_turn(connection, [mail(), mail()]) == [TAKEN, TAKEN]
+        assert send_each_with_the_next(connection, [mail(), mail()]) == [TAKEN, TAKEN]
     assert commands(relay) == "EMRDQEMRDQ"
 
 
-def test_a_relay_that_is_set_aside_is_not_left_waiting_for_what_was_announced_to_it(mail: MakeMail) -> None:
-    """Another connection finds it busy meanwhile; the announced message goes to the next relay, and to it alone."""
+def test_a_paused_relay_is_not_left_waiting_for_its_pipelined_message(mail: MakeMail) -> None:
+    """Another connection finds it busy meanwhile; the pipelined message goes to the next relay only."""
     first = LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"])
     with first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
         transports = [smtp_transport(f"smtp://127.0.0.1:{server.port}") for server in (first, second)]

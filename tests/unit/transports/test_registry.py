@@ -32,7 +32,7 @@ def from_url(url):
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a package with a transport where Python finds packages; takes the line of its entry point."""
+    """Installs a package with a transport for Python; takes the line of its entry point."""
 
     def put(entry_point: str) -> None:
         (tmp_path / "tms_pigeon.py").write_text(PIGEON)
@@ -46,26 +46,26 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return put
 
 
-def test_an_installed_package_joins_by_its_entry_point(install: Callable[[str], None]) -> None:
+def test_an_installed_package_is_found_by_its_entry_point(install: Callable[[str], None]) -> None:
     install("pigeon = tms_pigeon:from_url")
     connection = sms_transport("pigeon://loft").connect()
     assert connection.send(OutboundSms("1", "ACME", "61411111111", "Hi")).reply == "flown to 61411111111"
 
 
-def test_it_judges_its_own_urls(install: Callable[[str], None]) -> None:
+def test_it_validates_its_own_urls(install: Callable[[str], None]) -> None:
     install("pigeon = tms_pigeon:from_url")
     with pytest.raises(TransportUrlError, match=r"^pigeon: a loft is needed$"):
         email_transport("pigeon://roof")
 
 
-def test_it_cannot_take_the_place_of_a_built_in_one(install: Callable[[str], None], tmp_path: Path) -> None:
+def test_it_cannot_replace_a_built_in_transport(install: Callable[[str], None], tmp_path: Path) -> None:
     install("file = tms_pigeon:from_url")
     connection = sms_transport(f"file://{tmp_path}/loft").connect()
     assert connection.send(OutboundSms("1", "ACME", "61411111111", "Hi")).note == f"written to {tmp_path}/loft"
 
 
 @pytest.mark.parametrize("target", ["tms_pigeon:missing", "tms_no_such_module:from_url"])
-def test_one_that_cannot_be_loaded_is_named(install: Callable[[str], None], target: str) -> None:
+def test_a_package_that_cannot_be_loaded_is_named(install: Callable[[str], None], target: str) -> None:
     install(f"pigeon = {target}")
     with pytest.raises(TransportUrlError, match=rf"^the transport pigeon:// \({target}\) cannot be loaded: "):
         sms_transport("pigeon://loft")
@@ -111,7 +111,7 @@ def test_one_that_cannot_be_loaded_is_named(install: Callable[[str], None], targ
         ),
     ],
 )
-def test_an_unusable_url_is_one_clear_line(make: Callable[[str], object], url: str, line: str) -> None:
+def test_an_unusable_url_is_reported_in_one_line(make: Callable[[str], object], url: str, line: str) -> None:
     with pytest.raises(TransportUrlError) as caught:
         make(url)
     assert str(caught.value) == line

@@ -1,4 +1,4 @@
-"""Several relays: who gets the message, and how one that is away is given time (docs/transports.md)."""
+"""Several relays: their order, and the pause after a failure (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def second() -> Iterator[MailServer]:
 
 
 class Clock:
-    """A time that the test moves."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.moment = 1000.0
@@ -48,14 +48,16 @@ def test_the_first_relay_is_preferred(server: MailServer, second: MailServer, ma
     assert (len(server.mails), second.sessions) == (2, 0)
 
 
-def test_another_relay_takes_over_at_once(server: MailServer, mail: MakeMail) -> None:
+def test_the_next_relay_is_used_at_once(server: MailServer, mail: MakeMail) -> None:
     results = send(f"{away()},{server.url()}", mail(), mail())
     assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 2
     assert server.sessions == 1
 
 
 @pytest.mark.parametrize("greeting", [["554 5.3.2 not today"], ["421 4.7.0 too many"], ["SSH-2.0"]])
-def test_a_relay_that_does_not_want_us_is_passed_over(server: MailServer, mail: MakeMail, greeting: list[str]) -> None:
+def test_a_relay_that_refuses_the_connection_is_skipped(
+    server: MailServer, mail: MakeMail, greeting: list[str]
+) -> None:
     with LineServer(greeting) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port},{server.url()}", mail())
     assert result.outcome is Outcome.ACCEPTED
@@ -63,8 +65,10 @@ def test_a_relay_that_does_not_want_us_is_passed_over(server: MailServer, mail: 
 
 @pytest.mark.parametrize("step", ["ann@example.com", "."])
 @pytest.mark.parametrize("reply", ["550 5.1.1 no", "451 4.3.0 later", DROP])
-def test_an_answer_counts(server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str) -> None:
-    """No second opinion: another relay would deliver what the first may have taken."""
+def test_an_answer_about_the_message_is_final(
+    server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str
+) -> None:
+    """Another relay would deliver a message that the first may have accepted."""
     server.reply(step, reply)
     (result,) = send(f"{server.url()},{second.url()}", mail())
     assert result.outcome is not Outcome.ACCEPTED
@@ -80,10 +84,10 @@ def test_an_answer_counts(server: MailServer, second: MailServer, mail: MakeMail
         ("ann@example.com", "421 4.3.2 going down"),
     ],
 )
-def test_a_relay_that_takes_no_message_now_is_passed_over(
+def test_a_relay_that_accepts_no_messages_now_is_skipped(
     server: MailServer, second: MailServer, mail: MakeMail, step: str, reply: str
 ) -> None:
-    """It has not listened to whom the message is for, or it leaves before the message: it cannot have taken it."""
+    """It answered before the recipient, or closed before the message: it cannot have accepted it."""
     server.reply(step, reply)
     results = send(f"{server.url()},{second.url()}", mail(), mail())
     assert [result.outcome for result in results] == [Outcome.ACCEPTED] * 2
@@ -93,10 +97,10 @@ def test_a_relay_that_takes_no_message_now_is_passed_over(
 @pytest.mark.parametrize(
     "reply", ["451 4.7.1 you again", "450 4.1.8 no such domain", "451 later", "550 5.7.1 not you", "421 4.7.0 bye"]
 )
-def test_a_relay_that_puts_off_one_sender_is_there_for_the_others(
+def test_a_relay_that_defers_one_sender_stays_available_to_the_others(
     server: MailServer, second: MailServer, mail: MakeMail, reply: str
 ) -> None:
-    """Else one account's reputation would decide which way the others' mail goes."""
+    """Otherwise the reputation of one account would decide the route of the others' mail."""
     server.reply("MAIL", reply)
     results = send(f"{server.url()},{second.url()}", mail(), mail())
     passed_over, is_set_aside = reply.startswith("4"), reply.startswith("421")
@@ -104,8 +108,8 @@ def test_a_relay_that_puts_off_one_sender_is_there_for_the_others(
     assert (len(server.mails), len(second.mails)) == (0 if is_set_aside else 1, passed_over + is_set_aside)
 
 
-def test_one_message_finds_out_whether_a_relay_is_back(server: MailServer, mail: MakeMail) -> None:
-    """The others do not wait with it, however long the relay keeps silent."""
+def test_one_message_probes_a_paused_relay(server: MailServer, mail: MakeMail) -> None:
+    """The others do not wait for it, however long the relay does not answer."""
     clock = Clock()
     transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], clock)
     first = transport._relays[0]
@@ -120,12 +124,12 @@ def test_one_message_finds_out_whether_a_relay_is_back(server: MailServer, mail:
     assert first.backoff_until > clock.moment
 
 
-def test_with_no_relay_the_message_is_deferred(mail: MakeMail) -> None:
+def test_without_a_working_relay_the_message_is_deferred(mail: MakeMail) -> None:
     (result,) = send(f"{away()},{away()}", mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.1")
 
 
-def test_a_relay_that_is_away_rests_for_longer_and_longer(server: MailServer, mail: MakeMail) -> None:
+def test_the_pause_of_a_failing_relay_grows(server: MailServer, mail: MakeMail) -> None:
     clock = Clock()
     with LineServer(*[["554 no"]] * 4) as relay:
         transport = RelayTransport(
@@ -136,14 +140,14 @@ def test_a_relay_that_is_away_rests_for_longer_and_longer(server: MailServer, ma
         for _ in range(4):
             connection.send(mail())
             rests.append(first.backoff_until - clock.moment)
-            connection.send(mail())  # while it rests it is not asked
+            connection.send(mail())  # during the pause it is not asked
             clock.moment = first.backoff_until
         connection.close()
     assert rests == [FIRST_BACKOFF * 2**number for number in range(4)]
     assert len(server.mails) == 8
 
 
-def test_a_relay_is_well_again_when_it_answers(server: MailServer, second: MailServer, mail: MakeMail) -> None:
+def test_an_answer_ends_the_pause_of_a_relay(server: MailServer, second: MailServer, mail: MakeMail) -> None:
     clock = Clock()
     transport = RelayTransport([smtp_transport(server.url()), smtp_transport(second.url())], clock)
     first = transport._relays[0]
@@ -159,7 +163,7 @@ def test_a_relay_is_well_again_when_it_answers(server: MailServer, second: MailS
     assert (len(server.mails), first.backoff_until) == (1, 0)
 
 
-def test_when_all_rest_the_next_to_return_is_asked(server: MailServer, mail: MakeMail) -> None:
+def test_when_all_relays_are_paused_the_next_one_to_return_is_asked(server: MailServer, mail: MakeMail) -> None:
     transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], Clock())
     gone, well = transport._relays
     well.report(reached=False)
@@ -170,13 +174,13 @@ def test_when_all_rest_the_next_to_return_is_asked(server: MailServer, mail: Mak
     connection.close()
 
 
-def test_a_wrong_relay_is_told_without_its_password() -> None:
+def test_an_invalid_relay_is_reported_without_its_password() -> None:
     with pytest.raises(TransportUrlError) as caught:
         email_transport("smtp://a,smtp://u:secret@b?tls=maybe")
     assert str(caught.value) == "smtp://b: tls is require or none"
 
 
-def test_a_comma_may_stand_in_a_password(mail: MakeMail) -> None:
+def test_a_password_may_contain_a_comma(mail: MakeMail) -> None:
     with MailServer(users={"ann": "a,b"}) as server:
         (result,) = send(server.url(credentials="ann:a,b@"), mail())
     assert result.outcome is Outcome.ACCEPTED
@@ -193,7 +197,7 @@ def test_a_relay_with_pipelining_gets_all_commands_at_once(mail: MakeMail) -> No
     assert relay.lines[1:4] == [b"MAIL FROM:<shop@main.example>\r\n", b"RCPT TO:<ann@example.com>\r\n", b"DATA\r\n"]
 
 
-def test_a_refused_recipient_of_a_pipeline(mail: MakeMail) -> None:
+def test_a_refused_recipient_in_a_pipeline_is_refused(mail: MakeMail) -> None:
     replies = ["250 sender", "550 5.1.1 no such user", "554 no valid recipients", "250 cleared"]
     with LineServer([*_hello(), *replies, "221 bye"]) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
@@ -201,7 +205,7 @@ def test_a_refused_recipient_of_a_pipeline(mail: MakeMail) -> None:
     assert relay.lines[4] == b"RSET\r\n"
 
 
-def test_a_server_that_waits_for_a_message_to_nobody_is_hung_up_on(mail: MakeMail) -> None:
+def test_a_server_that_expects_a_message_without_recipients_is_disconnected(mail: MakeMail) -> None:
     replies = ["250 sender", "550 5.1.1 no such user", "354 go ahead"]
     with LineServer([*_hello(), *replies]) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
@@ -210,5 +214,5 @@ def test_a_server_that_waits_for_a_message_to_nobody_is_hung_up_on(mail: MakeMai
 
 
 def _hello() -> list[str]:
-    """A greeting, and an answer to EHLO in one piece."""
+    """A greeting, and a one-line answer to EHLO."""
     return [HELLO[0], "\r\n".join(HELLO[1:])]

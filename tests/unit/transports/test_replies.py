@@ -1,4 +1,4 @@
-"""Replies of mail servers: outcome, words and RFC 3463 status."""
+"""Replies of mail servers: outcome, text and RFC 3463 status."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLASSES = {Outcome.ACCEPTED: "2", Outcome.DEFERRED: "4", Outcome.REFUSED: "5"}
         (550, b"5.1.1 caf\xe9 \x1b[31m\0", "550 5.1.1 caf\ufffd  [31m", "5.1.1"),
     ],
 )
-def test_words_and_status(code: int, raw: bytes, reply: str, status: str) -> None:
+def test_the_text_and_the_status_of_a_reply(code: int, raw: bytes, reply: str, status: str) -> None:
     result = Reply.from_wire(code, raw).result()
     assert (result.reply, result.status) == (reply, status)
 

@@ -1,4 +1,4 @@
-"""Parts of a text message (3GPP TS 23.038 and 23.040)."""
+"""Segments of a text message (3GPP TS 23.038 and 23.040)."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ PLAIN = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()
         ("\x1b" + "a" * 70, 2),
     ],
 )
-def test_counts(text: str, segments: int) -> None:
+def test_segments_are_counted(text: str, segments: int) -> None:
     assert count_segments(text) == segments
 
 
-def test_an_escaped_character_is_never_cut() -> None:
+def test_an_escaped_character_is_never_split() -> None:
     """The 153rd septet of the first part stays empty, so the last character needs a third part."""
     assert count_segments("a" * 152 + "€" + "a" * 151) == 2
     assert count_segments("a" * 152 + "€" + "a" * 152) == 3
 
 
-def test_a_surrogate_pair_is_never_cut() -> None:
+def test_a_surrogate_pair_is_never_split() -> None:
     assert count_segments("日" * 66 + "🐝" + "日" * 65) == 2
     assert count_segments("日" * 66 + "🐝" + "日" * 66) == 3
 
 
 @given(st.text(st.sampled_from(PLAIN), max_size=1000))
-def test_text_of_the_default_alphabet(text: str) -> None:
+def test_text_of_the_default_alphabet_counts_septets(text: str) -> None:
     assert count_segments(text) == (1 if len(text) <= 160 else math.ceil(len(text) / 153))
 
 
@@ -63,14 +63,14 @@ def test_text_of_the_default_alphabet(text: str) -> None:
 def test_ucs2_counts_code_units(text: str) -> None:
     text = "日" + text
     units = len(text.encode("utf-16-be", "surrogatepass")) // 2
-    found = count_segments(text)
+    segments = count_segments(text)
     if units <= 70:
-        assert found == 1
+        assert segments == 1
     else:  # at most one unit of each part stays empty
-        assert math.ceil(units / 67) <= found <= math.ceil(units / 66)
+        assert math.ceil(units / 67) <= segments <= math.ceil(units / 66)
 
 
 @given(st.text(st.sampled_from("a€\\~z"), max_size=500))
-def test_a_longer_text_never_needs_fewer_parts(text: str) -> None:
+def test_a_longer_text_never_has_fewer_segments(text: str) -> None:
     counts = [count_segments(text[:end]) for end in range(len(text) + 1)]
     assert all(before <= after <= before + 1 for before, after in pairwise(counts))

@@ -1,4 +1,4 @@
-"""SMPP against a server written from the standard: what goes out, what answers mean, what is handed in."""
+"""SMPP against a server written from the standard: requests, meaning of responses, incoming messages."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ Open = Callable[..., SmppTransport]
 
 @pytest.fixture
 def smsc() -> Iterator[Smsc]:
-    with Smsc() as found:
-        yield found
+    with Smsc() as transport_for_url:
+        yield transport_for_url
 
 
 @pytest.fixture
 def open_() -> Iterator[Open]:
-    """`open_(url)` gives a transport that is ended after the test."""
-    made: list[SmppTransport] = []
+    """`open_(url)` returns a transport that is closed after the test."""
+    transports: list[SmppTransport] = []
 
     def transport(url: str) -> SmppTransport:
-        found = sms_transport(url)
-        assert isinstance(found, SmppTransport)
-        made.append(found)
-        return found
+        transport_for_url = sms_transport(url)
+        assert isinstance(transport_for_url, SmppTransport)
+        transports.append(transport_for_url)
+        return transport_for_url
 
     yield transport
-    for one in made:
+    for one in transports:
         one.end()
 
 
@@ -59,7 +59,7 @@ def sms(text: str = "Hello", sender: str = "61400000001") -> OutboundSms:
     return OutboundSms(UUID, sender, "61411111111", text)
 
 
-def test_a_text_goes_out(smsc: Smsc, open_: Open) -> None:
+def test_a_text_is_submitted(smsc: Smsc, open_: Open) -> None:
     transport = open_(smsc.url())
     assert transport.connect().send(sms("Hi [you]")) == DeliveryResult.accepted(
         "accepted as m1", gateway_id="m1", segments=1
@@ -70,7 +70,7 @@ def test_a_text_goes_out(smsc: Smsc, open_: Open) -> None:
     assert smsc.binds == [BIND_TRANSCEIVER]
 
 
-def test_a_name_has_the_type_of_a_name(smsc: Smsc, open_: Open) -> None:
+def test_an_alphanumeric_sender_has_its_type_of_number(smsc: Smsc, open_: Open) -> None:
     open_(smsc.url("?bind=transmitter")).send(sms(sender="ACME"))
     assert smsc.submissions[0].source == (5, 0, "ACME")
     assert smsc.binds == [BIND_TRANSMITTER]
@@ -83,10 +83,10 @@ def test_a_name_has_the_type_of_a_name(smsc: Smsc, open_: Open) -> None:
         ("ж" * 66 + "🐝" * 4, 8, [132, 16], lambda data: data.decode("utf-16-be")),
     ],
 )
-def test_a_long_text_goes_in_numbered_parts(
+def test_a_long_text_is_submitted_in_numbered_parts(
     *, smsc: Smsc, open_: Open, text: str, coding: int, lengths: list[int], decode: Callable[[bytes], str]
 ) -> None:
-    """A header joins them, none cuts a character in two, and the receipt of the last stands for the whole."""
+    """A header joins them, none splits a character, and only the last requests a receipt."""
     result = open_(smsc.url()).send(sms(text))
     assert (result.segments, result.gateway_id) == (2, "m2")
     assert [one.body[:3] for one in smsc.submissions] == [b"\5\0\3"] * 2
@@ -115,15 +115,17 @@ def test_a_text_of_too_many_parts_is_refused(smsc: Smsc, open_: Open) -> None:
         (0x400, Outcome.REFUSED),
     ],
 )
-def test_what_an_answer_means(*, smsc: Smsc, open_: Open, status: int, outcome: Outcome) -> None:
-    """Too much or not now is a deferral; every other error is the gateway's no."""
+def test_the_status_of_a_response_decides_the_outcome(
+    *, smsc: Smsc, open_: Open, status: int, outcome: Outcome
+) -> None:
+    """Throttling and temporary errors are deferrals; every other error is a refusal."""
     smsc.statuses.append(status)
     result = open_(smsc.url()).send(sms())
     assert (result.outcome, result.gateway_id) == (outcome, None)
     assert result.reply.startswith(f"{status:#010x} ")
 
 
-def test_a_retry_joins_with_the_part_that_was_taken(smsc: Smsc, open_: Open) -> None:
+def test_a_retry_continues_after_the_accepted_part(smsc: Smsc, open_: Open) -> None:
     smsc.statuses += [OK, 0x08]
     transport = open_(smsc.url())
     assert transport.send(sms("a" * 200)).outcome is Outcome.DEFERRED
@@ -142,14 +144,14 @@ def test_threads_share_one_bind(smsc: Smsc, open_: Open) -> None:
     assert smsc.binds == [BIND_TRANSCEIVER]
 
 
-def test_no_gateway_is_a_deferral(open_: Open) -> None:
+def test_a_gateway_that_cannot_be_reached_is_a_deferral(open_: Open) -> None:
     result = open_(f"smpp://u:p@127.0.0.1:{free_port()}").send(sms())
     assert result.outcome is Outcome.DEFERRED
     assert result.reply == "no connection to the gateway"
     assert (result.note or "").startswith("no bind to the gateway: ")
 
 
-def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) -> None:
+def test_a_wrong_password_is_a_deferral_with_its_reason(smsc: Smsc, open_: Open) -> None:
     result = open_(smsc.url(password="wrong")).send(sms())
     assert (result.outcome, result.note) == (
         Outcome.DEFERRED,
@@ -157,7 +159,7 @@ def test_a_wrong_password_is_a_deferral_that_says_so(smsc: Smsc, open_: Open) ->
     )
 
 
-def test_silence_is_a_deferral(smsc: Smsc, open_: Open) -> None:
+def test_a_missing_response_is_a_deferral(smsc: Smsc, open_: Open) -> None:
     smsc.silent = True
     result = open_(smsc.url("?timeout=1")).send(sms())
     assert result == DeliveryResult.deferred(
@@ -165,7 +167,7 @@ def test_silence_is_a_deferral(smsc: Smsc, open_: Open) -> None:
     )
 
 
-def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
+def test_a_lost_connection_is_opened_again(smsc: Smsc, open_: Open) -> None:
     transport = open_(smsc.url())
     transport.listen(lambda _: True)
     smsc.wait(lambda: smsc.bound)
@@ -175,8 +177,7 @@ def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
     assert transport.send(sms()).outcome is Outcome.ACCEPTED
 
 
-def test_an_answer_that_is_no_smpp_is_outlived(open_: Open) -> None:
-    """The bind is tried again."""
+def test_a_response_that_is_not_smpp_causes_a_new_bind(open_: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE)
         open_(f"smpp://u:p@127.0.0.1:{server.getsockname()[1]}").listen(lambda _: True)
@@ -186,7 +187,7 @@ def test_an_answer_that_is_no_smpp_is_outlived(open_: Open) -> None:
                 connection.sendall(struct.pack(">4L", 16, 0x8000FFFF, 0, 1))
 
 
-def test_a_quiet_link_is_kept_alive(smsc: Smsc, open_: Open) -> None:
+def test_an_idle_connection_is_kept_alive(smsc: Smsc, open_: Open) -> None:
     open_(smsc.url("?enquire=0.1")).listen(lambda _: True)
     smsc.wait(lambda: smsc.enquiries >= 2)
     assert smsc.binds == [BIND_TRANSCEIVER]
@@ -233,8 +234,10 @@ SAR = b"\x02\x0c\0\2\1\7" + b"\x02\x0e\0\1\3" + b"\x02\x0f\0\1\2"
         ),
     ],
 )
-def test_what_is_handed_in(*, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: Incoming | None) -> None:
-    """A receipt of the end, or a reply in its alphabet; what says nothing is acknowledged and forgotten."""
+def test_incoming_messages_reach_the_handler(
+    *, smsc: Smsc, open_: Open, fields: dict[str, Any], expected: Incoming | None
+) -> None:
+    """Receipts of a final state, and replies in their alphabet; other receipts are acknowledged and dropped."""
     taken: list[Incoming] = []
 
     def take(incoming: Incoming) -> bool:
@@ -246,7 +249,7 @@ def test_what_is_handed_in(*, smsc: Smsc, open_: Open, fields: dict[str, Any], e
     assert taken == ([expected] if expected else [])
 
 
-def test_what_cannot_be_taken_in_now_comes_again(smsc: Smsc, open_: Open) -> None:
+def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, open_: Open) -> None:
     answers: list[bool | None] = [False, None, True]
 
     def take(_: Incoming) -> bool:

@@ -15,7 +15,7 @@ from app.transports.sms.smpp_responses import PendingResponses
 
 @pytest.fixture
 def _switching_often() -> Iterator[None]:
-    """The interpreter switches between threads all the time."""
+    """Makes the interpreter switch between threads all the time."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -44,7 +44,7 @@ def test_a_thread_that_no_longer_waits_gets_nothing() -> None:
 
 @pytest.mark.usefixtures("_switching_often")
 def test_a_lost_connection_wakes_all_threads_while_others_start_and_stop_waiting() -> None:
-    """The thread that wakes them binds again afterwards: nothing may end it."""
+    """The thread that wakes them binds again afterwards, so nothing may end it."""
     responses, done, faults = PendingResponses(), threading.Event(), queue.SimpleQueue[BaseException]()
     steady = [responses.expect(number) for number in range(2000)]
 

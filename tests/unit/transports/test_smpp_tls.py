@@ -1,4 +1,4 @@
-"""`smpps://`: TLS from the first byte, to a gateway that proves who it is (docs/sms.md)."""
+"""`smpps://`: TLS from the first byte, with verification of the gateway (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def smsc() -> Iterator[Smsc]:
 
 @pytest.fixture
 def open_(smsc: Smsc, certificate: Certificate) -> Iterator[Open]:
-    """`open_(options)` gives a transport to the gateway behind TLS, ended after the test."""
-    made: list[SmppTransport] = []
+    """`open_(options)` returns a transport to the gateway behind TLS, closed after the test."""
+    transports: list[SmppTransport] = []
     with tls_front(certificate.server_context, smsc.port) as port:
 
         def transport(options: str = "", host: str = "127.0.0.1") -> SmppTransport:
-            made.append(smpp_transport(f"smpps://tms:secret@{host}:{port}{options}"))
-            return made[-1]
+            transports.append(smpp_transport(f"smpps://tms:secret@{host}:{port}{options}"))
+            return transports[-1]
 
         yield transport
-        for one in made:
+        for one in transports:
             one.end()
         smsc.wait(lambda: not smsc.bound)
 
@@ -47,13 +47,13 @@ def sms(text: str = "Hello") -> OutboundSms:
 
 
 @pytest.mark.usefixtures("trusted")
-def test_a_text_goes_out_to_a_gateway_that_is_proven(smsc: Smsc, open_: Open) -> None:
+def test_a_text_is_submitted_to_a_verified_gateway(smsc: Smsc, open_: Open) -> None:
     transport = open_("", "localhost")
     assert transport.send(sms()) == DeliveryResult.accepted("accepted as m1", gateway_id="m1", segments=1)
     assert smsc.submissions[0].body == b"Hello"
 
 
-def test_a_gateway_that_is_not_proven_learns_no_password(smsc: Smsc, open_: Open) -> None:
+def test_an_unverified_gateway_gets_no_password(smsc: Smsc, open_: Open) -> None:
     result = open_().send(sms())
     assert result.outcome is Outcome.DEFERRED
     assert result.reply == "no connection to the gateway"
@@ -61,14 +61,14 @@ def test_a_gateway_that_is_not_proven_learns_no_password(smsc: Smsc, open_: Open
     assert smsc.binds == []
 
 
-def test_a_gateway_that_is_not_proven_is_used_when_the_operator_says_so(smsc: Smsc, open_: Open) -> None:
+def test_an_unverified_gateway_is_used_when_the_operator_allows_it(smsc: Smsc, open_: Open) -> None:
     assert open_("?tls=unverified").send(sms()).outcome is Outcome.ACCEPTED
     assert smsc.submissions[0].body == b"Hello"
 
 
 @pytest.mark.usefixtures("trusted")
-def test_it_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> None:
-    """Texts go out from several threads while replies come in, and none of them waits for the clock."""
+def test_the_connection_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> None:
+    """Several threads send texts while replies arrive, and none of them waits for a time-out."""
     taken: list[Incoming] = []
 
     def take(incoming: Incoming) -> bool:
@@ -93,8 +93,8 @@ def test_it_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> Non
     assert len(smsc.binds) == 1
 
 
-def test_pdus_of_one_record_are_all_seen(smsc: Smsc, open_: Open) -> None:
-    """What is decrypted already does not show on the network."""
+def test_all_pdus_of_one_tls_record_are_read(smsc: Smsc, open_: Open) -> None:
+    """Data that is decrypted already makes no socket readable."""
     taken: list[Incoming] = []
 
     def take(incoming: Incoming) -> bool:
@@ -107,7 +107,7 @@ def test_pdus_of_one_record_are_all_seen(smsc: Smsc, open_: Open) -> None:
     assert [one.text for one in taken if isinstance(one, GatewayReply)] == ["one", "two", "three"]
 
 
-def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
+def test_a_lost_connection_is_opened_again(smsc: Smsc, open_: Open) -> None:
     open_("?tls=unverified").listen(lambda _: True)
     smsc.wait(lambda: smsc.bound)
     smsc.drop()
@@ -115,7 +115,7 @@ def test_a_lost_connection_is_made_again(smsc: Smsc, open_: Open) -> None:
     assert smsc.deliver(MOBILE, NUMBER, b"hi") == OK
 
 
-def test_a_server_that_says_nothing_is_given_up(smsc: Smsc) -> None:
+def test_a_server_that_does_not_answer_times_out(smsc: Smsc) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         transport = smpp_transport(f"smpps://u:p@127.0.0.1:{silent.getsockname()[1]}?timeout=0.3")
         result = transport.send(sms())
@@ -131,7 +131,7 @@ def test_a_server_that_says_nothing_is_given_up(smsc: Smsc) -> None:
         ("smpps://u:p@h:99?tls=unverified", 99, Tls.UNVERIFIED),
     ],
 )
-def test_what_a_url_says(url: str, port: int, tls: Tls) -> None:
+def test_options_of_the_url(url: str, port: int, tls: Tls) -> None:
     settings = parse_smpp_url(url)
     assert (settings.port, settings.tls) == (port, tls)
 
@@ -144,7 +144,7 @@ def test_what_a_url_says(url: str, port: int, tls: Tls) -> None:
         ("smpps://u:p@h?tls=none", "smpps://h: tls is unverified, or left out"),
     ],
 )
-def test_what_is_refused(url: str, line: str) -> None:
+def test_invalid_urls_are_refused(url: str, line: str) -> None:
     with pytest.raises(TransportUrlError) as caught:
         parse_smpp_url(url)
     assert str(caught.value) == line

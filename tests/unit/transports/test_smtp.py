@@ -1,4 +1,4 @@
-"""Mail over SMTP: which reply means what, and what becomes of the session (docs/transports.md)."""
+"""Mail over SMTP: the meaning of replies, and the life of a session (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def send(url: str, *mails: OutboundEmail) -> list[DeliveryResult]:
     ids=lambda expected: expected.reply[:3],
 )
 @pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA", "."])
-def test_a_reply_decides_at_every_step(server: MailServer, mail: MakeMail, step: str, expected: DeliveryResult) -> None:
+def test_the_reply_to_every_step_decides_the_outcome(
+    server: MailServer, mail: MakeMail, step: str, expected: DeliveryResult
+) -> None:
     server.reply(step, expected.reply)
     first, second = send(server.url(), mail(), mail())
     assert first == expected
@@ -51,7 +53,7 @@ def test_a_reply_decides_at_every_step(server: MailServer, mail: MakeMail, step:
     assert len(server.mails) == 1
 
 
-def test_an_accepted_mail_has_the_servers_words(server: MailServer, mail: MakeMail) -> None:
+def test_the_result_of_an_accepted_mail_contains_the_reply(server: MailServer, mail: MakeMail) -> None:
     server.reply(".", "250 2.6.0 queued as 4711")
     assert send(server.url(), mail()) == [DeliveryResult(Outcome.ACCEPTED, "250 2.6.0 queued as 4711", "2.6.0")]
 
@@ -61,18 +63,18 @@ def test_a_forwarding_recipient_is_accepted(server: MailServer, mail: MakeMail) 
     assert send(server.url(), mail())[0].outcome is Outcome.ACCEPTED
 
 
-def test_the_size_is_announced_where_the_server_asks_for_it(server: MailServer, mail: MakeMail) -> None:
+def test_the_size_is_declared_where_the_server_asks_for_it(server: MailServer, mail: MakeMail) -> None:
     send(server.url(), mail(content=b"Subject: x\r\n\r\nx\r\n"))
     assert server.mails[0].options == ["SIZE=17"]
 
 
-def test_a_mail_beyond_the_servers_size_is_refused(mail: MakeMail) -> None:
+def test_a_mail_beyond_the_size_limit_of_the_server_is_refused(mail: MakeMail) -> None:
     with MailServer(data_size_limit=100) as server:
         (result,) = send(server.url(), mail(content=b"Subject: x\r\n\r\n" + b"x\r\n" * 100))
     assert (result.outcome, result.reply[:3]) == (Outcome.REFUSED, "552")
 
 
-def test_the_null_sender_is_allowed(server: MailServer, mail: MakeMail) -> None:
+def test_an_empty_envelope_sender_is_allowed(server: MailServer, mail: MakeMail) -> None:
     assert send(server.url(), mail(envelope_from=""))[0].outcome is Outcome.ACCEPTED
     assert server.mails[0].sender == "<>"
 
@@ -94,19 +96,19 @@ def test_mails_share_a_session_and_it_ends_with_quit(server: MailServer, mail: M
     assert server.commands == ["QUIT"]
 
 
-def test_a_session_carries_so_many_mails_and_no_more(server: MailServer, mail: MakeMail) -> None:
+def test_the_number_of_mails_per_session_is_limited(server: MailServer, mail: MakeMail) -> None:
     send(server.url("?messages=2"), *[mail() for _ in range(5)])
     assert server.sessions == 3
     assert server.commands == ["QUIT"] * 3
     assert len(server.mails) == 5
 
 
-def test_nothing_is_opened_before_the_first_mail(server: MailServer) -> None:
+def test_no_connection_is_opened_before_the_first_mail(server: MailServer) -> None:
     email_transport(server.url()).connect().close()
     assert server.sessions == 0
 
 
-def test_a_session_that_the_server_closed_when_idle_is_renewed(mail: MakeMail) -> None:
+def test_a_session_that_the_server_closed_when_idle_is_replaced(mail: MakeMail) -> None:
     with MailServer(timeout=1) as server:
         connection = email_transport(server.url()).connect()
         assert connection.send(mail()).outcome is Outcome.ACCEPTED
@@ -119,7 +121,7 @@ def test_a_session_that_the_server_closed_when_idle_is_renewed(mail: MakeMail) -
 
 @pytest.mark.parametrize("fault", [DROP, "421 4.4.2 timeout exceeded"])
 @pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA"])
-def test_a_kept_session_lost_before_the_end_of_the_message_is_renewed_once(
+def test_a_kept_session_lost_before_the_end_of_the_message_is_replaced_once(
     server: MailServer, mail: MakeMail, step: str, fault: str
 ) -> None:
     connection = email_transport(server.url()).connect()
@@ -143,22 +145,22 @@ def test_a_second_loss_is_a_deferral(server: MailServer, mail: MakeMail, step: s
 
 
 @pytest.mark.parametrize("step", ["MAIL", "ann@example.com", "DATA"])
-def test_a_fresh_session_that_is_lost_is_a_deferral(server: MailServer, mail: MakeMail, step: str) -> None:
+def test_a_new_session_that_is_lost_is_a_deferral(server: MailServer, mail: MakeMail, step: str) -> None:
     server.reply(step, DROP)
     (result,) = send(server.url(), mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
     assert server.sessions == 1
 
 
-def test_a_kept_session_lost_within_the_message_is_renewed_once(mail: MakeMail) -> None:
+def test_a_kept_session_lost_within_the_message_is_replaced_once(mail: MakeMail) -> None:
     taken = ["250 ok", "250 ok", "354 go ahead", "250 taken"]
-    big = mail(content=b"Subject: big\r\n\r\n" + b"x" * 76 * 100_000 + b"\r\n")  # more than the kernel holds
+    big = mail(content=b"Subject: big\r\n\r\n" + b"x" * 76 * 100_000 + b"\r\n")  # more than the kernel buffers
     with LineServer([*GREETING, *taken, *taken[:3]], [*GREETING, *taken, "221 bye"]) as relay:
         results = send(f"smtp://127.0.0.1:{relay.port}", mail(), big)
     assert results == [DeliveryResult.accepted("250 taken", "2.0.0")] * 2
 
 
-def test_an_answer_to_a_whole_message_is_final_for_this_try(server: MailServer, mail: MakeMail) -> None:
+def test_an_answer_to_a_complete_message_is_final_for_this_attempt(server: MailServer, mail: MakeMail) -> None:
     connection = email_transport(server.url()).connect()
     connection.send(mail())
     server.reply(".", "421 4.3.2 shutting down")
@@ -178,7 +180,7 @@ def test_a_mail_without_an_answer_is_never_sent_again_at_once(server: MailServer
     assert server.sessions == 2
 
 
-def test_a_session_that_cannot_be_cleared_is_given_up(server: MailServer, mail: MakeMail) -> None:
+def test_a_session_that_cannot_be_reset_is_closed(server: MailServer, mail: MakeMail) -> None:
     server.reply("ann@example.com", "550 5.1.1 no such user here")
     server.reply("RSET", "500 what?")
     first, second = send(server.url(), mail(), mail())
@@ -187,7 +189,7 @@ def test_a_session_that_cannot_be_cleared_is_given_up(server: MailServer, mail: 
     assert server.sessions == 2
 
 
-def test_a_refusal_stands_when_the_session_is_lost_right_after_it(server: MailServer, mail: MakeMail) -> None:
+def test_a_refusal_stands_when_the_session_is_lost_after_it(server: MailServer, mail: MakeMail) -> None:
     server.reply("ann@example.com", "550 5.1.1 no such user here")
     server.reply("RSET", DROP)
     (result,) = send(server.url(), mail())
@@ -197,16 +199,16 @@ def test_a_refusal_stands_when_the_session_is_lost_right_after_it(server: MailSe
 # ---------------------------------------------------------------------------------------------- time-outs
 
 
-def test_a_silent_server_is_a_deferral(mail: MakeMail) -> None:
+def test_a_server_that_does_not_answer_is_a_deferral(mail: MakeMail) -> None:
     with LineServer(["220 relay ready"]) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}?timeout=0.2", mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.2")
 
 
-def test_the_answer_to_a_whole_message_is_awaited_longer(
+def test_the_answer_to_a_complete_message_is_awaited_longer(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For as many time-outs as are allowed for; all other answers for one."""
+    """For several time-outs; all other answers for one."""
     waits: list[int] = []
     receive = Dialogue._receive
 
@@ -222,7 +224,7 @@ def test_the_answer_to_a_whole_message_is_awaited_longer(
 
 
 @pytest.mark.parametrize("patience", [1, 4])
-def test_an_answer_is_awaited_for_so_many_time_outs_and_not_for_ever(patience: int) -> None:
+def test_the_wait_for_an_answer_is_limited_to_that_many_time_outs(patience: int) -> None:
     with contextlib.ExitStack() as stack:
         ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
         waiting = _LateAnswer(ours, theirs, comes_at=patience)
@@ -234,7 +236,7 @@ def test_an_answer_is_awaited_for_so_many_time_outs_and_not_for_ever(patience: i
 
 
 class _LateAnswer:
-    """A session whose server answers only when it has been waited for a number of times."""
+    """A session whose server answers only after a number of reads have timed out."""
 
     esmtp_features: ClassVar[dict[str, str]] = {}
 
@@ -250,7 +252,7 @@ class _LateAnswer:
         return self._ours.recv(size)
 
 
-def test_a_message_without_an_answer_may_have_arrived(
+def test_a_message_without_an_answer_is_uncertain(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smtp_transaction, "DATA_TIMEOUTS", 1)
@@ -258,7 +260,7 @@ def test_a_message_without_an_answer_may_have_arrived(
     assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")]
 
 
-# ---------------------------------------------------------------------------------------------- odd servers
+# ---------------------------------------------------------------------------------------------- unusual servers
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_a_message_without_an_answer_may_have_arrived(
         (["220 relay ready", "550 no", "550 5.7.1 who are you?"], "550 5.7.1 who are you?", "4.7.1"),
     ],
 )
-def test_a_refusal_before_there_is_a_recipient_is_a_deferral(
+def test_a_refusal_before_the_recipient_is_named_is_a_deferral(
     mail: MakeMail, conversation: list[str], reply: str, status: str
 ) -> None:
     with LineServer(conversation) as relay:
@@ -289,7 +291,7 @@ def test_a_refusal_before_there_is_a_recipient_is_a_deferral(
         [*GREETING, "250 " + "x" * 9000],
     ],
 )
-def test_a_server_that_speaks_no_smtp_is_a_deferral(mail: MakeMail, conversation: list[str]) -> None:
+def test_a_server_that_does_not_speak_smtp_is_a_deferral(mail: MakeMail, conversation: list[str]) -> None:
     with LineServer(conversation) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
     assert result.outcome is (Outcome.UNCERTAIN if result.reply == NO_FINAL_REPLY else Outcome.DEFERRED)
@@ -297,7 +299,7 @@ def test_a_server_that_speaks_no_smtp_is_a_deferral(mail: MakeMail, conversation
     assert result.status.startswith("4.")
 
 
-def test_a_server_without_ehlo_is_good_enough(mail: MakeMail) -> None:
+def test_a_server_without_ehlo_is_supported(mail: MakeMail) -> None:
     conversation = ["220 relay", "502 what?", "250 hello", "250 ok", "250 ok", "354 go ahead", "250 taken", "221 bye"]
     with LineServer(conversation) as relay:
         (result,) = send(f"smtp://127.0.0.1:{relay.port}", mail())
@@ -305,7 +307,7 @@ def test_a_server_without_ehlo_is_good_enough(mail: MakeMail) -> None:
     assert b"MAIL FROM:<shop@main.example>\r\n" in relay.lines
 
 
-def test_a_host_without_address_is_a_deferral(mail: MakeMail) -> None:
+def test_a_host_without_an_address_is_a_deferral(mail: MakeMail) -> None:
     (result,) = send("smtp://no-such-host.invalid", mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.4.1")
 
@@ -313,7 +315,7 @@ def test_a_host_without_address_is_a_deferral(mail: MakeMail) -> None:
 # ---------------------------------------------------------------------------------------------- addresses
 
 
-def test_an_international_domain_goes_in_its_ascii_form(server: MailServer, mail: MakeMail) -> None:
+def test_an_international_domain_is_sent_in_its_ascii_form(server: MailServer, mail: MakeMail) -> None:
     send(server.url(), mail(to="ann@bücher.example", envelope_from="shop@münchen.example"))
     (kept,) = server.mails
     assert (kept.sender, kept.recipients) == ("shop@xn--mnchen-3ya.example", ["ann@xn--bcher-kva.example"])
@@ -327,7 +329,7 @@ def test_an_international_local_part_needs_smtputf8(server: MailServer, mail: Ma
     assert "SMTPUTF8" in kept.options
 
 
-def test_utf8_in_the_message_is_announced(server: MailServer, mail: MakeMail) -> None:
+def test_utf8_in_the_message_is_declared(server: MailServer, mail: MakeMail) -> None:
     content = "Reply-To: zoë@main.example\r\n\r\nx\r\n".encode()
     assert send(server.url(), mail(content=content))[0].outcome is Outcome.ACCEPTED
     assert {"SMTPUTF8", "BODY=8BITMIME"} <= set(server.mails[0].options)
@@ -342,7 +344,7 @@ def test_without_smtputf8_an_international_local_part_is_refused(mail: MakeMail)
         assert len(server.mails) == 1
 
 
-def test_without_smtputf8_an_international_sender_does_not_count_against_the_recipient(mail: MakeMail) -> None:
+def test_without_smtputf8_an_international_sender_does_not_bounce_the_recipient(mail: MakeMail) -> None:
     with MailServer(enable_SMTPUTF8=False) as server:
         results = send(
             server.url(), mail(envelope_from="zoë@main.example"), mail(content="Reply-To: ä@b.example\r\n\r\n".encode())
@@ -351,13 +353,13 @@ def test_without_smtputf8_an_international_sender_does_not_count_against_the_rec
 
 
 @pytest.mark.parametrize("address", ["", "a@b.example>\r\nRCPT TO:<c@d.example", "a b@c.example", "a\udc80@b.example"])
-def test_an_address_cannot_smuggle_a_command(server: MailServer, mail: MakeMail, address: str) -> None:
+def test_a_recipient_address_cannot_inject_a_command(server: MailServer, mail: MakeMail, address: str) -> None:
     (result,) = send(server.url(), mail(to=address))
     assert (result.outcome, result.status) == (Outcome.REFUSED, "5.1.3")
     assert server.mails == []
 
 
-def test_nor_can_a_senders(server: MailServer, mail: MakeMail) -> None:
+def test_a_sender_address_cannot_inject_a_command(server: MailServer, mail: MakeMail) -> None:
     (result,) = send(server.url(), mail(envelope_from="a@b.example>\r\nRCPT TO:<c@d.example"))
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.1.7")
     assert server.mails == []

@@ -1,4 +1,4 @@
-"""Encryption and login: what is verified, and what is never sent in the clear (docs/transports.md)."""
+"""TLS and login: what is verified, and what is never sent without encryption (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ def send(url: str, mail: OutboundEmail) -> DeliveryResult:
     return result
 
 
-def test_starttls_is_used_where_offered(certificate: Certificate, mail: MakeMail) -> None:
+def test_starttls_is_used_where_it_is_offered(certificate: Certificate, mail: MakeMail) -> None:
     with MailServer(tls_context=certificate.server_context) as server:
         assert send(server.url(), mail()).outcome is Outcome.ACCEPTED
         assert server.mails[0].encrypted
 
 
-def test_without_an_offer_mail_goes_in_the_clear(server: MailServer, mail: MakeMail) -> None:
+def test_without_starttls_mail_is_sent_unencrypted(server: MailServer, mail: MakeMail) -> None:
     assert send(server.url(), mail()).outcome is Outcome.ACCEPTED
     assert not server.mails[0].encrypted
 
 
-def test_tls_none_stays_in_the_clear(certificate: Certificate, mail: MakeMail) -> None:
+def test_tls_none_disables_starttls(certificate: Certificate, mail: MakeMail) -> None:
     with MailServer(tls_context=certificate.server_context) as server:
         assert send(server.url("?tls=none"), mail()).outcome is Outcome.ACCEPTED
         assert not server.mails[0].encrypted
 
 
-def test_tls_require_needs_the_offer(server: MailServer, mail: MakeMail) -> None:
+def test_tls_require_defers_without_starttls(server: MailServer, mail: MakeMail) -> None:
     result = send(server.url("?tls=require"), mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.7.0")
     assert "offers no STARTTLS" in (result.note or "")
     assert server.mails == []
 
 
-def test_starttls_put_off_is_a_deferral(mail: MakeMail) -> None:
+def test_a_refused_starttls_is_a_deferral(mail: MakeMail) -> None:
     conversation = ["220 relay ready", "250-relay\r\n250 STARTTLS", "454 4.7.0 TLS not available"]
     with LineServer(conversation) as relay:
         result = send(f"smtp://127.0.0.1:{relay.port}", mail())
@@ -60,7 +60,7 @@ def test_a_failed_handshake_is_a_deferral(mail: MakeMail) -> None:
 
 
 @pytest.mark.parametrize("options", ["?tls=require", ""])
-def test_an_unproven_server_gets_neither_password_nor_mail(
+def test_an_unverified_server_gets_neither_password_nor_mail(
     certificate: Certificate, mail: MakeMail, options: str
 ) -> None:
     with MailServer(tls_context=certificate.server_context, users={"ann": "secret"}) as server:
@@ -70,26 +70,26 @@ def test_an_unproven_server_gets_neither_password_nor_mail(
         assert server.mails == []
 
 
-def test_smtps_verifies(certificate: Certificate, mail: MakeMail) -> None:
+def test_smtps_verifies_the_certificate(certificate: Certificate, mail: MakeMail) -> None:
     with MailServer(tls=certificate.server_context) as server:
         result = send(server.url(scheme="smtps"), mail())
         assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.7.5")
         assert server.mails == []
 
 
-def test_the_name_in_the_certificate_must_be_the_hosts(trusted: Certificate, mail: MakeMail) -> None:
+def test_the_name_in_the_certificate_must_be_that_of_the_host(trusted: Certificate, mail: MakeMail) -> None:
     with MailServer(tls=trusted.server_context) as server:
         assert send(server.url(scheme="smtps", host="127.0.0.2"), mail()).outcome is Outcome.DEFERRED
         assert send(server.url(scheme="smtps", host="localhost"), mail()).outcome is Outcome.ACCEPTED
 
 
-def test_login_over_a_proven_connection(trusted: Certificate, mail: MakeMail) -> None:
+def test_login_happens_over_a_verified_connection(trusted: Certificate, mail: MakeMail) -> None:
     with MailServer(tls_context=trusted.server_context, users={"ann": "secret"}, auth_required=True) as server:
         assert send(server.url(credentials="ann:secret@"), mail()).outcome is Outcome.ACCEPTED
         assert (server.mails[0].user, server.mails[0].encrypted) == ("ann", True)
 
 
-def test_a_wrong_password_does_not_count_against_the_recipient(trusted: Certificate, mail: MakeMail) -> None:
+def test_a_wrong_password_does_not_bounce_the_recipient(trusted: Certificate, mail: MakeMail) -> None:
     with MailServer(tls_context=trusted.server_context, users={"ann": "secret"}) as server:
         result = send(server.url(credentials="ann:guess@"), mail())
     assert (result.outcome, result.reply[:9], result.status) == (Outcome.DEFERRED, "535 5.7.8", "4.7.8")
@@ -103,14 +103,14 @@ def test_a_server_without_login_is_a_deferral(server: MailServer, mail: MakeMail
     assert "AUTH" in (result.note or "")
 
 
-def test_a_challenge_that_makes_no_sense_is_a_deferral(mail: MakeMail) -> None:
+def test_a_malformed_challenge_is_a_deferral(mail: MakeMail) -> None:
     conversation = ["220 relay ready", "250-relay\r\n250 AUTH CRAM-MD5", "334 x", "535 no"]
     with LineServer(conversation) as relay:
         result = send(f"smtp://ann:secret@127.0.0.1:{relay.port}", mail())
     assert result.outcome is Outcome.DEFERRED
 
 
-def test_a_password_may_go_in_the_clear_within_the_machine(mail: MakeMail) -> None:
+def test_a_password_may_be_sent_unencrypted_to_the_loopback_address(mail: MakeMail) -> None:
     with MailServer(users={"ann": "secret"}) as server:
         assert send(server.url(credentials="ann:secret@"), mail()).outcome is Outcome.ACCEPTED
         assert (server.mails[0].user, server.mails[0].encrypted) == ("ann", False)
@@ -128,12 +128,12 @@ def test_a_password_may_go_in_the_clear_within_the_machine(mail: MakeMail) -> No
         ("smtp://ann:secret@localhost.example", False),
     ],
 )
-def test_beyond_the_machine_only_with_tls_none(url: str, may: bool) -> None:
+def test_a_password_is_sent_unencrypted_elsewhere_only_with_tls_none(url: str, may: bool) -> None:
     assert parse_smtp_url(url).may_log_in_unencrypted is may
 
 
-def test_beyond_the_machine_the_password_is_kept_back(mail: MakeMail) -> None:
-    """127.1 reaches the loopback address but is no name for it that the rule knows."""
+def test_otherwise_the_password_is_not_sent(mail: MakeMail) -> None:
+    """127.1 reaches the loopback address but is not among the names that the rule knows."""
     with LineServer(["220 relay ready", "250-relay\r\n250 AUTH PLAIN", "221 bye"]) as relay:
         result = send(f"smtp://ann:secret@127.1:{relay.port}", mail())
     assert (result.outcome, result.status) == (Outcome.DEFERRED, "4.7.0")

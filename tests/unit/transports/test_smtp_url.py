@@ -26,7 +26,7 @@ from app.transports.email.smtp_url import SmtpSettings, Tls, parse_smtp_url
         (" smtp://h\n", SmtpSettings("h", 25, None, None, Tls.OFFERED, 30, 100)),
     ],
 )
-def test_what_a_url_says(url: str, settings: SmtpSettings) -> None:
+def test_parts_and_options_of_a_url(url: str, settings: SmtpSettings) -> None:
     assert parse_smtp_url(url) == settings
 
 
@@ -56,7 +56,7 @@ def test_what_a_url_says(url: str, settings: SmtpSettings) -> None:
         ("smtp://h?messages=2.5", "smtp://h: messages is a whole number from 1 to 1000000"),
     ],
 )
-def test_a_wrong_url_is_one_clear_line(url: str, line: str) -> None:
+def test_an_invalid_url_is_reported_in_one_line(url: str, line: str) -> None:
     with pytest.raises(TransportUrlError) as caught:
         email_transport(url)
     assert str(caught.value) == line
@@ -77,7 +77,7 @@ def test_a_wrong_url_is_one_clear_line(url: str, line: str) -> None:
         "smtp://ann:sesame@[h",
     ],
 )
-def test_no_error_tells_the_password(url: str) -> None:
+def test_no_error_contains_the_password(url: str) -> None:
     with pytest.raises(TransportUrlError) as caught:
         email_transport(url)
     assert "ame" not in str(caught.value)
@@ -85,5 +85,5 @@ def test_no_error_tells_the_password(url: str) -> None:
     assert "12" not in str(caught.value)
 
 
-def test_nor_does_the_transport_itself() -> None:
+def test_the_transport_does_not_show_the_password() -> None:
     assert "sesame" not in repr(email_transport("smtp://ann:sesame@h"))

@@ -1,4 +1,4 @@
-"""The demo's keys are published, so they work for nobody else than this machine."""
+"""The demo's published keys work on this machine only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def keys(services: Services) -> list[ApiKey]:
 
 
 def status_with(settings: Settings, token: str) -> int:
-    """What a process with these settings answers to the key."""
+    """The status of a process with these settings for a request with the key."""
     app = create_app(settings)
     try:
         return int(Client(app, token).get("/v1/transactional-groups").status_code)
@@ -62,7 +62,7 @@ def test_settings_within_loopback_do_not(tmp_path: Path, environ: dict[str, str]
     assert not from_environment({"DATA_DIR": str(tmp_path), **environ}).exposed
 
 
-def test_every_key_of_the_demo_is_known_by_its_prefix() -> None:
+def test_every_key_of_the_demo_is_recognised_by_its_prefix() -> None:
     assert len(published_tokens()) == 3
     assert all(token.startswith(PUBLISHED_PREFIX) for token in published_tokens())
 
@@ -78,9 +78,7 @@ def test_all_published_keys_are_replaced_by_random_ones_of_the_same_name_and_lev
     assert demos.replace_published_keys(services, demo) == 0
 
 
-def test_the_key_of_the_installation_is_kept_and_found_again(
-    services: Services, settings: Settings, demo: Demo
-) -> None:
+def test_the_key_of_the_installation_is_kept(services: Services, settings: Settings, demo: Demo) -> None:
     demos.replace_published_keys(services, demo)
     own, again = demos.loaded(services, demo), demos.loaded(services, demos.read(settings))
     assert own is not None
@@ -90,7 +88,7 @@ def test_the_key_of_the_installation_is_kept_and_found_again(
     assert status_with(replace(settings, host="0.0.0.0"), own.token) == 200
 
 
-def test_the_screen_shows_the_key_that_works_and_says_why(services: Services, demo: Demo) -> None:
+def test_the_screen_shows_the_working_key_and_the_reason(services: Services, demo: Demo) -> None:
     demos.replace_published_keys(services, demo)
     own = demos.loaded(services, demo)
     assert own is not None
@@ -101,7 +99,7 @@ def test_the_screen_shows_the_key_that_works_and_says_why(services: Services, de
     assert "published" not in screen(services, own)
 
 
-def test_a_revoked_key_is_not_brought_to_life(services: Services, demo: Demo) -> None:
+def test_a_revoked_key_is_not_restored(services: Services, demo: Demo) -> None:
     with services.database.write() as transaction:
         for key in transaction.query(ApiKey).where(ApiKey.token_hash == hash_token(demo.token)):
             revoke_key(key)
@@ -109,7 +107,7 @@ def test_a_revoked_key_is_not_brought_to_life(services: Services, demo: Demo) ->
     assert demos.loaded(services, demo) is None
 
 
-def test_without_any_of_its_keys_there_is_no_demo(services: Services, settings: Settings) -> None:
+def test_without_all_its_keys_there_is_no_demo(services: Services, settings: Settings) -> None:
     migrate_database(settings)
     demo = demos.read(settings)
     assert demos.loaded(services, demo) is None
@@ -118,19 +116,19 @@ def test_without_any_of_its_keys_there_is_no_demo(services: Services, settings: 
 
 
 @pytest.mark.parametrize(("host", "status"), [("0.0.0.0", 401), ("127.0.0.1", 200)])
-def test_no_process_takes_a_published_key_beyond_loopback(
+def test_no_process_accepts_a_published_key_beyond_loopback(
     services: Services, settings: Settings, demo: Demo, host: str, status: int
 ) -> None:
-    """However the key came into the database, and whatever started the process."""
+    """However the key came into the database, and however the process was started."""
     assert status_with(replace(settings, host=host), published_tokens()[2]) == status
 
 
-def test_a_broken_file_of_keys_is_one_line(services: Services, settings: Settings, demo: Demo) -> None:
+def test_a_broken_file_of_keys_is_reported_in_one_line(services: Services, settings: Settings, demo: Demo) -> None:
     demos.kept_keys(settings).write_text("{")
     with pytest.raises(SettingsError, match=r"demo_keys\.json: cannot be read"):
         demos.loaded(services, demo)
 
 
-def test_no_key_stands_in_the_text_of_the_demo(demo: Demo) -> None:
+def test_the_text_of_the_demo_contains_no_key(demo: Demo) -> None:
     assert demo.token not in repr(demo)
     assert demo.receiver_secret not in repr(demo)

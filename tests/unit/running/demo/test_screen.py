@@ -1,4 +1,4 @@
-"""The one screen: what a newcomer needs, and no secret that is not public."""
+"""The start screen: what a newcomer needs, without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.services import Services
 from app.settings import Settings
 
 
-def test_with_the_demo_it_holds_its_key_and_a_line_to_copy(services: Services, demo: Demo) -> None:
+def test_with_the_demo_it_shows_its_key_and_a_command_to_copy(services: Services, demo: Demo) -> None:
     text = screen(services, demo)
     assert f"API key       {demo.token}\n" in text
     line = shlex.split(text[text.index("curl") :].replace("\\\n", ""))
@@ -53,13 +53,13 @@ def test_a_password_of_the_relay_is_not_shown(
     assert "secret" not in text
 
 
-def test_the_receivers_port_is_kept_in_the_data_folder(settings: Settings) -> None:
+def test_the_port_of_the_receiver_is_kept_in_the_data_folder(settings: Settings) -> None:
     port = demos.read(settings).receiver_port
     assert demos.read(replace(settings, port=settings.port + 10)).receiver_port == port
 
 
-def test_it_says_when_the_printed_line_would_be_refused(services: Services, demo: Demo) -> None:
-    """An address that others can reach wants https, unless somebody says otherwise
+def test_it_warns_when_the_printed_command_would_be_refused(services: Services, demo: Demo) -> None:
+    """An address that other machines can reach requires https, unless the operator allows http
     (docs/operations.md#behind-a-proxy)."""
     everywhere = replace(services, settings=replace(services.settings, host="0.0.0.0", require_https=True))
     assert "REQUIRE_HTTPS=off" in screen(everywhere, demo)
