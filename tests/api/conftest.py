@@ -1,4 +1,4 @@
-"""Fixtures of the tests over HTTP."""
+"""Fixtures for tests over HTTP."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.support.tenants import Tenant
 
 @pytest.fixture
 def sends(tenant: Tenant) -> SendsApi:
-    """An account that sends."""
+    """The sends API of an account."""
     return SendsApi(tenant)

@@ -29,7 +29,7 @@ HTTPS = "https://localhost"
 
 @dataclass(frozen=True)
 class Request:
-    """A request that creates a contact, and with other values one that fails at a certain step."""
+    """A valid request that creates a contact; other values make it fail at a certain step."""
 
     token: str | None
     list_id: int
@@ -42,7 +42,7 @@ class Request:
     query: str = ""
 
     def send(self, app: Flask) -> TestResponse:
-        """The answer."""
+        """Sends it and returns the answer."""
         return Client(app, self.token).raw(
             self.method,
             f"/{self.version}/lists/{self.list_id}/contacts{self.tail}",
@@ -54,8 +54,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class World:
-    """What the steps need: an application that wants https, two accounts and a taken address."""
+class OrderFixture:
+    """What the steps need: an application that requires https, two accounts and an address that is in use."""
 
     app: Flask
     tenant: Tenant
@@ -70,8 +70,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(app: Flask, settings: Settings) -> Iterator[World]:
-    """An account with one network; another whose keys have used up their rate."""
+def world(app: Flask, settings: Settings) -> Iterator[OrderFixture]:
+    """An account with one network, and another whose keys have used up their rate limit."""
     tenant = new_tenant(app, allowed_networks=["127.0.0.0/8"])
     spent = new_tenant(app, allowed_networks=["127.0.0.0/8"], rate_limit="1/hour")
     list_id, taken = tenant.add_list(), new_email()
@@ -79,18 +79,18 @@ def world(app: Flask, settings: Settings) -> Iterator[World]:
     for level in ("standard", "limited"):
         spent.client(level).get("/v1/")
     with app_with(settings, require_https=True) as strict:
-        yield World(strict, tenant, spent, list_id, spent.add_list(), taken)
+        yield OrderFixture(strict, tenant, spent, list_id, spent.add_list(), taken)
 
 
-def wrong_level(world: World, request: Request) -> Request:
-    """The limited key of whichever account the request comes from."""
+def wrong_level(world: OrderFixture, request: Request) -> Request:
+    """The limited key of the account that the request comes from."""
     accounts = (world.tenant, world.spent)
     owner = next((one for one in accounts if request.token in one.tokens.values()), world.tenant)
     return replace(request, token=owner.tokens["limited"])
 
 
-def used_up(world: World, request: Request) -> Request:
-    """The same level of the account that has used up its rate."""
+def used_up(world: OrderFixture, request: Request) -> Request:
+    """The key of the same level of the account that has used up its rate limit."""
     level = "limited" if request.token == world.tenant.tokens["limited"] else "standard"
     return replace(request, token=world.spent.tokens[level])
 
@@ -116,20 +116,20 @@ FAULTS: dict[str, tuple[Any, tuple[int, str, str]]] = {
 """In the order of docs/requests.md#order-of-checks: what is wrong with a request, and its answer."""
 
 
-def test_the_request_without_a_fault_passes(world: World) -> None:
+def test_the_valid_request_passes(world: OrderFixture) -> None:
     assert world.good().send(world.app).status_code == 201
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_step_refuses(world: World, fault: str) -> None:
+def test_each_step_can_fail(world: OrderFixture, fault: str) -> None:
     spoil, expected = FAULTS[fault]
     check_error(spoil(world, world.good()).send(world.app), *expected)
 
 
 @pytest.mark.parametrize(("earlier", "later"), list(combinations(FAULTS, 2)))
-def test_of_two_faults_the_earlier_step_answers(world: World, earlier: str, later: str) -> None:
+def test_of_two_faults_the_earlier_step_answers(world: OrderFixture, earlier: str, later: str) -> None:
     request = world.good()
-    # The later fault first: some faults choose a body or a key, and the earlier one's must stand.
+    # The later fault is applied first: some faults choose a body or a key, and those of the earlier one must win.
     for fault in (later, earlier):
         request = FAULTS[fault][0](world, request)
     check_error(request.send(world.app), *FAULTS[earlier][1])
@@ -139,7 +139,7 @@ def test_of_two_faults_the_earlier_step_answers(world: World, earlier: str, late
 
 
 @pytest.mark.parametrize("header", [None, "", "   "])
-def test_no_authorization_header_or_an_empty_one_is_missing(anon: Client, header: str | None) -> None:
+def test_an_absent_or_empty_authorization_header_is_missing(anon: Client, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     check_error(anon.get("/v1/", headers=headers), 401, "api_key_missing", "api_key_missing")
 
@@ -148,26 +148,26 @@ def test_no_authorization_header_or_an_empty_one_is_missing(anon: Client, header
     "header",
     ["Bearer", "Bearer ", "Token {}", "Basic {}", "{}", "Bearer{}", "Bearer {}x", "Bearer {} {}", "Bearer\t{}"],
 )
-def test_what_is_no_bearer_token_of_a_key_is_invalid(tenant: Tenant, anon: Client, header: str) -> None:
+def test_an_authorization_header_without_a_valid_key_is_invalid(tenant: Tenant, anon: Client, header: str) -> None:
     token = tenant.tokens["standard"]
     answer = anon.get("/v1/", headers={"Authorization": header.format(token, token)})
     check_error(answer, 401, "api_key_invalid", "api_key_invalid")
 
 
 @pytest.mark.parametrize("token", ["tms_", "\x00", "é", "\udcff", "a" * 100_000, "' OR 1=1 --"])
-def test_odd_tokens_are_invalid(app: Flask, token: str) -> None:
+def test_malformed_tokens_are_invalid(app: Flask, token: str) -> None:
     raw = f"Bearer {token}".encode("utf-8", "surrogateescape").decode("latin-1")
     answer = Client(app).get("/v1/", environ_overrides={"HTTP_AUTHORIZATION": raw})
     check_error(answer, 401, "api_key_invalid")
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_is_read_without_regard_to_case(tenant: Tenant, anon: Client, scheme: str) -> None:
+def test_the_scheme_is_compared_without_case(tenant: Tenant, anon: Client, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {tenant.tokens['report']}"}
     assert anon.get("/v1/", headers=headers).status_code == 200
 
 
-def test_a_key_in_the_query_is_no_key(tenant: Tenant, anon: Client) -> None:
+def test_a_key_in_the_query_is_ignored(tenant: Tenant, anon: Client) -> None:
     check_error(anon.get("/v1/", {"access_token": tenant.tokens["standard"]}), 401, "api_key_missing")
 
 
@@ -187,7 +187,7 @@ def test_a_revoked_key_stops_working_at_once(tenant: Tenant) -> None:
     check_error(client.get("/v1/"), 401, "api_key_invalid")
 
 
-def test_every_method_but_options_needs_a_key(anon: Client) -> None:
+def test_every_method_except_options_requires_a_key(anon: Client) -> None:
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
         assert anon.request(method, "/v1/messages").status_code == 401, method
 
@@ -223,22 +223,20 @@ def test_the_client_must_be_in_a_network_of_the_account(app: Flask, address: str
         check_error(answer, 403, "ip_restricted", "ip_restricted")
 
 
-def test_without_networks_any_client_may_come(api: Client) -> None:
+def test_without_networks_any_client_is_accepted(api: Client) -> None:
     assert api.get("/v1/", environ_overrides={"REMOTE_ADDR": "203.0.113.5"}).status_code == 200
 
 
 FORWARDED = {"X-Forwarded-For": "203.0.113.1, 10.1.2.3"}
 
 
-def test_a_forwarded_address_is_not_believed_without_trusted_proxies(app: Flask) -> None:
+def test_a_forwarded_address_is_ignored_without_trusted_proxies(app: Flask) -> None:
     api = new_tenant(app, allowed_networks=["10.0.0.0/8"]).api
     check_error(api.get("/v1/", headers=FORWARDED), 403, "ip_restricted")
 
 
 @pytest.mark.parametrize(("hops", "status"), [(1, 200), (2, 403)])
-def test_as_many_forwarded_addresses_are_believed_as_there_are_proxies(
-    app: Flask, settings: Settings, hops: int, status: int
-) -> None:
+def test_one_forwarded_address_is_trusted_per_proxy(app: Flask, settings: Settings, hops: int, status: int) -> None:
     tenant = new_tenant(app, allowed_networks=["10.0.0.0/8"])
     with app_with(settings, trusted_proxies=hops) as behind:
         assert Client(behind, tenant.tokens["report"]).get("/v1/", headers=FORWARDED).status_code == status
@@ -249,9 +247,9 @@ def test_as_many_forwarded_addresses_are_believed_as_there_are_proxies(
 
 @pytest.fixture(scope="module")
 def strict(settings: Settings) -> Iterator[Flask]:
-    """An application that wants https and trusts no proxy."""
-    with app_with(settings, require_https=True) as made:
-        yield made
+    """An application that requires https and trusts no proxy."""
+    with app_with(settings, require_https=True) as application:
+        yield application
 
 
 def test_plain_http_is_refused_for_every_method_and_path(strict: Flask) -> None:
@@ -261,23 +259,25 @@ def test_plain_http_is_refused_for_every_method_and_path(strict: Flask) -> None:
     check_error(Client(strict).get("/v1/lists"), 403, "ssl_required", "ssl_required")
 
 
-def test_https_is_let_in(strict: Flask, tenant: Tenant) -> None:
+def test_https_is_accepted(strict: Flask, tenant: Tenant) -> None:
     assert Client(strict, tenant.tokens["report"]).get("/v1/", base_url=HTTPS).status_code == 200
 
 
-def test_a_forwarded_scheme_is_not_believed_without_trusted_proxies(strict: Flask, tenant: Tenant) -> None:
+def test_a_forwarded_scheme_is_ignored_without_trusted_proxies(strict: Flask, tenant: Tenant) -> None:
     answer = Client(strict, tenant.tokens["report"]).get("/v1/", headers={"X-Forwarded-Proto": "https"})
     check_error(answer, 403, "ssl_required")
 
 
 @pytest.mark.parametrize(("scheme", "status"), [("https", 200), ("http", 403), ("https, http", 403)])
-def test_a_trusted_proxy_tells_the_scheme(settings: Settings, tenant: Tenant, scheme: str, status: int) -> None:
+def test_the_scheme_forwarded_by_a_trusted_proxy_counts(
+    settings: Settings, tenant: Tenant, scheme: str, status: int
+) -> None:
     with app_with(settings, require_https=True, trusted_proxies=1) as behind:
         client = Client(behind, tenant.tokens["report"])
         assert client.get("/v1/", headers={"X-Forwarded-Proto": scheme}).status_code == status
 
 
-def test_probes_and_pages_answer_over_http_too(strict: Flask) -> None:
+def test_probes_and_pages_answer_over_http(strict: Flask) -> None:
     for path in ("/healthz", "/readyz", "/docs/errors"):
         assert Client(strict).get(path).status_code == 200, path
 
@@ -286,19 +286,19 @@ def test_probes_and_pages_answer_over_http_too(strict: Flask) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v2/", "/v2/lists", "/v10/lists", "/v0/", "/v1.1/lists", "/v1beta/lists"])
-def test_another_version_is_invalid_without_looking_at_a_key(anon: Client, path: str) -> None:
+def test_another_version_is_invalid_even_without_a_key(anon: Client, path: str) -> None:
     check_error(anon.get(path), 400, "invalid_api_version", "invalid_api_version")
 
 
 @pytest.mark.parametrize("path", ["/", "/lists", "/version/lists", "/v", "/V1/lists", "/vx"])
-def test_what_does_not_look_like_a_version_is_not_found(anon: Client, path: str) -> None:
+def test_a_path_without_a_version_is_not_found(anon: Client, path: str) -> None:
     not_found(anon.get(path))
 
 
 # ---------------------------------------------------------------------------------------------- routing
 
 
-def test_options_names_the_methods_without_a_key(anon: Client) -> None:
+def test_options_lists_the_methods_without_a_key(anon: Client) -> None:
     answer = anon.request("OPTIONS", "/v1/messages")
     assert answer.status_code == 200
     assert {method.strip() for method in answer.headers["Allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
@@ -324,7 +324,7 @@ def test_head_is_get_without_the_body(tenant: Tenant) -> None:
             assert head.headers["Content-Length"] == got.headers["Content-Length"]
 
 
-def test_a_trailing_slash_changes_nothing(tenant: Tenant) -> None:
+def test_a_trailing_slash_is_ignored(tenant: Tenant) -> None:
     message = tenant.add_message()
     for path in ("/v1", "/v1/messages", f"/v1/messages/{message}", f"/v1/messages/{message}/content"):
         without, with_slash = tenant.api.get(path), tenant.api.get(path + "/")
@@ -332,7 +332,7 @@ def test_a_trailing_slash_changes_nothing(tenant: Tenant) -> None:
         assert without.get_json() == with_slash.get_json()
 
 
-def test_a_trailing_slash_changes_nothing_for_writes(tenant: Tenant) -> None:
+def test_a_trailing_slash_is_ignored_for_writes(tenant: Tenant) -> None:
     list_id = tenant.add_list()
     assert tenant.api.post(f"/v1/lists/{list_id}/contacts/", {}).status_code == 201
 
@@ -343,18 +343,18 @@ def test_other_spellings_of_a_path_are_not_found_and_never_redirected(api: Clien
 
 
 @pytest.mark.parametrize("path", ["//v1/messages", "/v1//messages"])
-def test_other_spellings_of_a_path_need_a_key(anon: Client, path: str) -> None:
+def test_other_spellings_of_a_path_require_a_key(anon: Client, path: str) -> None:
     check_error(anon.get("/", environ_overrides={"PATH_INFO": path}), 401, "api_key_missing")
 
 
-def test_a_wrong_method_names_the_right_ones(api: Client) -> None:
+def test_a_wrong_method_lists_the_allowed_ones(api: Client) -> None:
     answer = api.request("PUT", "/v1/messages")
     check_error(answer, 405, "method_not_allowed", "method_not_allowed")
     assert {method.strip() for method in answer.headers["Allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
 
 
 @pytest.mark.parametrize("method", ["TRACE", "FOO", "QUERY"])
-def test_methods_that_nobody_knows_are_not_allowed(api: Client, method: str) -> None:
+def test_unknown_methods_are_not_allowed(api: Client, method: str) -> None:
     answer = api.get("/v1/messages", environ_overrides={"REQUEST_METHOD": method})
     check_error(answer, 405, "method_not_allowed")
 
@@ -384,19 +384,19 @@ def test_methods_that_nobody_knows_are_not_allowed(api: Client, method: str) -> 
         "%",
     ],
 )
-def test_what_is_no_id_of_the_account_is_not_found(api: Client, text: str) -> None:
+def test_an_id_that_is_not_of_the_account_is_not_found(api: Client, text: str) -> None:
     path = f"/v1/messages/{text}".encode().decode("latin-1")
     for tail in ("", "/content", "/sent-contacts"):
         not_found(api.get("/", environ_overrides={"PATH_INFO": path + tail}))
 
 
-def test_the_path_comes_before_the_query(tenant: Tenant, other: Tenant) -> None:
+def test_the_path_is_checked_before_the_query(tenant: Tenant, other: Tenant) -> None:
     message = other.add_message()
     for path in (f"/v1/messages/{message}", f"/v1/messages/{message}/sent-contacts", "/v1/transactional-groups/0"):
         not_found(tenant.api.get(path, {"limit": "x", "nonsense": 1}))
 
 
-def test_a_conflict_is_found_only_in_a_valid_request(tenant: Tenant) -> None:
+def test_a_conflict_is_reported_only_for_a_valid_request(tenant: Tenant) -> None:
     list_id, taken = tenant.add_list(), new_email()
     tenant.new_contact(list_id, email=taken)
     conflict(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"email": taken}), field="email")

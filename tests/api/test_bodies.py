@@ -1,7 +1,7 @@
-"""What may be a body, and what becomes of any other (docs/requests.md#bodies).
+"""Accepted request bodies, and the errors about others (docs/requests.md#bodies).
 
-The last part sends hand-made bad values for every attribute of every endpoint that writes: each answer is one that
-the client can act on, never a failure of the service.
+The last part sends invalid values for every attribute of every endpoint that writes: each answer is one that the client
+can act on, never a failure of the service.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, ne
 
 @pytest.fixture
 def path(customers: int) -> str:
-    """Where contacts are created."""
+    """The path where contacts are created."""
     return f"/v1/lists/{customers}/contacts"
 
 
 def bad_request(answer: Any) -> None:
-    """400 without a more specific code."""
+    """Checks for a 400 without a more specific code."""
     check_error(answer, 400, "invalid_request", "invalid_request")
 
 
@@ -68,13 +68,13 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("data", MALFORMED, ids=range(len(MALFORMED)))
-def test_what_is_no_json_in_utf8_is_an_invalid_request(api: Client, path: str, data: bytes) -> None:
+def test_a_body_that_is_not_json_in_utf8_is_an_invalid_request(api: Client, path: str, data: bytes) -> None:
     bad_request(api.raw("POST", path, data))
     bad_request(api.raw("PATCH", path, data))
 
 
 @pytest.mark.parametrize("data", [b"[]", b'"text"', b"5", b"null", b"true", b'[{"email": "a@example.com"}]', b"1.5"])
-def test_json_that_is_no_object_is_an_invalid_object(api: Client, path: str, data: bytes) -> None:
+def test_json_that_is_not_an_object_is_an_invalid_object(api: Client, path: str, data: bytes) -> None:
     for method in ("POST", "PATCH"):
         assert "field" not in invalid(api.raw(method, path, data), "invalid_object")
 
@@ -83,13 +83,13 @@ def test_the_answer_does_not_repeat_the_body(api: Client, path: str) -> None:
     assert "secret" not in api.raw("POST", path, b'{"password": "secret" oops').text
 
 
-def test_of_repeated_names_the_last_counts(api: Client, path: str) -> None:
+def test_the_last_of_repeated_names_counts(api: Client, path: str) -> None:
     answer = api.raw("POST", path, b'{"first_name": 5, "first_name": "Ann"}')
     assert answer.status_code == 201
     assert answer.get_json()["first_name"] == "Ann"
 
 
-def test_every_character_of_unicode_is_kept(api: Client, path: str) -> None:
+def test_every_unicode_character_is_stored(api: Client, path: str) -> None:
     name = "Zoë \U0001f41d 日本 \u202e \ufffd \ue000 \U0010ffff \x7f \x01"
     answer = api.post(path, {"first_name": name})
     assert answer.status_code == 201
@@ -133,7 +133,7 @@ def test_other_content_types_are_an_invalid_request(api: Client, path: str, cont
     bad_request(api.raw("POST", path, b"{}", content_type))
 
 
-def test_the_content_type_of_a_request_without_body_does_not_matter(tenant: Tenant) -> None:
+def test_the_content_type_of_a_request_without_body_is_ignored(tenant: Tenant) -> None:
     assert tenant.api.get("/v1/messages", headers={"Content-Type": "text/plain"}).status_code == 200
     path = f"/v1/lists/{tenant.add_list()}/contacts?id=1"
     assert tenant.api.delete(path, headers={"Content-Type": "text/plain"}).status_code == 204
@@ -144,13 +144,13 @@ def test_the_content_type_of_a_request_without_body_does_not_matter(tenant: Tena
 
 @pytest.fixture(scope="module")
 def small(settings: Settings) -> Iterator[Flask]:
-    """An application that takes bodies of 1,024 bytes."""
-    with app_with(settings, max_request_bytes=1024) as made:
-        yield made
+    """An application that accepts bodies of up to 1,024 bytes."""
+    with app_with(settings, max_request_bytes=1024) as application:
+        yield application
 
 
 def body_of(size: int) -> bytes:
-    """A JSON object of that many bytes."""
+    """A JSON object of this many bytes."""
     return b'{"first_name": "' + b"a" * (size - 18) + b'"}'
 
 
@@ -167,12 +167,12 @@ CHUNKED = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked", "
 
 
 @pytest.mark.parametrize(("size", "status"), [(1000, 201), (1024, 201), (1025, 400), (100_000, 400)])
-def test_a_body_of_unknown_length_is_measured_while_it_is_read(
+def test_a_body_of_unknown_length_is_limited_while_it_is_read(
     small: Flask, tenant: Tenant, size: int, status: int
 ) -> None:
     path = f"/v1/lists/{tenant.add_list()}/contacts"
     client = Client(small, tenant.tokens["standard"])
-    # What is over the limit is white space: the part before it would be a valid body.
+    # The bytes beyond the limit are white space: the part before them would be a valid body.
     body = body_of(1000).ljust(size)
     answer = client.raw("POST", path, body, environ_overrides=CHUNKED)
     assert answer.status_code == status
@@ -187,7 +187,7 @@ def test_a_body_that_ends_early_is_an_invalid_request(tenant: Tenant) -> None:
     assert tenant.api.get(path, {"limit": 0}).get_json()["size"] == 0
 
 
-def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -> None:
+def test_the_path_is_checked_before_the_size_limit(small: Flask, tenant: Tenant) -> None:
     answer = Client(small, tenant.tokens["standard"]).raw("POST", "/v1/lists/0/contacts", body_of(5000))
     check_error(answer, 404, "not_found")
 
@@ -202,7 +202,7 @@ def test_the_limit_does_not_come_before_the_path(small: Flask, tenant: Tenant) -
         (b'"' * (4 * MAX_VALUES) + b"," * (MAX_VALUES + 1), "200000 values"),
     ],
 )
-def test_a_body_of_very_many_values_is_refused_before_they_are_made(
+def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
     api: Client, path: str, body: bytes, reason: str
 ) -> None:
     answer = api.raw("POST", path, body)
@@ -211,13 +211,13 @@ def test_a_body_of_very_many_values_is_refused_before_they_are_made(
 
 
 @pytest.mark.parametrize("text", ["," * MAX_VALUES, '\\"[{,' * MAX_VALUES, "\\\\"])
-def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+def test_values_within_a_string_are_not_counted(text: str) -> None:
     body = {"a": [f"{text}", 1], "b": text}
     assert json_value(orjson.dumps(body)) == body
 
 
-def test_of_very_many_errors_the_first_hundred_are_told(api: Client, path: str) -> None:
-    """And no others are made: a body of seven megabytes of unknown attributes took 25 seconds."""
+def test_of_very_many_errors_the_first_hundred_are_reported(api: Client, path: str) -> None:
+    """No further ones are created: a body of seven megabytes of unknown attributes took 25 seconds."""
     answer = api.post(path, {"email": "no", **{f"a{number}": 1 for number in range(5000)}})
     errors = answer.get_json()["_embedded"]["errors"]
     assert [error["field"] for error in errors] == ["email", *(f"a{number}" for number in range(99))]
@@ -262,7 +262,7 @@ def test_of_very_many_errors_the_first_hundred_are_told(api: Client, path: str) 
         "_tz=" + "A" * 5000,
     ],
 )
-def test_odd_queries_are_answered(tenant: Tenant, query: str) -> None:
+def test_malformed_queries_are_answered(tenant: Tenant, query: str) -> None:
     message = tenant.add_message()
     for path in ("/v1/messages", f"/v1/messages/{message}", f"/v1/messages/{message}/sent-contacts", "/v1/"):
         answer = tenant.api.get(path, environ_overrides={"QUERY_STRING": query})
@@ -271,18 +271,18 @@ def test_odd_queries_are_answered(tenant: Tenant, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["name:ne=a&" * 5000, "a&" * 100_000, "&" * 5000 + "name=a&" * 201])
-def test_a_query_of_very_many_parameters_is_refused(tenant: Tenant, query: str) -> None:
+def test_a_query_with_too_many_parameters_is_refused(tenant: Tenant, query: str) -> None:
     answer = tenant.api.get("/v1/messages", environ_overrides={"QUERY_STRING": query})
     assert (answer.status_code, answer.get_json()["code"]) == (400, "invalid_query_syntax")
 
 
-def test_parameters_behind_very_many_empty_ones_count(tenant: Tenant) -> None:
+def test_parameters_after_very_many_empty_ones_count(tenant: Tenant) -> None:
     tenant.add_message(name="plain")
     answer = tenant.api.get("/v1/messages", environ_overrides={"QUERY_STRING": "&" * 5000 + "name=other"})
     assert answer.get_json()["size"] == 0
 
 
-def test_bytes_that_are_no_utf8_match_no_text(tenant: Tenant) -> None:
+def test_bytes_that_are_not_utf8_match_no_text(tenant: Tenant) -> None:
     tenant.add_message(name="plain")
     tenant.add_message(name="%FF")
     for query in ("name=\xff", "name=%FF"):
@@ -389,7 +389,8 @@ def attachment() -> dict[str, str]:
 
 
 def replaced(document: Any, value: Any) -> Iterator[Any]:
-    """The document once per place in it, with the value in that place; and once per object with one more name."""
+    """The document with the value in the place of each of its members in turn, and with an additional name in each
+    object."""
     if isinstance(document, dict):
         yield {**document, "surprise": value}
         for name, inner in document.items():
@@ -429,7 +430,7 @@ PLACES = ("create", "create many", "update", "update many", "send")
 
 
 def check_answered(answer: Any, sent: Any) -> None:
-    """2xx, or an error that describes what is wrong with the request."""
+    """Checks for 2xx, or for an error that describes what is wrong with the request."""
     assert answer.status_code < 500, (answer.text, orjson.dumps(sent)[:300])
     if answer.status_code >= 400:
         body = answer.get_json()
@@ -449,7 +450,7 @@ def test_any_value_in_any_place_is_answered(
 
 @pytest.mark.parametrize("body", EXTRA_BODIES)
 @pytest.mark.parametrize("place", PLACES)
-def test_odd_bodies_are_answered(
+def test_unusual_bodies_are_answered(
     writer: Tenant, places: dict[str, tuple[str, str, Any]], place: str, body: str
 ) -> None:
     method, path, _ = places[place]

@@ -58,7 +58,7 @@ def test_the_answer_is_the_new_contact_with_every_property(tenant: Tenant, path:
     assert contact(tenant, customers, body["id"]) == body
 
 
-def test_defaults(tenant: Tenant, customers: int) -> None:
+def test_defaults_of_a_new_contact(tenant: Tenant, customers: int) -> None:
     body = tenant.new_contact(customers)
     assert body["subscribed"] == {"email": True, "mobile": True}
     assert body["blocked"] == {"email": False, "mobile": False}
@@ -67,32 +67,32 @@ def test_defaults(tenant: Tenant, customers: int) -> None:
     assert body["creation_time"] == body["last_modified_time"]
 
 
-def test_null_equals_absence(tenant: Tenant, customers: int) -> None:
+def test_null_is_the_same_as_absence(tenant: Tenant, customers: int) -> None:
     nulls = dict.fromkeys(["email", "mobile", *FIELDS])
     assert tenant.new_contact(customers, **nulls)["id"] != tenant.new_contact(customers, **nulls)["id"]
 
 
-def test_an_empty_address_means_null(tenant: Tenant, customers: int) -> None:
+def test_an_empty_address_is_null(tenant: Tenant, customers: int) -> None:
     body = tenant.new_contact(customers, email="", mobile="")
     assert (body["email"], body["mobile"]) == (None, None)
 
 
-def test_an_empty_string_means_null_for_every_field_whose_values_are_strings(
+def test_an_empty_string_is_null_for_fields_whose_values_are_strings(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     fields = (("Email", "Email"), *((type_, type_) for type_ in FIELD_TYPES if type_ not in ("Email", "Mobile Phone")))
     list_id = tenant.add_list(fields=fields)
     keys = {field_key(type_): type_ for _, type_ in fields[1:] if type_ not in ("Currency", "Number")}
-    made = tenant.new_contact(list_id, **dict.fromkeys(keys, ""))
-    assert {made[key] for key in keys} == {None}
+    contact_body = tenant.new_contact(list_id, **dict.fromkeys(keys, ""))
+    assert {contact_body[key] for key in keys} == {None}
     with tenant.services.database.read() as session:
-        assert session.get_one(Contact, made["id"]).values == {}
+        assert session.get_one(Contact, contact_body["id"]).values == {}
     assert api.post(path, {"contacts": [dict.fromkeys(("plan", "born", "visit"), "")]}).status_code == 204
     for key in ("spend", "score"):
         invalid(api.post(path, {key: ""}), "invalid_number", field=key)
 
 
-def test_every_type_of_value_comes_back_as_it_was_given(tenant: Tenant, customers: int) -> None:
+def test_every_type_of_value_is_returned_as_written(tenant: Tenant, customers: int) -> None:
     values = {
         "first_name": "Zoë 🐝",
         "last_name": " ",
@@ -110,7 +110,7 @@ def test_every_type_of_value_comes_back_as_it_was_given(tenant: Tenant, customer
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**53 + 1, 2**63 - 1, 1e22, 0.1, -2.5e-7, 1e300])
-def test_numbers_are_kept_exactly(tenant: Tenant, customers: int, number: float) -> None:
+def test_numbers_are_stored_exactly(tenant: Tenant, customers: int, number: float) -> None:
     body = tenant.new_contact(customers, score=number)
     assert contact(tenant, customers, body["id"])["score"] == number == body["score"]
 
@@ -136,13 +136,13 @@ def test_address_fields_are_attributes_whatever_their_names(
     invalid(api.post(contacts_path(mobile_only), {"cell": mobile}), "unexpected_field", field="cell")
 
 
-def test_mobiles_may_repeat_where_the_email_identifies(tenant: Tenant, customers: int) -> None:
+def test_mobiles_may_repeat_where_the_email_is_the_identifier(tenant: Tenant, customers: int) -> None:
     mobile = new_mobile()
     first = tenant.new_contact(customers, email=new_email(), mobile=mobile)
     assert tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] != first["id"]
 
 
-def test_emails_are_unique_in_a_list_only(tenant: Tenant, customers: int) -> None:
+def test_emails_are_unique_within_a_list(tenant: Tenant, customers: int) -> None:
     email = new_email()
     tenant.new_contact(customers, email=email)
     tenant.new_contact(tenant.add_list(), email=email)
@@ -168,7 +168,7 @@ def test_fields_with_reserved_keys_are_neither_shown_nor_written(tenant: Tenant,
     invalid(api.post(contacts_path(list_id), {"is_active": "text"}), "invalid_boolean", field="is_active")
 
 
-def test_a_text_field_called_email_is_no_email(tenant: Tenant, api: Client) -> None:
+def test_a_text_field_called_email_is_not_the_email(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Email", "Text Field"), ("Mobile", "Mobile Phone")))
     invalid(api.post(contacts_path(list_id), {"email": new_email()}), "field_email_not_in_list", field="email")
     assert tenant.new_contact(list_id)["email"] is None
@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("case", list(WRONG))
-def test_field_error(api: Client, path: str, case: str) -> None:
+def test_errors_of_fields(api: Client, path: str, case: str) -> None:
     name, value, code = WRONG[case]
     body = invalid(api.post(path, {name: value}), code, field=name)
     assert name in body["developer_message"]
@@ -223,7 +223,7 @@ def test_field_error(api: Client, path: str, case: str) -> None:
     ("member", "value", "code"),
     [("email", None, "invalid_boolean"), ("mobile", 1, "invalid_boolean"), ("fax", True, "unexpected_field")],
 )
-def test_members_of_subscribed(api: Client, path: str, member: str, value: Any, code: str) -> None:
+def test_members_of_subscribed_are_booleans(api: Client, path: str, member: str, value: Any, code: str) -> None:
     wrong = {"subscribed": {member: value}}
     invalid(api.post(path, wrong), code, field=f"subscribed.{member}")
     invalid(api.post(path, {"contacts": [wrong]}), code, collection="contacts", index=0, field=f"subscribed.{member}")
@@ -249,7 +249,9 @@ def test_all_errors_are_listed_in_document_order(api: Client, path: str) -> None
 # ---------------------------------------------------------------------------------------------- multiple form
 
 
-def test_the_multiple_form_creates_in_order_and_says_nothing(tenant: Tenant, api: Client, customers: int) -> None:
+def test_the_multiple_form_creates_in_order_and_answers_without_a_body(
+    tenant: Tenant, api: Client, customers: int
+) -> None:
     emails = [new_email() for _ in range(3)]
     response = api.post(contacts_path(customers), {"contacts": [{"email": email, "score": 1} for email in emails]})
     assert (response.status_code, response.data) == (204, b"")
@@ -267,12 +269,12 @@ def test_the_multiple_form_creates_in_order_and_says_nothing(tenant: Tenant, api
         ([{}] * 1001, "too_long"),
     ],
 )
-def test_wrong_arrays(tenant: Tenant, api: Client, customers: int, contacts: Any, code: str) -> None:
+def test_invalid_arrays_are_refused(tenant: Tenant, api: Client, customers: int, contacts: Any, code: str) -> None:
     invalid(api.post(contacts_path(customers), {"contacts": contacts}), code, field="contacts", collection=None)
     assert count(tenant, customers) == 0
 
 
-def test_1000_contacts(tenant: Tenant, api: Client, customers: int) -> None:
+def test_1000_contacts_can_be_created_at_once(tenant: Tenant, api: Client, customers: int) -> None:
     tag = unique("bulk")
     contacts = [{"email": f"{tag}-{number}@example.com", "score": number} for number in range(1000)]
     assert api.post(contacts_path(customers), {"contacts": contacts}).status_code == 204
@@ -287,7 +289,7 @@ def test_elements_have_no_id_on_create(api: Client, path: str) -> None:
     invalid(api.post(path, {"contacts": [{"id": 5}]}), "unexpected_field", collection="contacts", index=0, field="id")
 
 
-def test_one_bad_element_leaves_nothing(tenant: Tenant, api: Client, customers: int) -> None:
+def test_one_invalid_element_creates_nothing(tenant: Tenant, api: Client, customers: int) -> None:
     invalid(
         api.post(contacts_path(customers), {"contacts": [{"email": new_email()}, {"email": "no"}]}),
         "invalid_email_address",
@@ -298,7 +300,7 @@ def test_one_bad_element_leaves_nothing(tenant: Tenant, api: Client, customers: 
 # ---------------------------------------------------------------------------------------------- rules
 
 
-def test_addresses_that_the_list_has_no_field_for(api: Client, email_only: int, mobile_only: int) -> None:
+def test_addresses_without_a_field_in_the_list_are_refused(api: Client, email_only: int, mobile_only: int) -> None:
     invalid(api.post(contacts_path(mobile_only), {"email": new_email()}), "field_email_not_in_list", field="email")
     invalid(api.post(contacts_path(email_only), {"mobile": new_mobile()}), "field_mobile_not_in_list", field="mobile")
     elements = [{"mobile": new_mobile()}, {"email": new_email()}]
@@ -306,11 +308,11 @@ def test_addresses_that_the_list_has_no_field_for(api: Client, email_only: int, 
     invalid(api.post(contacts_path(mobile_only), {"contacts": elements}), "field_email_not_in_list", **place)
 
 
-def test_null_writes_no_address(tenant: Tenant, mobile_only: int) -> None:
+def test_null_is_accepted_for_an_address_without_a_field(tenant: Tenant, mobile_only: int) -> None:
     assert tenant.new_contact(mobile_only, email=None)["email"] is None
 
 
-def test_the_first_rule_is_the_one_that_stands_first_in_the_table(tenant: Tenant, api: Client) -> None:
+def test_the_first_rule_in_the_documented_order_is_reported(tenant: Tenant, api: Client) -> None:
     neither = tenant.add_list(fields=(("First Name", "First Name"),), system=True)
     elements = [{"mobile": new_mobile()}, {"email": new_email()}]
     body = invalid(api.post(contacts_path(neither), {"contacts": elements}), "field_email_not_in_list", index=1)
@@ -318,23 +320,23 @@ def test_the_first_rule_is_the_one_that_stands_first_in_the_table(tenant: Tenant
     assert codes == ["field_email_not_in_list", "field_mobile_not_in_list", "list_not_mutable"]
 
 
-def test_a_system_list_cannot_be_written(tenant: Tenant, api: Client) -> None:
+def test_contacts_of_a_system_list_cannot_be_created(tenant: Tenant, api: Client) -> None:
     path = contacts_path(tenant.add_list(system=True))
     invalid(api.post(path, {"email": new_email()}), "list_not_mutable")
     invalid(api.post(path, {"contacts": [{}]}), "list_not_mutable", collection=None)
 
 
-def test_a_taken_email_names_its_holder(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    held = tenant.new_contact(customers, email=new_email())
-    for email in (held["email"], held["email"].upper()):
+def test_a_conflicting_email_names_the_existing_contact(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    existing = tenant.new_contact(customers, email=new_email())
+    for email in (existing["email"], existing["email"].upper()):
         body = conflict(api.post(path, {"email": email}), field="email", code="conflict", collection=None)
-        assert body["fields"] == {"email": {"contact_id": held["id"]}}
+        assert body["fields"] == {"email": {"contact_id": existing["id"]}}
 
 
-def test_a_taken_mobile_where_the_mobile_identifies(tenant: Tenant, api: Client, mobile_only: int) -> None:
-    held = tenant.new_contact(mobile_only, mobile=new_mobile())
-    body = conflict(api.post(contacts_path(mobile_only), {"mobile": held["mobile"]}), field="mobile")
-    assert body["fields"] == {"mobile": {"contact_id": held["id"]}}
+def test_a_mobile_conflicts_where_it_is_the_identifier(tenant: Tenant, api: Client, mobile_only: int) -> None:
+    existing = tenant.new_contact(mobile_only, mobile=new_mobile())
+    body = conflict(api.post(contacts_path(mobile_only), {"mobile": existing["mobile"]}), field="mobile")
+    assert body["fields"] == {"mobile": {"contact_id": existing["id"]}}
 
 
 def test_all_conflicts_of_a_request_are_listed(tenant: Tenant, api: Client, path: str, customers: int) -> None:
@@ -351,23 +353,23 @@ def test_all_conflicts_of_a_request_are_listed(tenant: Tenant, api: Client, path
     assert find(tenant, customers, email=fresh) == []
 
 
-def test_a_duplicate_in_one_request_is_reported_at_its_second_occurrence(api: Client, path: str) -> None:
+def test_a_duplicate_within_a_request_is_reported_at_its_second_occurrence(api: Client, path: str) -> None:
     email = new_email()
     body = conflict(api.post(path, {"contacts": [{"email": email}, {"email": email.upper()}]}), index=1, field="email")
     assert body["fields"] == {"email": {}}
 
 
-def test_schema_errors_come_before_conflicts(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    held = tenant.new_contact(customers, email=new_email())
-    invalid(api.post(path, {"email": held["email"], "first_name": 5}), "invalid_string", field="first_name")
+def test_schema_errors_are_reported_before_conflicts(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    existing = tenant.new_contact(customers, email=new_email())
+    invalid(api.post(path, {"email": existing["email"], "first_name": 5}), "invalid_string", field="first_name")
 
 
 # ---------------------------------------------------------------------------------------------- remove_unsubscribers
 
 
 @pytest.fixture
-def gone(tenant: Tenant, customers: int) -> dict[str, str]:
-    """An address unsubscribed under Customers, one under another list, one account-wide."""
+def unsubscribed_addresses(tenant: Tenant, customers: int) -> dict[str, str]:
+    """An address unsubscribed from Customers, one from another list, one account-wide."""
     found = {"here": new_email(), "elsewhere": new_email(), "everywhere": new_email()}
     unsubscribe(tenant, found["here"], customers)
     unsubscribe(tenant, found["elsewhere"], tenant.add_list())
@@ -383,22 +385,24 @@ def gone(tenant: Tenant, customers: int) -> dict[str, str]:
         ("any", {"here", "elsewhere", "everywhere"}),
     ],
 )
-def test_remove_unsubscribers(
-    tenant: Tenant, customers: int, gone: dict[str, str], mode: str, skipped: set[str]
+def test_remove_unsubscribers_drops_unsubscribed_contacts(
+    tenant: Tenant, customers: int, unsubscribed_addresses: dict[str, str], mode: str, skipped: set[str]
 ) -> None:
-    """`list` looks at the list's own entries alone."""
+    """`list` considers the list's own entries only."""
     fresh = new_email()
-    contacts = [{"email": fresh}, *({"email": email.upper()} for email in gone.values())]
+    contacts = [{"email": fresh}, *({"email": email.upper()} for email in unsubscribed_addresses.values())]
     path = f"{contacts_path(customers)}?remove_unsubscribers={mode}"
     assert tenant.api.post(path, {"contacts": contacts}).status_code == 204
     created = {one["email"].lower() for one in find(tenant, customers)}
-    assert created == {fresh, *(email for name, email in gone.items() if name not in skipped)}
+    assert created == {fresh, *(email for name, email in unsubscribed_addresses.items() if name not in skipped)}
 
 
 @pytest.mark.parametrize("form", ["single", "multiple"])
-def test_nothing_left_is_an_error(api: Client, path: str, gone: dict[str, str], form: str) -> None:
-    one = {"email": gone["here"]}
-    body = one if form == "single" else {"contacts": [one, {"email": gone["everywhere"]}]}
+def test_remove_unsubscribers_without_remaining_contacts_is_an_error(
+    api: Client, path: str, unsubscribed_addresses: dict[str, str], form: str
+) -> None:
+    one = {"email": unsubscribed_addresses["here"]}
+    body = one if form == "single" else {"contacts": [one, {"email": unsubscribed_addresses["everywhere"]}]}
     invalid(api.post(f"{path}?remove_unsubscribers=any", body), "no_subscribed_addresses")
 
 
@@ -452,7 +456,7 @@ def test_creating_needs_the_standard_level(tenant: Tenant, path: str) -> None:
 # ---------------------------------------------------------------------------------------------- idempotency
 
 
-def test_a_repeated_request_gives_the_first_answer(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_a_repeated_request_gets_the_first_answer(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     key, body = {"Idempotency-Key": unique("key")}, {"email": new_email()}
     first, second = (api.post(path, body, headers=key) for _ in range(2))
     assert (first.status_code, second.status_code, first.data) == (201, 201, second.data)
@@ -469,8 +473,8 @@ def test_a_repeated_bulk_request_is_no_conflict(tenant: Tenant, api: Client, pat
 
 
 def test_a_failed_request_leaves_the_key_free(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    key, held = {"Idempotency-Key": unique("key")}, tenant.new_contact(customers, email=new_email())
-    conflict(api.post(path, {"email": held["email"]}, headers=key))
+    key, existing = {"Idempotency-Key": unique("key")}, tenant.new_contact(customers, email=new_email())
+    conflict(api.post(path, {"email": existing["email"]}, headers=key))
     assert api.post(path, {"email": new_email()}, headers=key).status_code == 201
 
 
@@ -489,7 +493,7 @@ def test_every_list_field_type_is_written_and_read(tenant: Tenant, api: Client) 
     list_id = tenant.add_list(fields=fields)
     keys = ["phone_number", "website_address_url", "postcode_or_zip_code", "html_snippet", "file_upload", "date_picker"]
     keys += ["checkbox", "password_field"]
-    given = dict(zip(keys, values.values(), strict=True))
+    values_by_key = dict(zip(keys, values.values(), strict=True))
     assert items(api.get(contacts_path(list_id))) == []
-    body = tenant.new_contact(list_id, **given)
-    assert {key: body[key] for key in keys} == given
+    body = tenant.new_contact(list_id, **values_by_key)
+    assert {key: body[key] for key in keys} == values_by_key

@@ -19,52 +19,52 @@ def path(customers: int) -> str:
 
 
 @pytest.fixture
-def made(tenant: Tenant, customers: int) -> list[int]:
+def contact_ids(tenant: Tenant, customers: int) -> list[int]:
     """The ids of five contacts, ascending."""
     return [tenant.new_contact(customers, score=number)["id"] for number in range(5)]
 
 
-def left(api: Client, path: str) -> list[int]:
+def remaining_ids(api: Client, path: str) -> list[int]:
     return sorted(ids(api.get(path)))
 
 
-def test_a_deleted_contact_is_gone(api: Client, path: str, made: list[int]) -> None:
-    response = api.delete(f"{path}/{made[0]}")
+def test_a_deleted_contact_does_not_exist(api: Client, path: str, contact_ids: list[int]) -> None:
+    response = api.delete(f"{path}/{contact_ids[0]}")
     assert (response.status_code, response.data) == (204, b"")
-    not_found(api.get(f"{path}/{made[0]}"))
-    not_found(api.delete(f"{path}/{made[0]}"))
-    assert left(api, path) == made[1:]
+    not_found(api.get(f"{path}/{contact_ids[0]}"))
+    not_found(api.delete(f"{path}/{contact_ids[0]}"))
+    assert remaining_ids(api, path) == contact_ids[1:]
 
 
-def test_bulk_by_one_id(api: Client, path: str, made: list[int]) -> None:
-    response = api.delete(path, {"id": made[0]})
+def test_bulk_by_one_id(api: Client, path: str, contact_ids: list[int]) -> None:
+    response = api.delete(path, {"id": contact_ids[0]})
     assert (response.status_code, response.data) == (204, b"")
-    assert left(api, path) == made[1:]
+    assert remaining_ids(api, path) == contact_ids[1:]
 
 
-def test_bulk_by_several_ids_ignores_those_that_are_not_there(
-    tenant: Tenant, other: Tenant, api: Client, path: str, made: list[int]
+def test_bulk_by_several_ids_ignores_unknown_ids(
+    tenant: Tenant, other: Tenant, api: Client, path: str, contact_ids: list[int]
 ) -> None:
     elsewhere, theirs = tenant.new_contact(tenant.add_list()), other.new_contact(other.add_list())
-    named = [made[0], made[2], made[2], elsewhere["id"], theirs["id"], 999_999_999, 10**30]
+    named = [contact_ids[0], contact_ids[2], contact_ids[2], elsewhere["id"], theirs["id"], 999_999_999, 10**30]
     assert api.delete(path, {"id:in": ",".join(map(str, named))}).status_code == 204
-    assert left(api, path) == [made[1], made[3], made[4]]
+    assert remaining_ids(api, path) == [contact_ids[1], contact_ids[3], contact_ids[4]]
     assert contact(tenant, elsewhere["list_id"], elsewhere["id"]) == elsewhere
     assert contact(other, theirs["list_id"], theirs["id"]) == theirs
 
 
-def test_several_parameters_narrow_each_other(api: Client, path: str, made: list[int]) -> None:
-    params = [("id:in", f"{made[0]},{made[1]}"), ("id:in", f"{made[1]},{made[2]}")]
+def test_several_parameters_are_combined_by_and(api: Client, path: str, contact_ids: list[int]) -> None:
+    params = [("id:in", f"{contact_ids[0]},{contact_ids[1]}"), ("id:in", f"{contact_ids[1]},{contact_ids[2]}")]
     assert api.delete(path, params).status_code == 204
-    assert left(api, path) == [made[0], *made[2:]]
+    assert remaining_ids(api, path) == [contact_ids[0], *contact_ids[2:]]
 
 
-def test_nothing_that_is_there_may_be_named(api: Client, path: str, made: list[int]) -> None:
+def test_a_delete_may_match_nothing(api: Client, path: str, contact_ids: list[int]) -> None:
     assert api.delete(path, {"id": 999_999_999}).status_code == 204
-    assert left(api, path) == made
+    assert remaining_ids(api, path) == contact_ids
 
 
-def test_1000_ids(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_1000_contacts_can_be_deleted_at_once(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     api.post(path, {"contacts": [{}] * 1000})
     found = ids(api.get(path, {"limit": 1000, "fields": "id"}))
     assert api.delete(path, {"id:in": ",".join(map(str, found))}).status_code == 204
@@ -90,23 +90,25 @@ def test_1000_ids(tenant: Tenant, api: Client, path: str, customers: int) -> Non
         ({"nonsense": "1"}, "parameter_not_supported"),
     ],
 )
-def test_wrong_queries(api: Client, path: str, made: list[int], params: dict[str, str], code: str) -> None:
+def test_invalid_queries_are_refused(
+    api: Client, path: str, contact_ids: list[int], params: dict[str, str], code: str
+) -> None:
     bad_query(api.delete(path, params), code)
-    assert left(api, path) == made
+    assert remaining_ids(api, path) == contact_ids
 
 
-def test_an_id_is_required(api: Client, path: str, made: list[int]) -> None:
+def test_an_id_is_required(api: Client, path: str, contact_ids: list[int]) -> None:
     invalid(api.delete(path), "filter_id_required")
-    assert left(api, path) == made
+    assert remaining_ids(api, path) == contact_ids
 
 
-def test_a_single_delete_takes_no_query(api: Client, path: str, made: list[int]) -> None:
-    bad_query(api.delete(f"{path}/{made[0]}", {"id": made[0]}), "parameter_not_available")
-    bad_query(api.delete(f"{path}/{made[0]}", {"nonsense": 1}), "parameter_not_supported")
-    assert left(api, path) == made
+def test_a_single_delete_accepts_no_query(api: Client, path: str, contact_ids: list[int]) -> None:
+    bad_query(api.delete(f"{path}/{contact_ids[0]}", {"id": contact_ids[0]}), "parameter_not_available")
+    bad_query(api.delete(f"{path}/{contact_ids[0]}", {"nonsense": 1}), "parameter_not_supported")
+    assert remaining_ids(api, path) == contact_ids
 
 
-def test_a_system_list_cannot_be_changed(tenant: Tenant, api: Client) -> None:
+def test_contacts_of_a_system_list_cannot_be_deleted(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(system=True)
     moment = this_second()
     inside = tenant.add(Contact, list_id=list_id, creation_time=moment, last_modified_time=moment, values={})
@@ -115,7 +117,7 @@ def test_a_system_list_cannot_be_changed(tenant: Tenant, api: Client) -> None:
     invalid(api.delete(path, {"id": inside}), "list_not_mutable")
     body = invalid(api.delete(path), "list_not_mutable")
     assert [one["code"] for one in body["_embedded"]["errors"]] == ["list_not_mutable", "filter_id_required"]
-    assert left(api, path) == [inside]
+    assert remaining_ids(api, path) == [inside]
 
 
 def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Client, path: str) -> None:
@@ -128,13 +130,15 @@ def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Clie
     assert contact(other, theirs["list_id"], theirs["id"]) == theirs
 
 
-def test_an_identifier_is_free_again(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_the_identifier_of_a_deleted_contact_is_free(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     first = tenant.new_contact(customers, email=new_email())
     api.delete(f"{path}/{first['id']}")
     assert tenant.new_contact(customers, email=first["email"])["id"] > first["id"]
 
 
-def test_who_unsubscribed_stays_unsubscribed(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_an_unsubscribed_address_stays_unsubscribed_after_its_contact(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
     first = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
     api.delete(f"{path}/{first['id']}")
     assert entries(tenant) == {("email", first["email"], customers)}
@@ -142,5 +146,5 @@ def test_who_unsubscribed_stays_unsubscribed(tenant: Tenant, api: Client, path: 
     assert again["subscribed"] == {"email": False, "mobile": True}
 
 
-def test_deleting_needs_the_standard_level(tenant: Tenant, path: str, made: list[int]) -> None:
-    check_error(tenant.client("limited").delete(f"{path}/{made[0]}"), 403, "permission_denied")
+def test_deleting_requires_the_standard_level(tenant: Tenant, path: str, contact_ids: list[int]) -> None:
+    check_error(tenant.client("limited").delete(f"{path}/{contact_ids[0]}"), 403, "permission_denied")

@@ -22,12 +22,12 @@ from tests.support.tenants import Tenant, new_email, new_mobile
 
 @pytest.fixture
 def path(tenant: Tenant, customers: int) -> str:
-    """The contacts of a list whose account hears of them."""
+    """The contacts of a list whose account has a webhook."""
     add_webhook(tenant)
     return contacts_path(customers)
 
 
-def test_a_created_contact(tenant: Tenant, path: str, customers: int) -> None:
+def test_creating_causes_a_created_event(tenant: Tenant, path: str, customers: int) -> None:
     one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
     with tenant.services.database.read() as session:
         payloads = [
@@ -45,7 +45,9 @@ def test_a_created_contact(tenant: Tenant, path: str, customers: int) -> None:
     assert firings(tenant) == [("created", customers, one["id"])]
 
 
-def test_created_in_bulk_in_the_order_of_the_request(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_bulk_creation_causes_events_in_the_order_of_the_request(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
     emails = [f"{letter}@example.com" for letter in "zaby"]
     api.post(path, {"contacts": [{"email": email} for email in emails]})
     by_email = {one["email"]: one["id"] for one in find(tenant, customers)}
@@ -53,7 +55,7 @@ def test_created_in_bulk_in_the_order_of_the_request(tenant: Tenant, api: Client
     assert events(tenant) == firings(tenant) == expected
 
 
-def test_updated(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_updating_causes_an_updated_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     ids = [tenant.new_contact(customers, score=1)["id"] for _ in range(3)]
     api.patch(f"{path}/{ids[0]}", {"score": 2})
     api.patch(path, {"contacts": [{"id": ids[2], "score": 2}, {"id": ids[1]}, {"id": ids[0], "score": 3}]})
@@ -61,14 +63,14 @@ def test_updated(tenant: Tenant, api: Client, path: str, customers: int) -> None
     assert events(tenant)[3:] == firings(tenant)[3:] == expected
 
 
-def test_what_changes_nothing_is_no_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_an_update_without_a_change_causes_no_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     one = tenant.new_contact(customers, email=new_email(), score=1)
     for again in ({}, {"score": 1}, {"email": one["email"]}, {"subscribed": {"email": True}}, {"double_opt_in": False}):
         assert api.patch(f"{path}/{one['id']}", again).status_code == 200
     assert len(events(tenant)) == len(firings(tenant)) == 1
 
 
-def test_deleted(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_deleting_causes_a_deleted_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     ids = [tenant.new_contact(customers)["id"] for _ in range(3)]
     api.delete(f"{path}/{ids[1]}")
     api.delete(path, {"id:in": f"{ids[2]},{ids[1]},{ids[0]}"})
@@ -76,17 +78,17 @@ def test_deleted(tenant: Tenant, api: Client, path: str, customers: int) -> None
     assert len(firings(tenant)) == 3
 
 
-def test_nothing_is_announced_of_a_refused_request(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    held = tenant.new_contact(customers, email=new_email())
-    api.post(path, {"contacts": [{"email": new_email()}, {"email": held["email"]}]})
-    api.patch(path, {"contacts": [{"id": held["id"], "score": 1}, {"id": 999_999_999}]})
+def test_a_refused_request_causes_no_event(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+    existing = tenant.new_contact(customers, email=new_email())
+    api.post(path, {"contacts": [{"email": new_email()}, {"email": existing["email"]}]})
+    api.patch(path, {"contacts": [{"id": existing["id"], "score": 1}, {"id": 999_999_999}]})
     assert len(events(tenant)) == len(firings(tenant)) == 1
 
 
-def test_a_shared_address_announces_every_contact_that_it_changes(
+def test_changing_a_shared_address_causes_an_event_for_every_contact(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
-    """All of them changed, but the request updated only the first: triggers fire for that one alone."""
+    """All of them changed, but the request updated only the first: only its automations are triggered."""
     mobile = new_mobile()
     first, second = (tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] for _ in range(2))
     api.patch(f"{path}/{first}", {"subscribed": {"mobile": False}})
@@ -116,7 +118,7 @@ def test_unsubscribing_by_link_is_an_update_without_trigger(tenant: Tenant, path
     assert len(firings(tenant)) == 2
 
 
-def test_events_of_an_account_are_its_own(tenant: Tenant, other: Tenant, path: str, customers: int) -> None:
+def test_events_go_to_webhooks_of_their_account_only(tenant: Tenant, other: Tenant, path: str, customers: int) -> None:
     add_webhook(other)
     tenant.new_contact(customers)
     assert events(other) == []

@@ -1,4 +1,4 @@
-"""Requests at the same moment (docs/contacts.md#identifiers)."""
+"""Concurrent requests for contacts (docs/contacts.md#identifiers)."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_a_new_email_is_created_once(tenant: Tenant, api: Client, customers: int
         email = new_email()
         responses = at_once(*[partial(api.post, contacts_path(customers), {"email": email})] * THREADS)
         assert statuses(responses) == [201, *[409] * (THREADS - 1)]
-        (made,) = (one.get_json() for one in responses if one.status_code == 201)
+        (created,) = (one.get_json() for one in responses if one.status_code == 201)
         for refused in (one.get_json() for one in responses if one.status_code == 409):
-            assert refused["fields"] == {"email": {"contact_id": made["id"]}}
+            assert refused["fields"] == {"email": {"contact_id": created["id"]}}
         assert count(tenant, customers, email=email) == 1
 
 
-def test_bulk_requests_that_overlap_in_another_order(tenant: Tenant, api: Client, customers: int) -> None:
+def test_overlapping_bulk_requests_in_different_orders_succeed(tenant: Tenant, api: Client, customers: int) -> None:
     for _ in range(5):
         emails = [new_email() for _ in range(50)]
         bodies = [{"contacts": [{"email": email} for email in order]} for order in (emails, emails[::-1])]
@@ -68,7 +68,9 @@ def test_bulk_requests_that_overlap_in_another_order(tenant: Tenant, api: Client
         assert count(tenant, customers, **{"email:in": ",".join(emails)}) == 50
 
 
-def test_an_update_and_a_create_want_the_same_email(tenant: Tenant, api: Client, customers: int) -> None:
+def test_of_a_concurrent_update_and_create_of_one_email_one_succeeds(
+    tenant: Tenant, api: Client, customers: int
+) -> None:
     path = contacts_path(customers)
     one = tenant.new_contact(customers, email=new_email())
     for _ in range(10):
@@ -78,7 +80,7 @@ def test_an_update_and_a_create_want_the_same_email(tenant: Tenant, api: Client,
         assert count(tenant, customers, email=body["email"]) == 1
 
 
-def test_updates_of_different_attributes_all_hold(tenant: Tenant, api: Client, customers: int) -> None:
+def test_concurrent_updates_of_different_attributes_are_all_stored(tenant: Tenant, api: Client, customers: int) -> None:
     one = tenant.new_contact(customers)
     path = f"{contacts_path(customers)}/{one['id']}"
     for number in range(10):
@@ -89,7 +91,9 @@ def test_updates_of_different_attributes_all_hold(tenant: Tenant, api: Client, c
         assert (found["score"], found["first_name"], found["spend"]) == (number, str(number), number + 0.5)
 
 
-def test_contacts_that_share_an_address_are_unsubscribed_at_once(tenant: Tenant, api: Client, customers: int) -> None:
+def test_contacts_with_the_same_address_can_be_unsubscribed_at_once(
+    tenant: Tenant, api: Client, customers: int
+) -> None:
     mobile, path = new_mobile(), contacts_path(customers)
     made = [tenant.new_contact(customers, email=new_email(), mobile=mobile)["id"] for _ in range(THREADS)]
     for wanted in (*(False, True) * 5, False):
@@ -100,8 +104,8 @@ def test_contacts_that_share_an_address_are_unsubscribed_at_once(tenant: Tenant,
     assert entries(tenant) == {("mobile", mobile, customers)}
 
 
-def test_transactions_that_wait_for_each_other_both_succeed(tenant: Tenant, services: Services, customers: int) -> None:
-    """The database ends one of them to let the other through; it runs again. On SQLite the second just waits."""
+def test_deadlocked_transactions_both_succeed(tenant: Tenant, services: Services, customers: int) -> None:
+    """The database aborts one of them, and it is repeated. On SQLite the second waits."""
     first, second = (tenant.new_contact(customers, score=0)["id"] for _ in range(2))
     barrier = threading.Barrier(2)
     runs: list[int] = []
@@ -141,14 +145,14 @@ def move(transaction: Transaction, contact_list: ListSpec, email: str) -> None:
 
 @pytest.mark.parametrize("write", [create, send_to, move])
 @pytest.mark.parametrize("unsubscribes_first", [True, False])
-def test_an_address_that_unsubscribes_while_a_contact_gets_it(
+def test_an_address_that_is_unsubscribed_while_a_contact_gets_it_is_unsubscribed(
     tenant: Tenant,
     services: Services,
     customers: int,
     write: Callable[[Transaction, ListSpec, str], None],
     unsubscribes_first: bool,
 ) -> None:
-    """Whichever of the two comes first, the other one sees it."""
+    """Whichever of the two commits first, the other one sees it."""
     email = new_email()
     if write is move:
         tenant.new_contact(customers)
@@ -170,10 +174,10 @@ def test_an_address_that_unsubscribes_while_a_contact_gets_it(
     assert count(tenant, customers, email=email, **{"subscribed.email": "false"}) == 1
 
 
-def test_an_email_whose_holder_goes_away_while_it_is_refused(
+def test_a_conflict_with_a_contact_that_is_deleted_meanwhile_is_retried(
     tenant: Tenant, services: Services, api: Client, customers: int
 ) -> None:
-    """The index refuses it, and by the time of the look for the holder there is none: the request is made again."""
+    """The index refuses the email, and at the lookup of the existing contact there is none: the request is repeated."""
     if not services.database.is_postgresql:
         pytest.skip("SQLite has one writer: nothing changes between the refusal and the look")
     email = new_email()
@@ -194,7 +198,9 @@ def test_an_email_whose_holder_goes_away_while_it_is_refused(
     assert count(tenant, customers, email=email) == 1
 
 
-def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, services: Services, customers: int) -> None:
+def test_a_send_creates_a_contact_that_was_deleted_meanwhile(
+    tenant: Tenant, services: Services, customers: int
+) -> None:
     """Another request creates the contact first, and it is deleted before the send reads it: the send creates one."""
     if not services.database.is_postgresql:
         pytest.skip("SQLite has one writer: nothing changes while a send looks")
@@ -213,5 +219,5 @@ def test_a_send_whose_contact_goes_away_while_it_is_found(tenant: Tenant, servic
         with meanwhile(services, lambda: found.append(services.database.transact(send))):
             event.listen(services.database.engine, "after_cursor_execute", go_away, once=True)
             transaction.commit()
-    (made,) = find(tenant, customers)
-    assert found == [{email: made["id"]}]
+    (created,) = find(tenant, customers)
+    assert found == [{email: created["id"]}]

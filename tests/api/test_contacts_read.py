@@ -22,7 +22,7 @@ def path(customers: int) -> str:
 
 @pytest.fixture
 def ann(tenant: Tenant, customers: int) -> dict[str, Any]:
-    """A contact with a value for everything."""
+    """A contact with a value for every attribute."""
     return tenant.new_contact(
         customers,
         email="Ann.Lee@example.com",
@@ -42,14 +42,14 @@ def ann(tenant: Tenant, customers: int) -> dict[str, Any]:
 
 @pytest.fixture
 def bob(tenant: Tenant, customers: int) -> dict[str, Any]:
-    """A contact with little."""
+    """A contact with few values."""
     return tenant.new_contact(
         customers, email="bob@example.com", plan="free", score=40, visit="2026-02-01", is_active=False
     )
 
 
 def names(api: Client, path: str, *params: tuple[str, str]) -> list[str]:
-    """The contacts that filters leave, ann and bob in this order."""
+    """The names of the contacts that match the filters, ann before bob."""
     return sorted(
         item["email"].partition("@")[0].partition(".")[0].lower() for item in items(api.get(path, list(params)))
     )
@@ -58,12 +58,14 @@ def names(api: Client, path: str, *params: tuple[str, str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------- instances
 
 
-def test_an_instance_is_the_item_of_the_page(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+def test_an_instance_equals_the_item_of_the_page(
+    tenant: Tenant, api: Client, path: str, customers: int, ann: Any
+) -> None:
     assert contact(tenant, customers, ann["id"]) == ann
     assert items(api.get(path)) == [ann]
 
 
-def test_fields_of_an_instance(api: Client, path: str, ann: Any) -> None:
+def test_an_instance_accepts_fields(api: Client, path: str, ann: Any) -> None:
     body = api.get(f"{path}/{ann['id']}", {"fields": "subscribed,first_name"}).get_json()
     assert body == {"subscribed": {"email": True, "mobile": True}, "first_name": "Ann", "_links": ann["_links"]}
 
@@ -91,11 +93,11 @@ def test_a_contact_of_another_list_or_account_is_not_found(
 
 
 @pytest.mark.parametrize("segment", ["0", "-1", "abc", "1.5", "99999999999999999999"])
-def test_what_is_no_id_is_not_found(api: Client, path: str, segment: str) -> None:
+def test_a_malformed_id_is_not_found(api: Client, path: str, segment: str) -> None:
     not_found(api.get(f"{path}/{segment}"))
 
 
-def test_the_query_of_an_instance(api: Client, path: str, ann: Any) -> None:
+def test_query_parameters_of_an_instance(api: Client, path: str, ann: Any) -> None:
     path = f"{path}/{ann['id']}"
     bad_query(api.get(path, {"limit": 1}), "parameter_not_available")
     bad_query(api.get(path, {"score": 1}), "parameter_not_available")
@@ -105,7 +107,7 @@ def test_the_query_of_an_instance(api: Client, path: str, ann: Any) -> None:
     bad_query(api.get(path, {"expand": "list"}), "invalid_query_syntax", field="expand")
 
 
-def test_reading_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
+def test_reading_requires_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
     for level in ("limited", "report"):
         check_error(tenant.client(level).get(path), 403, "permission_denied")
         check_error(tenant.client(level).get(f"{path}/{ann['id']}"), 403, "permission_denied")
@@ -114,7 +116,7 @@ def test_reading_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -
 # ---------------------------------------------------------------------------------------------- pages
 
 
-def test_pages_follow_each_other_without_gap(tenant: Tenant, api: Client, path: str) -> None:
+def test_pages_follow_each_other_without_gaps(tenant: Tenant, api: Client, path: str) -> None:
     api.post(path, {"contacts": [{"score": number} for number in range(25)]})
     whole = ids(api.get(path))
     assert whole == sorted(whole, reverse=True)
@@ -133,7 +135,7 @@ def test_only_contacts_of_the_list_are_on_its_page(tenant: Tenant, api: Client, 
     assert api.get(path, {"limit": 0}).get_json()["size"] == 1
 
 
-def test_times_are_shown_in_the_zone_of_the_query(api: Client, path: str, ann: Any) -> None:
+def test_times_are_shown_in_the_time_zone_of_the_query(api: Client, path: str, ann: Any) -> None:
     (item,) = items(api.get(path, {"_tz": "Australia/Brisbane"}))
     for name in ("creation_time", "last_modified_time", "double_opt_in_time"):
         assert item[name].endswith("+1000")
@@ -189,14 +191,16 @@ FILTERS: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
 
 @pytest.mark.usefixtures("ann", "bob")
 @pytest.mark.parametrize("case", list(FILTERS))
-def test_filter(api: Client, path: str, case: str) -> None:
+def test_filters_of_every_property(api: Client, path: str, case: str) -> None:
     params, expected = FILTERS[case]
     assert names(api, path, *params) == expected
 
 
 @pytest.mark.usefixtures("ann", "bob")
-def test_what_many_contacts_have_is_found_alike(api: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rare values are looked up, and others met in the order of the page (app/db/index_hints.py)."""
+def test_filters_find_the_same_contacts_for_frequent_values(
+    api: Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rare values are looked up in an index; others are filtered in the order of the page (app/db/index_hints.py)."""
     monkeypatch.setattr("app.db.index_hints.FEW", 0)
     monkeypatch.setattr("app.contacts.filters.FEW", 0)
     for case, (params, expected) in FILTERS.items():
@@ -211,24 +215,24 @@ def test_filter_by_modification(
     monkeypatch.setattr("app.db.index_hints.FEW", few)
     moment = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     changes = {"kept": (1, 1), "early": (1, 2), "late": (1, 9), "new": (8, 8), "backwards": (9, 3)}
-    made = {name: tenant.new_contact(int(path.split("/")[3]))["id"] for name in changes}
+    contact_ids = {name: tenant.new_contact(int(path.split("/")[3]))["id"] for name in changes}
     with tenant.services.database.write() as transaction:
         for name, (created, modified) in changes.items():
             times = {"creation_time": moment.replace(day=created), "last_modified_time": moment.replace(day=modified)}
-            transaction.execute(update(Contact).where(Contact.id == made[name]).values(**times))
+            transaction.execute(update(Contact).where(Contact.id == contact_ids[name]).values(**times))
 
-    def found(key: str, value: str) -> set[str]:
-        return {name for name, contact_id in made.items() if contact_id in ids(api.get(path, {key: value}))}
+    def matching(key: str, value: str) -> set[str]:
+        return {name for name, contact_id in contact_ids.items() if contact_id in ids(api.get(path, {key: value}))}
 
-    assert found("last_modified_time:in", "2026-01-07..") == {"late", "new"}
-    assert found("last_modified_time:in", "..2026-01-03") == {"kept", "early"}
-    assert found("last_modified_time:in", "2026-01-02,2026-01-09..2026-01-10") == {"early", "late"}
-    assert found("last_modified_time", "2026-01-03") == {"backwards"}
-    assert found("last_modified_time:ne", "2026-01-03") == {"kept", "early", "late", "new"}
-    assert found("last_modified_time:in", "2026-02-01..") == set()
+    assert matching("last_modified_time:in", "2026-01-07..") == {"late", "new"}
+    assert matching("last_modified_time:in", "..2026-01-03") == {"kept", "early"}
+    assert matching("last_modified_time:in", "2026-01-02,2026-01-09..2026-01-10") == {"early", "late"}
+    assert matching("last_modified_time", "2026-01-03") == {"backwards"}
+    assert matching("last_modified_time:ne", "2026-01-03") == {"kept", "early", "late", "new"}
+    assert matching("last_modified_time:in", "2026-02-01..") == set()
 
 
-def test_filter_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: Any, bob: Any) -> None:
+def test_filters_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: Any, bob: Any) -> None:
     early = datetime.fromisoformat(ann["creation_time"]) - timedelta(days=3)
     with tenant.services.database.write() as transaction:
         transaction.execute(
@@ -263,7 +267,7 @@ def test_filter_by_id_and_times(tenant: Tenant, api: Client, path: str, ann: Any
         ("expand", "list", "invalid_query_syntax"),
     ],
 )
-def test_wrong_filters(api: Client, path: str, key: str, value: str, code: str) -> None:
+def test_invalid_filters_are_refused(api: Client, path: str, key: str, value: str, code: str) -> None:
     bad_query(api.get(path, {key: value}), code)
 
 
@@ -271,7 +275,7 @@ def test_a_field_of_another_list_is_no_filter(tenant: Tenant, api: Client) -> No
     bad_query(api.get(contacts_path(tenant.add_list()), {"score": "1"}), "parameter_not_supported")
 
 
-def test_a_huge_number_is_found_by_its_own_value(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_a_large_number_is_found_by_its_exact_value(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     found = tenant.new_contact(customers, score=2**53 + 1)
     assert ids(api.get(path, {"score": str(2**53 + 1)})) == [found["id"]]
 
@@ -281,18 +285,18 @@ def test_a_huge_number_is_found_by_its_own_value(tenant: Tenant, api: Client, pa
 
 @pytest.fixture
 def flagged(tenant: Tenant, customers: int) -> dict[str, int]:
-    """Contacts by what is wrong with their addresses."""
-    made: dict[str, int] = {}
+    """Contacts by the state of their addresses."""
+    ids_by_name: dict[str, int] = {}
     for name in ("fine", "email", "mobile", "both"):
         email, mobile = new_email(), new_mobile()
-        made[name] = tenant.new_contact(customers, email=email, mobile=mobile)["id"]
+        ids_by_name[name] = tenant.new_contact(customers, email=email, mobile=mobile)["id"]
         if name in ("email", "both"):
             unsubscribe(tenant, email, customers)
             block(tenant, email)
         if name in ("mobile", "both"):
             unsubscribe(tenant, mobile, None, "mobile")
             block(tenant, mobile, "mobile")
-    return made
+    return ids_by_name
 
 
 TROUBLED = {".email": {"email", "both"}, ".mobile": {"mobile", "both"}, "": {"email", "mobile", "both"}}
@@ -318,7 +322,7 @@ def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]
     assert body["blocked"] == {"email": False, "mobile": True}
 
 
-def test_blocking_is_the_accounts_own_and_ignores_case(tenant: Tenant, other: Tenant, customers: int) -> None:
+def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other: Tenant, customers: int) -> None:
     email = new_email()
     before = tenant.new_contact(customers, email=email)
     block(other, email)
@@ -330,7 +334,7 @@ def test_blocking_is_the_accounts_own_and_ignores_case(tenant: Tenant, other: Te
     assert contact(tenant, customers, before["id"]) == before
 
 
-def test_a_later_contact_with_a_blocked_address_is_blocked(tenant: Tenant, customers: int) -> None:
+def test_a_new_contact_with_a_blocked_address_is_blocked(tenant: Tenant, customers: int) -> None:
     email = new_email()
     block(tenant, email)
     assert tenant.new_contact(customers, email=email)["blocked"] == {"email": True, "mobile": False}

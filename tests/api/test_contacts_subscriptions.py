@@ -22,7 +22,7 @@ def flag(tenant: Tenant, list_id: int, contact_id: int) -> bool:
 # ---------------------------------------------------------------------------------------------- writing the flags
 
 
-def test_false_puts_the_address_on_the_list_and_true_takes_it_off(
+def test_false_adds_an_unsubscriber_entry_and_true_removes_it(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     email, mobile = new_email(), new_mobile()
@@ -35,14 +35,14 @@ def test_false_puts_the_address_on_the_list_and_true_takes_it_off(
     assert contact(tenant, customers, one["id"])["subscribed"] == {"email": True, "mobile": False}
 
 
-def test_false_at_creation_puts_the_address_on_the_list(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_false_at_creation_adds_an_unsubscriber_entry(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     first, second = new_email(), new_email()
     tenant.new_contact(customers, email=first, subscribed={"email": False})
     api.post(path, {"contacts": [{"email": second, "subscribed": {"email": False, "mobile": False}}]})
     assert entries(tenant) == {("email", first, customers), ("email", second, customers)}
 
 
-def test_an_address_without_contact_is_remembered(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_an_address_without_a_contact_is_remembered(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     email = new_email()
     unsubscribe(tenant, email.upper(), customers)
     invalid(api.post(f"{path}?remove_unsubscribers=list", {"email": email}), "no_subscribed_addresses")
@@ -52,7 +52,7 @@ def test_an_address_without_contact_is_remembered(tenant: Tenant, api: Client, p
 
 
 @pytest.mark.parametrize("account_wide", [True, False])
-def test_a_new_contact_follows_the_list(tenant: Tenant, customers: int, account_wide: bool) -> None:
+def test_a_new_contact_follows_the_unsubscribers_list(tenant: Tenant, customers: int, account_wide: bool) -> None:
     email = new_email()
     unsubscribe(tenant, email, None if account_wide else customers)
     body = tenant.new_contact(customers, email=email, subscribed={"mobile": True})
@@ -67,7 +67,7 @@ def test_entries_of_other_lists_and_accounts_do_not_count(tenant: Tenant, other:
 
 
 @pytest.mark.parametrize("account_wide", [True, False])
-def test_an_explicit_true_takes_the_entry_off(tenant: Tenant, customers: int, account_wide: bool) -> None:
+def test_an_explicit_true_removes_the_entry(tenant: Tenant, customers: int, account_wide: bool) -> None:
     email = new_email()
     unsubscribe(tenant, email, None if account_wide else customers)
     assert tenant.new_contact(customers, email=email, subscribed={"email": True})["subscribed"]["email"] is True
@@ -87,7 +87,7 @@ def test_the_flag_follows_the_new_address(tenant: Tenant, api: Client, path: str
     assert entries(tenant) == {("email", gone, customers)}
 
 
-def test_an_explicit_flag_speaks_of_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_an_explicit_flag_applies_to_the_new_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     old, new = new_email(), new_email()
     one = tenant.new_contact(customers, email=old)
     body = api.patch(f"{path}/{one['id']}", {"email": new, "subscribed": {"email": False}}).get_json()
@@ -95,13 +95,13 @@ def test_an_explicit_flag_speaks_of_the_new_address(tenant: Tenant, api: Client,
     assert entries(tenant) == {("email", new, customers)}
 
 
-def test_another_case_is_the_same_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_an_address_in_another_case_is_the_same_address(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     one = tenant.new_contact(customers, email=new_email(), subscribed={"email": False})
     body = api.patch(f"{path}/{one['id']}", {"email": one["email"].upper()}).get_json()
     assert body["subscribed"]["email"] is False
 
 
-def test_a_wish_without_an_address_holds_for_the_first_one(
+def test_a_flag_without_an_address_applies_to_the_first_address(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     one = tenant.new_contact(customers, subscribed={"email": False})
@@ -113,7 +113,7 @@ def test_a_wish_without_an_address_holds_for_the_first_one(
     assert entries(tenant) == {("email", email, customers)}
 
 
-def test_an_address_that_goes_takes_its_flag_along(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_a_removed_address_resets_its_flag(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     email = new_email()
     one = tenant.new_contact(customers, email=email, subscribed={"email": False})
     target = f"{path}/{one['id']}"
@@ -121,10 +121,10 @@ def test_an_address_that_goes_takes_its_flag_along(tenant: Tenant, api: Client, 
     assert api.patch(target, {"email": email}).get_json()["subscribed"]["email"] is False
 
 
-# ---------------------------------------------------------------------------------------------- contacts that share one
+# ---------------------------------------------------------------------------------------------- shared addresses
 
 
-def test_contacts_that_share_an_address_share_its_flag(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_contacts_with_the_same_address_share_its_flag(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     mobile = new_mobile()
     first, second = (tenant.new_contact(customers, email=new_email(), mobile=mobile) for _ in range(2))
     elsewhere = tenant.new_contact(tenant.add_list(), mobile=mobile)
@@ -142,7 +142,7 @@ def test_contacts_that_share_an_address_share_its_flag(tenant: Tenant, api: Clie
     }
 
 
-def test_the_last_word_on_an_address_counts_in_one_request(
+def test_the_last_flag_for_an_address_in_a_request_counts(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     mobile = new_mobile()
@@ -155,7 +155,7 @@ def test_the_last_word_on_an_address_counts_in_one_request(
 # ---------------------------------------------------------------------------------------------- links, command line
 
 
-def test_unsubscribing_from_a_list(tenant: Tenant, customers: int) -> None:
+def test_unsubscribing_from_a_list_sets_the_flags_in_it(tenant: Tenant, customers: int) -> None:
     email = new_email()
     one = tenant.new_contact(customers, email=email)
     elsewhere = tenant.new_contact(tenant.add_list(), email=email)
@@ -168,7 +168,9 @@ def test_unsubscribing_from_a_list(tenant: Tenant, customers: int) -> None:
     assert entries(tenant) == set()
 
 
-def test_unsubscribing_from_the_account(tenant: Tenant, other: Tenant, customers: int) -> None:
+def test_unsubscribing_from_the_account_sets_the_flags_in_all_lists(
+    tenant: Tenant, other: Tenant, customers: int
+) -> None:
     email = new_email()
     mine = [tenant.new_contact(list_id, email=email) for list_id in (customers, tenant.add_list())]
     theirs = other.new_contact(other.add_list(), email=email)
@@ -180,7 +182,7 @@ def test_unsubscribing_from_the_account(tenant: Tenant, other: Tenant, customers
     assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [True, True]
 
 
-def test_a_list_entry_outlives_the_account_wide_one(tenant: Tenant, customers: int) -> None:
+def test_a_list_entry_remains_after_the_account_wide_one_is_removed(tenant: Tenant, customers: int) -> None:
     email = new_email()
     here = tenant.new_contact(customers, email=email, subscribed={"email": False})
     elsewhere = tenant.new_contact(tenant.add_list(), email=email)
@@ -190,7 +192,7 @@ def test_a_list_entry_outlives_the_account_wide_one(tenant: Tenant, customers: i
     assert flag(tenant, elsewhere["list_id"], elsewhere["id"])
 
 
-def test_coming_back_to_one_list_is_not_coming_back_to_the_others(
+def test_subscribing_to_one_list_does_not_subscribe_to_the_others(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     email = new_email()

@@ -25,15 +25,15 @@ def path(customers: int) -> str:
 @pytest.fixture
 def ann(tenant: Tenant, customers: int) -> dict[str, Any]:
     """A contact that was last changed long ago."""
-    made = tenant.new_contact(
+    created = tenant.new_contact(
         customers, email=new_email(), mobile=new_mobile(), first_name="Ann", plan="gold", score=3, born="1990-02-28"
     )
-    age(tenant, made["id"])
-    return contact(tenant, customers, made["id"])
+    age(tenant, created["id"])
+    return contact(tenant, customers, created["id"])
 
 
 def age(tenant: Tenant, *contact_ids: int) -> None:
-    """Makes contacts look as if nothing had happened to them for years."""
+    """Moves the last change of contacts years into the past."""
     with tenant.services.database.write() as transaction:
         transaction.execute(
             update(Contact)
@@ -43,7 +43,7 @@ def age(tenant: Tenant, *contact_ids: int) -> None:
 
 
 def is_moved(body: dict[str, Any]) -> bool:
-    """Whether last_modified_time has moved since `age`."""
+    """Whether last_modified_time has changed since `age`."""
     return bool(body["last_modified_time"] > timestamp(LONG_AGO))
 
 
@@ -60,18 +60,18 @@ def test_the_answer_is_the_updated_contact(tenant: Tenant, api: Client, path: st
     assert contact(tenant, customers, ann["id"]) == body
 
 
-def test_null_clears(api: Client, path: str, ann: Any) -> None:
+def test_null_clears_an_attribute(api: Client, path: str, ann: Any) -> None:
     nulls = dict.fromkeys(["email", "mobile", "first_name", "plan", "score", "born"])
     body = api.patch(f"{path}/{ann['id']}", nulls).get_json()
     assert {name: body[name] for name in nulls} == nulls
     assert body["subscribed"] == {"email": True, "mobile": True}
 
 
-def test_an_empty_address_clears(api: Client, path: str, ann: Any) -> None:
+def test_an_empty_address_clears_it(api: Client, path: str, ann: Any) -> None:
     assert api.patch(f"{path}/{ann['id']}", {"email": ""}).get_json()["email"] is None
 
 
-def test_what_is_not_named_stays(api: Client, path: str, ann: Any) -> None:
+def test_absent_attributes_are_not_changed(api: Client, path: str, ann: Any) -> None:
     body = api.patch(f"{path}/{ann['id']}", {"subscribed": {"mobile": False}}).get_json()
     assert body["subscribed"] == {"email": True, "mobile": False}
     assert {**body, "subscribed": ann["subscribed"], "last_modified_time": ann["last_modified_time"]} == ann
@@ -80,12 +80,12 @@ def test_what_is_not_named_stays(api: Client, path: str, ann: Any) -> None:
 @pytest.mark.parametrize(
     "again", [{}, {"subscribed": {}}, {"is_active": True}, {"double_opt_in": False}, {"score": 3.0}]
 )
-def test_an_update_that_changes_nothing_leaves_the_time(api: Client, path: str, ann: Any, again: Any) -> None:
+def test_an_empty_update_does_not_change_the_time(api: Client, path: str, ann: Any, again: Any) -> None:
     response = api.patch(f"{path}/{ann['id']}", again)
     assert (response.status_code, response.get_json()) == (200, ann)
 
 
-def test_the_same_values_change_nothing(api: Client, path: str, ann: Any) -> None:
+def test_an_update_with_the_same_values_does_not_change_the_time(api: Client, path: str, ann: Any) -> None:
     same = {name: ann[name] for name in ("email", "mobile", "first_name", "plan", "subscribed", "last_name")}
     assert api.patch(f"{path}/{ann['id']}", same).get_json() == ann
 
@@ -132,7 +132,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", list(WRONG))
-def test_field_error(api: Client, path: str, ann: Any, case: str) -> None:
+def test_errors_of_fields(api: Client, path: str, ann: Any, case: str) -> None:
     name, value, code = WRONG[case]
     invalid(api.patch(f"{path}/{ann['id']}", {name: value}), code, field=name)
     if name != "id":
@@ -140,28 +140,30 @@ def test_field_error(api: Client, path: str, ann: Any, case: str) -> None:
         invalid(api.patch(path, {"contacts": [{"id": ann["id"], name: value}]}), code, **place)
 
 
-def test_a_taken_identifier(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
-    held = tenant.new_contact(customers, email=new_email())
-    body = conflict(api.patch(f"{path}/{ann['id']}", {"email": held["email"].upper()}), field="email", collection=None)
-    assert body["fields"] == {"email": {"contact_id": held["id"]}}
+def test_a_conflicting_email_is_refused(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
+    existing = tenant.new_contact(customers, email=new_email())
+    body = conflict(
+        api.patch(f"{path}/{ann['id']}", {"email": existing["email"].upper()}), field="email", collection=None
+    )
+    assert body["fields"] == {"email": {"contact_id": existing["id"]}}
     assert contact(tenant, customers, ann["id"]) == ann
 
 
-def test_a_taken_mobile_where_the_mobile_identifies(tenant: Tenant, api: Client) -> None:
+def test_a_mobile_conflicts_where_it_is_the_identifier(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
-    held, one = (tenant.new_contact(list_id, mobile=new_mobile()) for _ in range(2))
-    body = conflict(api.patch(f"{contacts_path(list_id)}/{one['id']}", {"mobile": held["mobile"]}), field="mobile")
-    assert body["fields"] == {"mobile": {"contact_id": held["id"]}}
+    existing, one = (tenant.new_contact(list_id, mobile=new_mobile()) for _ in range(2))
+    body = conflict(api.patch(f"{contacts_path(list_id)}/{one['id']}", {"mobile": existing["mobile"]}), field="mobile")
+    assert body["fields"] == {"mobile": {"contact_id": existing["id"]}}
 
 
-def test_duplicates_where_the_list_allows_them(tenant: Tenant, api: Client) -> None:
+def test_duplicates_are_accepted_where_the_list_allows_them(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(allow_duplicates=True)
     first, second = (tenant.new_contact(list_id, email=new_email()) for _ in range(2))
     response = api.patch(f"{contacts_path(list_id)}/{second['id']}", {"email": first["email"]})
     assert response.get_json()["email"] == first["email"]
 
 
-def test_addresses_that_the_list_has_no_field_for(tenant: Tenant, api: Client) -> None:
+def test_addresses_without_a_field_in_the_list_are_refused(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(fields=(("Email", "Email"),))
     path, one = contacts_path(list_id), tenant.new_contact(list_id)
     body = {"mobile": new_mobile()}
@@ -180,16 +182,22 @@ def test_a_reserved_field_is_ignored(tenant: Tenant, api: Client) -> None:
 # ---------------------------------------------------------------------------------------------- bulk
 
 
-def test_bulk_says_nothing_and_changes_what_is_named(tenant: Tenant, api: Client, path: str, customers: int) -> None:
-    made = [tenant.new_contact(customers, email=new_email(), score=number) for number in range(3)]
-    age(tenant, *(one["id"] for one in made))
-    elements = [{"id": made[0]["id"], "score": 10}, {"id": made[2]["id"], "email": None}, {"id": made[1]["id"]}]
+def test_bulk_changes_only_the_listed_attributes_and_answers_without_a_body(
+    tenant: Tenant, api: Client, path: str, customers: int
+) -> None:
+    contacts = [tenant.new_contact(customers, email=new_email(), score=number) for number in range(3)]
+    age(tenant, *(one["id"] for one in contacts))
+    elements = [
+        {"id": contacts[0]["id"], "score": 10},
+        {"id": contacts[2]["id"], "email": None},
+        {"id": contacts[1]["id"]},
+    ]
     response = api.patch(path, {"contacts": elements})
     assert (response.status_code, response.data) == (204, b"")
-    bodies = [contact(tenant, customers, one["id"]) for one in made]
+    bodies = [contact(tenant, customers, one["id"]) for one in contacts]
     assert [(body["score"], body["email"], is_moved(body)) for body in bodies] == [
-        (10, made[0]["email"], True),
-        (1, made[1]["email"], False),
+        (10, contacts[0]["email"], True),
+        (1, contacts[1]["email"], False),
         (2, None, True),
     ]
 
@@ -204,7 +212,7 @@ def test_bulk_says_nothing_and_changes_what_is_named(tenant: Tenant, api: Client
         ({"first_name": "x", "contacts": [{"id": 1}]}, "unexpected_field", "first_name"),
     ],
 )
-def test_wrong_bulk_bodies(api: Client, path: str, body: Any, code: str, field: str) -> None:
+def test_invalid_bulk_bodies_are_refused(api: Client, path: str, body: Any, code: str, field: str) -> None:
     invalid(api.patch(path, body), code, field=field, collection=None)
 
 
@@ -221,7 +229,7 @@ def test_wrong_bulk_bodies(api: Client, path: str, body: Any, code: str, field: 
         ({"id": -1}, "invalid_id", "id"),
     ],
 )
-def test_wrong_elements(api: Client, path: str, element: Any, code: str, field: str | None) -> None:
+def test_invalid_elements_are_refused(api: Client, path: str, element: Any, code: str, field: str | None) -> None:
     body = {"contacts": [element]}
     invalid(api.patch(path, body), code, collection="contacts", index=0, field=field)
 
@@ -252,9 +260,7 @@ def test_the_same_id_twice_is_a_conflict(tenant: Tenant, api: Client, path: str,
     assert contact(tenant, customers, ann["id"]) == ann
 
 
-def test_one_bad_element_leaves_nothing_written(
-    tenant: Tenant, api: Client, path: str, customers: int, ann: Any
-) -> None:
+def test_one_invalid_element_writes_nothing(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
     elements = [{"id": ann["id"], "score": 1}, {"id": 999_999_999}]
     invalid(api.patch(path, {"contacts": elements}), "invalid_id", index=1)
     assert contact(tenant, customers, ann["id"]) == ann
@@ -265,26 +271,30 @@ def three(tenant: Tenant, customers: int) -> list[dict[str, Any]]:
     return [tenant.new_contact(customers, email=new_email()) for _ in range(3)]
 
 
-def emails(tenant: Tenant, made: list[dict[str, Any]]) -> list[str | None]:
-    return [contact(tenant, one["list_id"], one["id"])["email"] for one in made]
+def emails(tenant: Tenant, contacts: list[dict[str, Any]]) -> list[str | None]:
+    return [contact(tenant, one["list_id"], one["id"])["email"] for one in contacts]
 
 
-def test_identifiers_can_go_round(tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]) -> None:
-    """Swaps in one bulk update are judged by the end state."""
+def test_a_bulk_update_can_rotate_identifiers(
+    tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]
+) -> None:
+    """Conflicts of one bulk update are judged by its end state."""
     a, b, c = (one["email"] for one in three)
     elements = [{"id": one["id"], "email": email} for one, email in zip(three, (b, c, a), strict=True)]
     assert api.patch(path, {"contacts": elements}).status_code == 204
     assert emails(tenant, three) == [b, c, a]
 
 
-def test_an_identifier_can_be_handed_on(tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]) -> None:
+def test_a_bulk_update_can_pass_an_identifier_on(
+    tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]
+) -> None:
     first, second, third = three
     elements = [{"id": second["id"], "email": first["email"]}, {"id": first["id"], "email": None}]
     assert api.patch(path, {"contacts": elements}).status_code == 204
     assert emails(tenant, three) == [None, first["email"], third["email"]]
 
 
-def test_an_identifier_that_is_kept_is_taken(
+def test_an_identifier_that_another_contact_keeps_is_a_conflict(
     tenant: Tenant, api: Client, path: str, three: list[dict[str, Any]]
 ) -> None:
     first, second, third = three
@@ -297,7 +307,7 @@ def test_an_identifier_that_is_kept_is_taken(
     assert emails(tenant, three) == [one["email"] for one in three]
 
 
-def test_1000_contacts(tenant: Tenant, api: Client, path: str, customers: int) -> None:
+def test_1000_contacts_can_be_updated_at_once(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     api.post(path, {"contacts": [{"email": f"bulk{number}@example.com"} for number in range(1000)]})
     found = api.get(path, {"limit": 1000}).get_json()["_embedded"]["contacts"]
     shifted = [{"id": one["id"], "email": found[place - 1]["email"]} for place, one in enumerate(found)]
@@ -308,7 +318,7 @@ def test_1000_contacts(tenant: Tenant, api: Client, path: str, customers: int) -
 # ---------------------------------------------------------------------------------------------- lists, keys, order
 
 
-def test_a_system_list_cannot_be_changed(tenant: Tenant, api: Client) -> None:
+def test_contacts_of_a_system_list_cannot_be_updated(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list(system=True)
     moment = this_second()
     inside = tenant.add(Contact, list_id=list_id, creation_time=moment, last_modified_time=moment, values={})
@@ -335,11 +345,11 @@ def test_order_of_checks(api: Client, path: str, ann: Any) -> None:
         invalid(api.raw("PATCH", target, b"[]"), "invalid_object")
 
 
-def test_updating_needs_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
+def test_updating_requires_the_standard_level(tenant: Tenant, path: str, ann: Any) -> None:
     check_error(tenant.client("limited").patch(f"{path}/{ann['id']}", {}), 403, "permission_denied")
 
 
-def test_ids_beyond_64_bits_are_told_as_such(api: Client, path: str, ann: Any) -> None:
+def test_ids_beyond_64_bits_are_reported_as_unknown(api: Client, path: str, ann: Any) -> None:
     elements = [{"id": 10**20}, {"id": ann["id"]}, {"id": 2**63}, {"id": -1}]
     body = invalid(
         api.raw("PATCH", path, json.dumps({"contacts": elements}).encode()),
@@ -372,8 +382,8 @@ def test_an_empty_string_clears_every_field_whose_values_are_strings(
     tenant: Tenant, api: Client, path: str, customers: int
 ) -> None:
     values = {"first_name": "Ann", "plan": "gold", "interests": "tea", "born": "1990-02-28", "visit": "2026-01-31"}
-    made = tenant.new_contact(customers, **values, reply_to="x", spend=5)
-    cleared = api.patch(f"{path}/{made['id']}", dict.fromkeys(EMPTY, "")).get_json()
+    created = tenant.new_contact(customers, **values, reply_to="x", spend=5)
+    cleared = api.patch(f"{path}/{created['id']}", dict.fromkeys(EMPTY, "")).get_json()
     assert [cleared[name] for name in (*EMPTY, "spend")] == [None] * 6 + [5]
-    invalid(api.patch(f"{path}/{made['id']}", {"spend": ""}), "invalid_number", field="spend")
-    invalid(api.patch(path, {"contacts": [{"id": made["id"], "score": ""}]}), "invalid_number", field="score")
+    invalid(api.patch(f"{path}/{created['id']}", {"spend": ""}), "invalid_number", field="spend")
+    invalid(api.patch(path, {"contacts": [{"id": created["id"], "score": ""}]}), "invalid_number", field="score")

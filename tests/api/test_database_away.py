@@ -1,4 +1,4 @@
-"""The database hangs or is unavailable: requests get a 503 in time, and the log is not flooded (docs/operations.md)."""
+"""An outage or hang of the database: requests get a 503 in time, with few log lines (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def own_settings(own_postgres: OwnPostgres, redis_url: str) -> Iterator[Settings
 
 @pytest.fixture
 def own_app(own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    """Its requests have a short wait budget."""
+    """An application whose requests have a short wait budget."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.4))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.2)
     monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
     outage.outage.reset()
-    with app_with(own_settings) as made:
-        yield made
+    with app_with(own_settings) as application:
+        yield application
     outage.outage.reset()
 
 
@@ -58,7 +58,7 @@ def check_away(answer: TestResponse) -> str:
     return str(body["developer_message"])
 
 
-def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
+def test_requests_to_a_hanging_database_get_503_and_work_after_it_resumes(
     own_sends: SendsApi, own_postgres: OwnPostgres
 ) -> None:
     body = own_sends.email()
@@ -70,7 +70,7 @@ def test_requests_to_a_database_that_hangs_get_503_and_work_when_it_goes_on(
     own_sends.send(own_sends.email())
 
 
-def test_a_lost_commit_says_that_the_change_may_have_been_made(
+def test_a_lost_commit_is_reported_as_a_change_that_may_have_been_made(
     own_sends: SendsApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Transaction.commit
@@ -86,7 +86,7 @@ def test_a_lost_commit_says_that_the_change_may_have_been_made(
     assert len(own_sends.rows(Recipient)) == 1
 
 
-def test_an_outage_has_one_line_for_each_request_and_one_traceback(
+def test_an_outage_is_logged_in_one_line_per_request_with_one_traceback(
     own_sends: SendsApi, own_postgres: OwnPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     with own_postgres.away():
@@ -101,8 +101,8 @@ def test_an_outage_has_one_line_for_each_request_and_one_traceback(
     wait_until(lambda: is_back(own_sends), "it answers again")
 
 
-def test_a_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
-    """Nothing was written, and the database was not there to give the key back to."""
+def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
+    """Nothing was written, and the database was not available to release the key."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
 
@@ -120,8 +120,8 @@ def test_a_key_is_free_at_once_after_a_503(own_sends: SendsApi, own_postgres: Ow
     assert "Idempotent-Replayed" not in answer.headers
 
 
-def test_a_key_whose_commit_went_unanswered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
-    """Its first commit waits for a standby that is not there: neither time-outs nor retries end that, or send twice."""
+def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
+    """The first commit waits for a standby that is absent: neither time-outs nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

@@ -1,4 +1,4 @@
-"""The pages about this API that need no key (docs/errors.md)."""
+"""Pages about the API, which require no key (docs/errors.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_type_has_a_page_with_an_anchor_for_each_of_its_codes(anon: Client,
         assert (f'id="{code.code}"' in page.text) is (code.type == type_)
 
 
-def test_the_pages_tell_both_messages(anon: Client) -> None:
+def test_the_pages_show_both_messages(anon: Client) -> None:
     page = anon.get("/docs/errors/not_found").text
     assert CATALOGUE["not_found"].message in page
     assert CATALOGUE["not_found"].developer_message in page
@@ -34,5 +34,5 @@ def test_an_unknown_type_is_not_found(anon: Client) -> None:
     not_found(anon.get("/docs/errors/nonsense"))
 
 
-def test_a_page_never_holds_what_the_path_says(anon: Client) -> None:
+def test_a_page_never_repeats_the_path(anon: Client) -> None:
     assert "<script>" not in anon.get("/docs/errors/<script>alert(1)</script>").text

@@ -1,5 +1,4 @@
-"""The error body, its links and headers, several errors at once, and unforeseen failures
-(docs/requests.md#errors)."""
+"""The error body with its links and headers, several errors at once, and internal errors (docs/requests.md#errors)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 # ---------------------------------------------------------------------------------------------- the body
 
 
-def test_a_type_level_error_has_every_part_and_no_other(api: Client) -> None:
+def test_an_error_body_has_exactly_the_documented_members(api: Client) -> None:
     answer = api.get("/v1/messages/999999999")
     body = not_found(answer)
     code = CATALOGUE["not_found"]
@@ -50,7 +49,7 @@ def test_a_type_level_error_has_every_part_and_no_other(api: Client) -> None:
     }
 
 
-def test_a_field_error_names_code_and_field(api: Client, customers: int) -> None:
+def test_a_field_error_has_a_code_and_a_field(api: Client, customers: int) -> None:
     body = invalid(api.post(f"/v1/lists/{customers}/contacts", {"first_name": 5}), "invalid_string", field="first_name")
     assert "first_name" in body["developer_message"]
     assert body["_links"]["error"]["href"] == "/docs/errors/validation_error#invalid_string"
@@ -69,7 +68,7 @@ def test_every_answer_has_an_id_of_its_own(api: Client, anon: Client) -> None:
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == len(answers)
 
 
-def test_an_id_that_the_client_sends_is_not_taken(api: Client) -> None:
+def test_a_request_id_of_the_client_is_ignored(api: Client) -> None:
     assert api.get("/v1/", headers={"X-Request-Id": "mine"}).headers["X-Request-Id"] != "mine"
 
 
@@ -100,7 +99,7 @@ def test_the_self_link_has_no_query(api: Client) -> None:
     assert bad_query(api.get("/v1/messages?limit=x"), "invalid_limit")["_links"]["self"]["href"] == "/v1/messages"
 
 
-def test_a_path_that_is_no_utf8_is_not_found(api: Client) -> None:
+def test_a_path_that_is_not_utf8_is_not_found(api: Client) -> None:
     not_found(api.get("/", environ_overrides={"PATH_INFO": "/v1/messages/\xff\xfe"}))
 
 
@@ -116,7 +115,7 @@ def test_the_error_link_leads_to_a_page_with_an_anchor(api: Client, anon: Client
 # ---------------------------------------------------------------------------------------------- several errors
 
 
-def test_one_error_is_not_listed_again(api: Client) -> None:
+def test_a_single_error_is_not_listed_again(api: Client) -> None:
     assert "_embedded" not in bad_query(api.get("/v1/messages?limit=x"), "invalid_limit")
 
 
@@ -142,23 +141,23 @@ def test_all_errors_are_listed_and_the_first_is_reported(api: Client, customers:
         assert one["developer_message"]
 
 
-def test_errors_come_in_the_order_of_the_document(api: Client, customers: int) -> None:
+def test_errors_have_the_order_of_the_document(api: Client, customers: int) -> None:
     document = {"unknown": 1, "is_active": "x", "mobile": 5, "subscribed": {"mobile": 1, "email": 2}, "email": "x"}
     body = invalid(api.post(f"/v1/lists/{customers}/contacts", document), "unexpected_field", field="unknown")
     fields = [one["field"] for one in body["_embedded"]["errors"]]
     assert fields == ["unknown", "is_active", "mobile", "subscribed.mobile", "subscribed.email", "email"]
 
 
-def test_what_is_missing_comes_after_what_is_there(api: Client, customers: int) -> None:
+def test_missing_attributes_are_reported_after_present_ones(api: Client, customers: int) -> None:
     body = invalid(
         api.patch(f"/v1/lists/{customers}/contacts", {"contacts": [{"email": "x"}, {"id": "x"}]}),
         "invalid_email_address",
     )
-    found = [(one["index"], one["field"], one["code"]) for one in body["_embedded"]["errors"]]
-    assert found == [(0, "email", "invalid_email_address"), (0, "id", "required"), (1, "id", "invalid_integer")]
+    listed = [(one["index"], one["field"], one["code"]) for one in body["_embedded"]["errors"]]
+    assert listed == [(0, "email", "invalid_email_address"), (0, "id", "required"), (1, "id", "invalid_integer")]
 
 
-def test_query_errors_come_in_the_order_of_the_parameters(api: Client) -> None:
+def test_query_errors_have_the_order_of_the_parameters(api: Client) -> None:
     body = bad_query(api.get("/v1/messages?b=1&limit=x&id=y&_tz=z&q=1&order_by=id"), "parameter_not_supported")
     codes = [one["code"] for one in body["_embedded"]["errors"]]
     assert codes == [
@@ -181,13 +180,13 @@ def test_at_most_100_errors_are_listed(api: Client, customers: int, wrong: int, 
 
 
 @pytest.mark.parametrize("name", ["_schema", "", "0", "a.b", "__proto__", "\x00", "é" * 500])
-def test_an_attribute_of_any_name_is_reported_under_its_name(api: Client, customers: int, name: str) -> None:
+def test_an_attribute_of_any_name_is_reported_by_its_name(api: Client, customers: int, name: str) -> None:
     answer = api.post(f"/v1/lists/{customers}/contacts", {name: 1})
     invalid(answer, "unexpected_field", field=name)
 
 
 @pytest.mark.parametrize("value", [" ", "example.com", "ftp://example.com", "https://", "https://a b", "javascript:1"])
-def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
+def test_a_malformed_web_address_is_an_invalid_url(tenant: Tenant, value: str) -> None:
     list_id = tenant.add_list("Sites", (*PLAIN_FIELDS, ("Site", "Website Address / URL")))
     invalid(tenant.api.post(f"/v1/lists/{list_id}/contacts", {"site": value}), "invalid_url", field="site")
 
@@ -195,7 +194,7 @@ def test_what_is_no_absolute_web_address_is_an_invalid_url(tenant: Tenant, value
 # ---------------------------------------------------------------------------------------------- failures
 
 
-def test_a_database_that_is_gone_is_service_unavailable_and_tells_no_detail(
+def test_an_unavailable_database_is_service_unavailable_without_details(
     settings: Settings, tenant: Tenant, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path}"
@@ -211,7 +210,7 @@ def test_a_database_that_is_gone_is_service_unavailable_and_tells_no_detail(
         assert detail.lower() not in answer.text.lower()
 
 
-def test_an_unforeseen_failure_is_logged_with_its_request_id_and_without_parameters(
+def test_an_internal_error_is_logged_with_its_request_id_and_without_parameters(
     app: Flask, tenant: Tenant, settings: Settings, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     with app_with(settings) as second:
@@ -233,42 +232,44 @@ def test_an_unforeseen_failure_is_logged_with_its_request_id_and_without_paramet
     assert tenant.tokens["standard"] not in caplog.text
 
 
-def test_redis_that_is_gone_takes_nothing_but_the_rate_limit_away(settings: Settings, tenant: Tenant) -> None:
+def test_without_redis_only_the_rate_limit_is_missing(settings: Settings, tenant: Tenant) -> None:
     changed = replace(settings, redis_url="unix:///nowhere/redis.sock")
     with app_with(changed, rate_limit=None) as without_limit, app_with(changed) as with_limit:
         for one in (without_limit, with_limit):
             assert Client(one, tenant.tokens["standard"]).get("/v1/messages").status_code == 200
 
 
-# ---------------------------------------------------------------------------------------------- the integrator's text
+# ---------------------------------------------------------------------------------------------- developer messages
 
 
-def test_the_text_says_what_would_be_accepted(api: Client, customers: int) -> None:
+def test_the_message_says_what_would_be_accepted(api: Client, customers: int) -> None:
     """`developer_message` names the field, the value's problem and what would be accepted."""
 
-    def said(answer: TestResponse) -> str:
+    def developer_message(answer: TestResponse) -> str:
         return str(answer.get_json()["developer_message"])
 
-    assert said(api.get(f"/v1/lists/{customers}?expand=nix")) == "expand: 'nix' is not one of: contacts."
-    assert said(api.get("/v1/transactional-groups?expand=nix")) == (
+    assert developer_message(api.get(f"/v1/lists/{customers}?expand=nix")) == "expand: 'nix' is not one of: contacts."
+    assert developer_message(api.get("/v1/transactional-groups?expand=nix")) == (
         "expand is not possible here: 'nix' is no resource that can be embedded."
     )
-    assert said(api.get(f"/v1/lists/{customers}/contacts/999999")) == (
+    assert developer_message(api.get(f"/v1/lists/{customers}/contacts/999999")) == (
         f"There is no contact with the id 999999 in list {customers}."
     )
-    send = said(api.post("/v1/transactional-sends", {"type": "email", "recipient": [], "list_id": customers}))
+    send = developer_message(
+        api.post("/v1/transactional-sends", {"type": "email", "recipient": [], "list_id": customers})
+    )
     assert send.startswith("recipient is not accepted here; what is: type, list_id, ")
     assert "recipients" in send
 
 
-def test_a_key_that_may_not_is_told_the_scope_it_lacks(tenant: Tenant, customers: int) -> None:
+def test_a_key_without_the_scope_gets_its_name(tenant: Tenant, customers: int) -> None:
     answer = tenant.client("report").get(f"/v1/lists/{customers}")
     assert answer.get_json()["developer_message"] == (
         "This needs the scope list.view, which keys of the level report lack."
     )
 
 
-def test_a_syntax_error_is_told_with_its_place(api: Client, customers: int) -> None:
+def test_a_syntax_error_is_reported_with_its_place(api: Client, customers: int) -> None:
     answer = api.raw("POST", f"/v1/lists/{customers}/contacts", b'{"email": "a@b.cc",}')
     text = answer.get_json()["developer_message"]
     assert text == "The body is not valid JSON in UTF-8: trailing comma is not allowed (line 1, column 19)."

@@ -1,4 +1,4 @@
-"""Kinds of fields that only plugins use, proved over HTTP by a plugin (docs/errors.md#values-of-a-body)."""
+"""Field types for plugins, tested over HTTP with a plugin (docs/errors.md#values-of-a-body)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def client(with_plugin: Flask) -> Client:
         {"words": ["a", "b"]},
     ],
 )
-def test_what_fits_is_taken_as_it_is(client: Client, body: dict[str, Any]) -> None:
+def test_valid_values_are_accepted_unchanged(client: Client, body: dict[str, Any]) -> None:
     answer = client.post(PATH, body)
     assert answer.status_code == 200, answer.text
     assert answer.get_json() == body
@@ -95,7 +95,7 @@ def test_what_fits_is_taken_as_it_is(client: Client, body: dict[str, Any]) -> No
         ("words", ["a", "b", "c"], "too_long"),
     ],
 )
-def test_what_does_not_fit_has_a_code_of_its_own(client: Client, field: str, value: Any, code: str) -> None:
+def test_an_invalid_value_has_its_own_code(client: Client, field: str, value: Any, code: str) -> None:
     body = invalid(client.post(PATH, {field: value}), code, field=field)
     assert field in body["developer_message"]
 
@@ -117,7 +117,7 @@ def test_errors_in_elements_name_collection_index_and_field(
     invalid(client.post(PATH, body), code, collection=collection, index=index, field=field)
 
 
-def test_the_description_tells_the_bounds(with_plugin: Flask) -> None:
+def test_the_openapi_description_contains_the_bounds(with_plugin: Flask) -> None:
     document = Client(with_plugin).get("/docs/openapi.json").get_json()
     assert document["components"]["schemas"]["Vocabulary"]["properties"] == {
         "word": {"type": "string", "minLength": 3, "maxLength": 5},

@@ -33,8 +33,12 @@ FIELDS = ("id", "type", "name", "creation_time", "last_sent_time", *COUNTERS)
 NAMES: dict[str, str | None] = {"a": "Invoices", "b": "invoices", "c": "Codes, sms", "d": "Ürlaub"}
 TYPES = {"a": "email", "b": "email", "c": "sms", "d": "email"}
 TIMES = {
-    "creation_time": {letter: moment(f"2026-01-0{day}") for letter, day in zip("abcd", (1, 2, 3, 4), strict=True)},
-    "last_sent_time": {letter: moment(f"2026-02-0{day}") for letter, day in zip("abcd", (4, 3, 2, 1), strict=True)},
+    "creation_time": {
+        short_name: moment(f"2026-01-0{day}") for short_name, day in zip("abcd", (1, 2, 3, 4), strict=True)
+    },
+    "last_sent_time": {
+        short_name: moment(f"2026-02-0{day}") for short_name, day in zip("abcd", (4, 3, 2, 1), strict=True)
+    },
 }
 COUNTS: dict[str, dict[str, int | None]] = {
     name: {"a": 0, "b": place + 1, "c": place + 10, "d": 2**31 - 1 - place} for place, name in enumerate(COUNTERS)
@@ -70,60 +74,60 @@ def add_group(tenant: Tenant, **values: Any) -> int:
 def reports(app: Flask) -> tuple[Tenant, dict[str, int]]:
     """An account with four groups, and their ids by letter."""
     tenant = new_tenant(app)
-    made = {}
-    for letter in "abcd":
-        counts = {name: values[letter] for name, values in COUNTS.items()}
-        times = {name: values[letter] for name, values in TIMES.items()}
-        made[letter] = add_group(tenant, name=NAMES[letter], type=TYPES[letter], **counts, **times)
-    return tenant, made
+    group_ids = {}
+    for short_name in "abcd":
+        counts = {name: values[short_name] for name, values in COUNTS.items()}
+        times = {name: values[short_name] for name, values in TIMES.items()}
+        group_ids[short_name] = add_group(tenant, name=NAMES[short_name], type=TYPES[short_name], **counts, **times)
+    return tenant, group_ids
 
 
 @pytest.fixture(scope="module")
-def letters(reports: tuple[Tenant, dict[str, int]]) -> Callable[..., set[str]]:
-    """The letters of the groups that a query finds."""
-    tenant, made = reports
-    names = {made_id: letter for letter, made_id in made.items()}
+def matching_names(reports: tuple[Tenant, dict[str, int]]) -> Callable[..., set[str]]:
+    """The letters of the groups that match a query."""
+    tenant, group_ids = reports
+    names = {group_id: short_name for short_name, group_id in group_ids.items()}
     collection = Collection(tenant.api, PATH, NAME, "id")
     return lambda *pairs: {names[found] for found in collection.found(pairs)}
 
 
 def test_a_group_has_every_property_and_link(reports: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = reports
-    body = tenant.api.get(f"{PATH}/{made['c']}").get_json()
+    tenant, group_ids = reports
+    body = tenant.api.get(f"{PATH}/{group_ids['c']}").get_json()
     assert list(body) == [*FIELDS, "_links"]
     assert body == {
-        "id": made["c"],
+        "id": group_ids["c"],
         "type": "sms",
         "name": "Codes, sms",
         "creation_time": "2026-01-03T00:00:00Z",
         "last_sent_time": "2026-02-02T00:00:00Z",
         **{name: values["c"] for name, values in COUNTS.items()},
-        "_links": {"self": {"href": f"{PATH}/{made['c']}"}},
+        "_links": {"self": {"href": f"{PATH}/{group_ids['c']}"}},
     }
 
 
-def test_the_collection_shows_what_the_instance_shows(reports: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = reports
+def test_the_collection_and_the_instance_are_equal(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, group_ids = reports
     body = tenant.api.get(PATH).get_json()
     assert (body["offset"], body["limit"], body["size"]) == (0, 100, 4)
     assert list(body["_embedded"]) == [NAME]
     assert {item["id"]: item for item in body["_embedded"][NAME]} == {
-        one: tenant.api.get(f"{PATH}/{one}").get_json() for one in made.values()
+        one: tenant.api.get(f"{PATH}/{one}").get_json() for one in group_ids.values()
     }
 
 
-def test_the_newest_comes_first_and_of_one_moment_the_greatest_id(tenant: Tenant) -> None:
+def test_groups_are_sorted_by_time_then_id_newest_first(tenant: Tenant) -> None:
     early, late = moment("2026-01-01"), moment("2026-01-02")
-    made = [add_group(tenant, creation_time=time) for time in (late, early, late, early)]
-    assert ids(tenant.api.get(PATH), NAME) == [made[2], made[0], made[3], made[1]]
-    assert ids(tenant.api.get(PATH, {"limit": 1, "offset": 1}), NAME) == [made[0]]
+    group_ids = [add_group(tenant, creation_time=time) for time in (late, early, late, early)]
+    assert ids(tenant.api.get(PATH), NAME) == [group_ids[2], group_ids[0], group_ids[3], group_ids[1]]
+    assert ids(tenant.api.get(PATH, {"limit": 1, "offset": 1}), NAME) == [group_ids[0]]
 
 
-def test_a_report_key_is_enough(reports: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = reports
+def test_the_report_level_is_sufficient(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, group_ids = reports
     client = tenant.client("report")
     assert client.get(PATH).status_code == 200
-    assert client.get(f"{PATH}/{made['a']}").status_code == 200
+    assert client.get(f"{PATH}/{group_ids['a']}").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -135,17 +139,17 @@ def test_a_report_key_is_enough(reports: tuple[Tenant, dict[str, int]]) -> None:
         *[case for name, counts in COUNTS.items() for case in integer_cases(name, counts)],
     ],
 )
-def test_filters(letters: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
-    assert letters((key, value)) == expected
+def test_filters(matching_names: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
+    assert matching_names((key, value)) == expected
 
 
-def test_the_filter_id(letters: Callable[..., set[str]], reports: tuple[Tenant, dict[str, int]]) -> None:
+def test_the_filter_id(matching_names: Callable[..., set[str]], reports: tuple[Tenant, dict[str, int]]) -> None:
     for key, value, expected in integer_cases("id", dict(reports[1])):
-        assert letters((key, value)) == expected, (key, value)
+        assert matching_names((key, value)) == expected, (key, value)
 
 
-def test_the_type_may_be_left_out(letters: Callable[..., set[str]]) -> None:
-    assert letters() == set("abcd")
+def test_the_type_filter_is_optional(matching_names: Callable[..., set[str]]) -> None:
+    assert matching_names() == set("abcd")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_the_type_may_be_left_out(letters: Callable[..., set[str]]) -> None:
         *[(name, *case) for name in TIMES for case in (*WRONG, *WRONG_TIMES)],
     ],
 )
-def test_wrong_filters(api: Client, name: str, key: str, value: str, code: str) -> None:
+def test_invalid_filters_are_refused(api: Client, name: str, key: str, value: str, code: str) -> None:
     bad_query(api.get(PATH, {key.format(name): value}), code, field=name)
 
 
@@ -170,22 +174,22 @@ def test_wrong_filters(api: Client, name: str, key: str, value: str, code: str) 
         ("order_by", "name", "invalid_order_by"),
     ],
 )
-def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
+def test_invalid_parameters_are_refused(api: Client, key: str, value: str, code: str) -> None:
     bad_query(api.get(PATH, {key: value}), code, field=key)
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_field_can_be_asked_for_alone(reports: tuple[Tenant, dict[str, int]], name: str) -> None:
-    tenant, made = reports
-    whole = tenant.api.get(f"{PATH}/{made['a']}").get_json()
+def test_each_field_can_be_requested_alone(reports: tuple[Tenant, dict[str, int]], name: str) -> None:
+    tenant, group_ids = reports
+    whole = tenant.api.get(f"{PATH}/{group_ids['a']}").get_json()
     expected = {name: whole[name], "_links": whole["_links"]}
-    assert tenant.api.get(f"{PATH}/{made['a']}", {"fields": name}).get_json() == expected
-    assert items(tenant.api.get(PATH, {"fields": name, "id": made["a"]}), NAME) == [expected]
+    assert tenant.api.get(f"{PATH}/{group_ids['a']}", {"fields": name}).get_json() == expected
+    assert items(tenant.api.get(PATH, {"fields": name, "id": group_ids["a"]}), NAME) == [expected]
 
 
-def test_a_zone_shifts_both_times(reports: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = reports
-    group = tenant.api.get(f"{PATH}/{made['a']}", {"_tz": "Asia/Kolkata"}).get_json()
+def test_the_time_zone_applies_to_both_times(reports: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, group_ids = reports
+    group = tenant.api.get(f"{PATH}/{group_ids['a']}", {"_tz": "Asia/Kolkata"}).get_json()
     assert (group["creation_time"], group["last_sent_time"]) == ("2026-01-01T05:30:00+0530", "2026-02-04T05:30:00+0530")
 
 
@@ -196,7 +200,7 @@ def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
     not_found(other.api.get(f"{PATH}/{group}"))
 
 
-def test_two_accounts_may_have_groups_of_one_name(tenant: Tenant, other: Tenant) -> None:
+def test_two_accounts_may_have_groups_of_the_same_name(tenant: Tenant, other: Tenant) -> None:
     add_group(tenant, name="Same")
     add_group(other, name="Same")
     for account in (tenant, other):

@@ -27,7 +27,7 @@ from tests.support.tenants import Tenant
 NOWHERE = "unix:///nowhere/redis.sock"
 
 
-def test_the_process_answers(anon: Client) -> None:
+def test_the_liveness_probe_answers(anon: Client) -> None:
     answer = anon.get("/healthz")
     assert answer.status_code == 200
     assert answer.get_json() == {"status": "ok"}
@@ -36,15 +36,15 @@ def test_the_process_answers(anon: Client) -> None:
 READY = {"status": "ok", "failed": [], "database": "ok", "migrations": "ok", "redis": "ok"}
 
 
-def test_ready_when_all_parts_are_as_they_should_be(anon: Client) -> None:
+def test_the_service_is_ready_when_all_parts_answer(anon: Client) -> None:
     for query in ("", "?strict"):
         answer = anon.get(f"/readyz{query}")
         assert (answer.status_code, answer.get_json()) == (200, READY)
 
 
 @pytest.mark.parametrize("parts", [["redis"], ["database"], ["database", "redis"]])
-def test_readiness_names_what_does_not_answer(settings: Settings, tmp_path: Path, parts: list[str]) -> None:
-    """Redis alone takes no request away, so that a load balancer must not drain every host for it."""
+def test_readiness_names_a_part_that_does_not_answer(settings: Settings, tmp_path: Path, parts: list[str]) -> None:
+    """Without Redis all requests still work, so a load balancer must not take every host out of service."""
     changes = {"database": {"database_url": f"sqlite:///{tmp_path}"}, "redis": {"redis_url": NOWHERE}}
     broken = {name: value for part in parts for name, value in changes[part].items()}
     with app_with(settings, **broken) as app:
@@ -63,7 +63,7 @@ def test_readiness_names_what_does_not_answer(settings: Settings, tmp_path: Path
 
 @pytest.fixture
 def own_database(settings: Settings, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty one, of each kind."""
+    """The URL of an empty database of each kind."""
     if settings.database_url.startswith("sqlite"):
         yield f"sqlite:///{tmp_path}/own.sqlite3"
         return
@@ -72,7 +72,7 @@ def own_database(settings: Settings, tmp_path: Path, request: pytest.FixtureRequ
 
 
 def readiness(settings: Settings, database_url: str) -> tuple[int, str, str]:
-    """Status, and what is said of the schema and of the database."""
+    """The status, and the states of the schema and of the database."""
     with app_with(settings, database_url=database_url) as app:
         answer = Client(app).get("/readyz")
     states = answer.get_json()
@@ -87,7 +87,7 @@ def set_revision(database_url: str, revision: str) -> None:
     engine.dispose()
 
 
-def test_a_schema_that_does_not_fit_is_named(settings: Settings, own_database: str) -> None:
+def test_a_schema_of_another_version_is_named(settings: Settings, own_database: str) -> None:
     assert readiness(settings, own_database) == (503, "missing", "ok")
     upgrade(own_database, "0003")
     assert readiness(settings, own_database) == (503, "older", "ok")
@@ -105,8 +105,8 @@ def state_of_database(settings: Settings, database_url: str) -> tuple[int, str]:
     return answer.status_code, answer.get_json()["database"]
 
 
-def test_a_server_that_takes_no_write_is_not_ready(settings: Settings, own_postgres: OwnPostgres) -> None:
-    """As a standby after a switch, or one that its keeper has made read-only."""
+def test_a_server_that_refuses_writes_is_not_ready(settings: Settings, own_postgres: OwnPostgres) -> None:
+    """Such as a standby after a switch, or a server in read-only mode."""
     name = make_url(own_postgres.url).database
     assert state_of_database(settings, own_postgres.url) == (200, "ok")
     own_postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on;")
@@ -116,17 +116,15 @@ def test_a_server_that_takes_no_write_is_not_ready(settings: Settings, own_postg
         own_postgres.run(f"ALTER DATABASE {name} RESET default_transaction_read_only;")
 
 
-def test_a_sqlite_file_that_somebody_keeps_locked_is_not_ready(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_sqlite_file_is_not_ready(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)
     path = tmp_path / "locked.sqlite3"
     upgrade(f"sqlite:///{path}")
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    other_connection = sqlite3.connect(path, isolation_level=None)
+    other_connection.execute("BEGIN IMMEDIATE")
     assert state_of_database(settings, f"sqlite:///{path}") == (503, "takes no write")
-    other.execute("COMMIT")
-    other.close()
+    other_connection.execute("COMMIT")
+    other_connection.close()
     assert state_of_database(settings, f"sqlite:///{path}") == (200, "ok")
 
 
@@ -140,10 +138,10 @@ PROCESSES = [
 
 
 @pytest.mark.parametrize(("revision", "modules"), [("0003", PROCESSES), (None, [["jobs.schedule"]])])
-def test_no_process_starts_on_a_schema_that_does_not_fit(
+def test_no_process_starts_with_a_schema_of_another_version(
     tmp_path: Path, revision: str | None, modules: list[list[str]]
 ) -> None:
-    """One line says so."""
+    """It reports the reason in one line."""
     database = f"sqlite:///{tmp_path}/tms.sqlite3"
     if revision:
         upgrade(database, revision)
@@ -155,10 +153,10 @@ def test_no_process_starts_on_a_schema_that_does_not_fit(
             )
             for module in modules
         ]
-        said = [process.communicate(timeout=60)[1] for process in started]
+        errors = [process.communicate(timeout=60)[1] for process in started]
     has = f"at revision {revision}" if revision else "not migrated yet"
     needs = f"this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
-    assert said == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)
+    assert errors == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)
     assert {process.returncode for process in started} == {1}
 
 
@@ -178,8 +176,8 @@ def test_metrics_count_requests_by_method_and_status(tenant: Tenant, anon: Clien
 @pytest.fixture(scope="module")
 def local_only(settings: Settings) -> Iterator[Flask]:
     """An application that shows its metrics to the loopback address only."""
-    with app_with(settings, metrics_local_only=True) as made:
-        yield made
+    with app_with(settings, metrics_local_only=True) as application:
+        yield application
 
 
 @pytest.mark.parametrize(
@@ -194,7 +192,7 @@ def local_only(settings: Settings) -> Iterator[Flask]:
         ("", False),
     ],
 )
-def test_metrics_can_be_for_the_loopback_address_alone(local_only: Flask, address: str, shown: bool) -> None:
+def test_metrics_can_be_restricted_to_the_loopback_address(local_only: Flask, address: str, shown: bool) -> None:
     answer = Client(local_only).get("/metrics", environ_overrides={"REMOTE_ADDR": address})
     if shown:
         assert answer.status_code == 200
@@ -202,5 +200,5 @@ def test_metrics_can_be_for_the_loopback_address_alone(local_only: Flask, addres
         not_found(answer)
 
 
-def test_metrics_are_for_everybody_by_default(anon: Client) -> None:
+def test_metrics_are_public_by_default(anon: Client) -> None:
     assert anon.get("/metrics", environ_overrides={"REMOTE_ADDR": "192.0.2.1"}).status_code == 200

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same POST twice gives the first answer twice (docs/requests.md#idempotency)."""
+"""Idempotency keys: the same POST twice gets the first answer twice (docs/requests.md#idempotency)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.tenants import Tenant, new_email, unique
 
 @pytest.fixture
 def path(customers: int) -> str:
-    """Where contacts are created."""
+    """The path where contacts are created."""
     return f"/v1/lists/{customers}/contacts"
 
 
@@ -36,7 +36,7 @@ def post(client: Client, path: str, body: Any, key: str, **options: Any) -> Test
 
 
 def is_replay(answer: TestResponse) -> bool:
-    """Whether the answer says that it was given before."""
+    """Whether the answer is marked as a replay."""
     return answer.headers.get("Idempotent-Replayed") == "true"
 
 
@@ -46,7 +46,7 @@ def count(api: Client, path: str) -> int:
     return size
 
 
-def test_the_same_request_with_the_same_key_gets_the_first_answer_again(api: Client, path: str) -> None:
+def test_the_same_request_with_the_same_key_gets_the_first_answer(api: Client, path: str) -> None:
     key, body = unique("key"), {"email": new_email()}
     first, second, third = (post(api, path, body, key) for _ in range(3))
     assert first.status_code == second.status_code == third.status_code == 201
@@ -57,14 +57,14 @@ def test_the_same_request_with_the_same_key_gets_the_first_answer_again(api: Cli
     assert count(api, path) == 1
 
 
-def test_an_answer_without_a_body_is_replayed_as_such(api: Client, path: str) -> None:
+def test_an_answer_without_a_body_is_replayed_without_a_body(api: Client, path: str) -> None:
     key, body = unique("key"), {"contacts": [{"email": new_email()}]}
     first, second = post(api, path, body, key), post(api, path, body, key)
     assert (first.status_code, first.data) == (second.status_code, second.data) == (204, b"")
     assert is_replay(second)
 
 
-def test_a_send_is_accepted_once(tenant: Tenant, customers: int) -> None:
+def test_a_repeated_send_is_accepted_once(tenant: Tenant, customers: int) -> None:
     body = {
         "type": "email",
         "list_id": customers,
@@ -102,7 +102,7 @@ def test_another_key_is_another_request(api: Client, path: str) -> None:
     assert count(api, path) == 2
 
 
-def test_keys_belong_to_an_account_and_not_to_one_of_its_api_keys(tenant: Tenant, other: Tenant, path: str) -> None:
+def test_keys_belong_to_an_account_and_not_to_an_api_key(tenant: Tenant, other: Tenant, path: str) -> None:
     key = unique("key")
     assert post(tenant.api, path, {}, key).status_code == 201
     assert post(other.api, f"/v1/lists/{other.add_list()}/contacts", {}, key).status_code == 201
@@ -118,23 +118,23 @@ def test_an_error_leaves_the_key_free(api: Client, path: str) -> None:
     assert not is_replay(answer)
 
 
-def hold(tenant: Tenant, key: str, holder: str | None, seconds: float = 60) -> None:
-    """Makes the key that of a request that has not answered, with a lease of so many seconds."""
+def claim_key(tenant: Tenant, key: str, holder: str | None, seconds: float = 60) -> None:
+    """Claims the key for a request without an answer, with a lease of this many seconds."""
     with tenant.services.database.write() as transaction:
         lease_time = now() + timedelta(seconds=seconds)
-        held = {"status": None, "body": None, "holder": holder, "lease_time": lease_time}
-        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(**held))
+        claimed = {"status": None, "body": None, "holder": holder, "lease_time": lease_time}
+        transaction.execute(update(IdempotencyRecord).where(IdempotencyRecord.key == key).values(**claimed))
 
 
 def folder_of(tenant: Tenant) -> Path:
     return tenant.services.settings.data_dir / "requests"
 
 
-def test_while_the_first_request_is_in_progress_the_key_is_a_conflict(tenant: Tenant, path: str) -> None:
+def test_the_key_of_a_request_in_progress_is_a_conflict(tenant: Tenant, path: str) -> None:
     key, body = unique("key"), {"email": new_email()}
     assert post(tenant.api, path, body, key).status_code == 201
     with idempotency_locks(folder_of(tenant)).acquire() as holder:
-        hold(tenant, key, holder)
+        claim_key(tenant, key, holder)
         for other in (body, {"email": new_email()}):
             refused = post(tenant.api, path, other, key)
             conflict(refused)
@@ -144,7 +144,7 @@ def test_while_the_first_request_is_in_progress_the_key_is_a_conflict(tenant: Te
     assert not is_replay(answer)
 
 
-def test_an_answered_key_is_a_conflict_without_retry_after(api: Client, path: str) -> None:
+def test_the_key_of_an_answered_request_is_a_conflict_without_retry_after(api: Client, path: str) -> None:
     key = unique("key")
     assert post(api, path, {"first_name": "Ann"}, key).status_code == 201
     assert "Retry-After" not in post(api, path, {"first_name": "Bob"}, key).headers
@@ -152,7 +152,7 @@ def test_an_answered_key_is_a_conflict_without_retry_after(api: Client, path: st
 
 @contextmanager
 def request_of_another_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The name of a request that a process of its own has in hand."""
+    """The name of a request in progress in a process of its own."""
     program = "import sys, pathlib; from app.http.idempotency_locks import idempotency_locks\n"
     program += "with idempotency_locks(pathlib.Path(sys.argv[1])).acquire() as name: print(name, flush=True); input()"
     command = [sys.executable, "-c", program, str(folder)]
@@ -172,7 +172,7 @@ def test_the_key_of_a_request_of_another_process_is_free_when_that_ends(
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(tenant.api, path, body, key).status_code == 201
     with request_of_another_process(folder_of(tenant)) as (holder, process):
-        hold(tenant, key, holder)
+        claim_key(tenant, key, holder)
         refused = post(tenant.api, path, body, key)
         conflict(refused)
         assert refused.headers["Retry-After"] == "1"
@@ -185,22 +185,22 @@ def test_the_key_of_a_request_of_another_process_is_free_when_that_ends(
     assert is_replay(post(tenant.api, path, body, key))
 
 
-def test_a_request_of_another_machine_is_known_by_its_lease(tenant: Tenant, path: str) -> None:
+def test_a_request_of_another_machine_holds_its_key_until_its_lease_expires(tenant: Tenant, path: str) -> None:
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(tenant.api, path, body, key).status_code == 201
-    hold(tenant, key, "elsewhere-1-abcd:1", seconds=40)
+    claim_key(tenant, key, "elsewhere-1-abcd:1", seconds=40)
     refused = post(tenant.api, path, body, key)
     conflict(refused)
     assert 1 < int(refused.headers["Retry-After"]) <= 40
-    hold(tenant, key, "elsewhere-1-abcd:1", seconds=0)
+    claim_key(tenant, key, "elsewhere-1-abcd:1", seconds=0)
     assert not is_replay(post(tenant.api, path, body, key))
 
 
-def test_a_claim_lasts_no_longer_than_a_minute() -> None:
+def test_a_lease_lasts_a_minute_at_most() -> None:
     assert timedelta() < LEASE <= timedelta(minutes=1)
 
 
-def test_a_trailing_slash_changes_nothing(api: Client, path: str) -> None:
+def test_a_trailing_slash_is_ignored(api: Client, path: str) -> None:
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(api, path, body, key).status_code == 201
     assert is_replay(post(api, f"{path}/", body, key))
@@ -213,10 +213,10 @@ def abandon(tenant: Tenant, key: str) -> None:
         transaction.execute(ended)
 
 
-def test_a_request_that_was_taken_for_dead_does_nothing(
+def test_a_stalled_request_that_lost_its_key_does_nothing(
     tenant: Tenant, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes to life between its claim and its work, after a later request has done the same."""
+    """It resumes between its claim and its work, after a later request has done the same."""
     key, body, later = unique("key"), {"first_name": "Ann"}, list[TestResponse]()
     transact = Database.transact
 
@@ -233,7 +233,7 @@ def test_a_request_that_was_taken_for_dead_does_nothing(
     assert count(tenant.api, path) == 1
 
 
-def test_a_request_that_answers_while_it_is_taken_for_dead_keeps_its_key(
+def test_a_stalled_request_that_answers_before_its_key_is_claimed_keeps_it(
     tenant: Tenant, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, body = unique("key"), {"first_name": "Ann"}
@@ -256,7 +256,7 @@ def test_a_request_that_answers_while_it_is_taken_for_dead_keeps_its_key(
 
 
 @pytest.mark.parametrize(("hours", "replayed"), [(23, True), (25, False)])
-def test_an_answer_is_remembered_for_24_hours(tenant: Tenant, path: str, hours: int, replayed: bool) -> None:
+def test_an_answer_is_replayed_for_24_hours(tenant: Tenant, path: str, hours: int, replayed: bool) -> None:
     key, body = unique("key"), {"first_name": "Ann"}
     assert post(tenant.api, path, body, key).status_code == 201
     with tenant.services.database.write() as transaction:
@@ -274,11 +274,11 @@ def test_a_malformed_key_is_an_invalid_request(api: Client, path: str, key: str)
 
 
 @pytest.mark.parametrize("key", ["k", "!~#", "k" * 255])
-def test_1_to_255_visible_characters_are_a_key(api: Client, path: str, key: str) -> None:
+def test_a_key_has_1_to_255_visible_characters(api: Client, path: str, key: str) -> None:
     assert post(api, path, {}, key).status_code == 201
 
 
-def test_other_methods_take_no_notice_of_the_header(tenant: Tenant, path: str) -> None:
+def test_other_methods_ignore_the_header(tenant: Tenant, path: str) -> None:
     contact = tenant.new_contact(int(path.split("/")[3]))["id"]
     headers = {"Idempotency-Key": ""}
     for _ in range(2):
@@ -288,7 +288,7 @@ def test_other_methods_take_no_notice_of_the_header(tenant: Tenant, path: str) -
     assert tenant.api.get(path, headers=headers).status_code == 200
 
 
-def test_of_many_requests_at_once_one_does_the_work(tenant: Tenant, path: str) -> None:
+def test_of_many_concurrent_requests_one_does_the_work(tenant: Tenant, path: str) -> None:
     key, body = unique("key"), {"first_name": "Ann"}
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: post(tenant.api, path, body, key), range(8)))

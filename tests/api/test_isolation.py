@@ -1,6 +1,6 @@
-"""Every endpoint for every access level, and the walls between accounts (docs/requests.md#keys-and-scopes).
+"""Every endpoint for every access level, and the isolation of accounts (docs/requests.md#keys-and-scopes).
 
-While these requests run, every statement on a table of account rows must name the account.
+While these requests run, every statement on a table with rows of accounts must restrict the account.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BY_PRIMARY_KEY = re.compile(r"UPDATE .* WHERE [a-z_]+\.id = \S+", re.DOTALL)
 
 
 def unscoped(statement: str) -> set[str]:
-    """The tables of account rows that a statement reads or changes without naming the account in a condition."""
+    """The tables with rows of accounts that a statement reads or changes without a condition on the account."""
     found = CONDITION.search(statement)
     condition = found[1] if found else ""
     if "account_id" in condition or BY_PRIMARY_KEY.fullmatch(statement):
@@ -60,7 +60,7 @@ def unscoped(statement: str) -> set[str]:
         ("SELECT 1", set()),
     ],
 )
-def test_a_statement_that_names_no_account_is_noticed(statement: str, tables: set[str]) -> None:
+def test_a_statement_without_the_account_is_detected(statement: str, tables: set[str]) -> None:
     assert unscoped(statement) == tables
 
 
@@ -77,7 +77,7 @@ def every_statement_names_the_account(app: Flask) -> Iterator[None]:
 
 @dataclass
 class Estate:
-    """An account with one of everything that a path can name."""
+    """An account with one row of everything that a path can name."""
 
     tenant: Tenant
     list_id: int
@@ -86,7 +86,7 @@ class Estate:
     uuid: str
 
     def path(self, rule: str) -> str:
-        """The rule with ids of this account; each time with a new contact, because some requests delete it."""
+        """The rule filled with ids of this account, with a new contact each time, because some requests delete it."""
         named = {
             "<list_id>": self.list_id,
             "<message_id>": self.message_id,
@@ -114,7 +114,7 @@ class Estate:
 
 @pytest.fixture(scope="module")
 def estate(app: Flask) -> Estate:
-    """The account whose ids the paths name."""
+    """The account whose ids are in the paths."""
     return new_estate(new_tenant(app))
 
 
@@ -125,13 +125,13 @@ def neighbour(app: Flask) -> Estate:
 
 
 def new_estate(tenant: Tenant) -> Estate:
-    """One of everything."""
-    made = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0, "")
-    answer = tenant.api.post(SENDS, made.send())
+    """Creates one row of everything."""
+    estate = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0, "")
+    answer = tenant.api.post(SENDS, estate.send())
     assert answer.status_code == 202
-    made.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
-    (made.group_id,) = ids(tenant.api.get("/v1/transactional-groups"), "transactional-groups")
-    return made
+    estate.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
+    (estate.group_id,) = ids(tenant.api.get("/v1/transactional-groups"), "transactional-groups")
+    return estate
 
 
 CONTACTS = "/v1/lists/<list_id>/contacts"
@@ -160,7 +160,7 @@ SUCCESS = {
 
 
 def endpoints(app: Flask) -> dict[tuple[str, str], str]:
-    """(method, rule) -> endpoint name, of all that the application has under /v1."""
+    """(method, rule) -> endpoint name of all endpoints under /v1."""
     return {
         (method, rule.rule): rule.endpoint
         for rule in app.url_map.iter_rules()
@@ -179,7 +179,7 @@ def send_request(client: Client, method: str, path: str, body: Any) -> Any:
 
 
 def body_for(estate: Estate, method: str, rule: str) -> Any:
-    """A valid body."""
+    """A valid body for the endpoint."""
     if rule == SENDS:
         return estate.send()
     if (method, rule) == ("PATCH", CONTACTS):
@@ -188,7 +188,7 @@ def body_for(estate: Estate, method: str, rule: str) -> Any:
     return {"first_name": "Ann"}
 
 
-def test_the_table_holds_every_endpoint(app: Flask) -> None:
+def test_the_table_contains_every_endpoint(app: Flask) -> None:
     assert set(endpoints(app)) == set(SUCCESS)
 
 
@@ -214,7 +214,7 @@ def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate
 
 
 @pytest.mark.parametrize("name", ["lists", "messages", "transactional-groups"])
-def test_collections_show_the_own_account_alone(estate: Estate, neighbour: Estate, name: str) -> None:
+def test_collections_show_rows_of_the_own_account_only(estate: Estate, neighbour: Estate, name: str) -> None:
     own, foreign = ids(estate.tenant.api.get(f"/v1/{name}"), name), ids(neighbour.tenant.api.get(f"/v1/{name}"), name)
     assert own
     assert foreign
@@ -242,7 +242,7 @@ def test_a_contact_of_another_list_or_account_is_not_in_the_list(estate: Estate,
 
 
 @pytest.mark.parametrize("name", ["list_id", "message_id", "group_id"])
-def test_a_send_cannot_name_what_another_account_has(estate: Estate, neighbour: Estate, name: str) -> None:
+def test_a_send_cannot_refer_to_rows_of_another_account(estate: Estate, neighbour: Estate, name: str) -> None:
     body = {**estate.send(), name: getattr(neighbour, name)}
     if name == "group_id":
         del body["group_name"]
@@ -263,7 +263,7 @@ def test_the_same_address_may_be_in_lists_of_two_accounts(estate: Estate, neighb
         conflict(account.tenant.api.post(f"/v1/lists/{account.list_id}/contacts", {"email": email}), field="email")
 
 
-def test_an_sms_sender_of_another_account_is_no_sender(estate: Estate, neighbour: Estate) -> None:
+def test_an_sms_sender_of_another_account_is_refused(estate: Estate, neighbour: Estate) -> None:
     neighbour.tenant.add_sender("61400009999")
     body = estate.send(
         type="sms",
@@ -277,6 +277,6 @@ def test_an_sms_sender_of_another_account_is_no_sender(estate: Estate, neighbour
     invalid(estate.tenant.api.post(SENDS, body), "invalid_from_address", field="from_address")
 
 
-def test_a_domain_of_another_account_is_no_domain(estate: Estate, neighbour: Estate) -> None:
+def test_a_domain_of_another_account_is_refused(estate: Estate, neighbour: Estate) -> None:
     body = estate.send(from_address=f"hello@{neighbour.tenant.domain}")
     invalid(estate.tenant.api.post(SENDS, body), "invalid_from_address_domain", field="from_address")

@@ -1,4 +1,4 @@
-"""Kannel's callbacks: receipts by a signed token, replies by a secret (docs/sms.md)."""
+"""Kannel's callbacks: receipts with a signed token, replies with a secret (docs/sms.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.support.tenants import Tenant, new_mobile
 
 @pytest.fixture
 def rows(tenant: Tenant) -> Rows:
-    """Rows of the account, which has a webhook."""
-    found = Rows(tenant.services, tenant.id)
-    found.add_webhook()
-    return found
+    """Rows of an account with a webhook."""
+    rows = Rows(tenant.services, tenant.id)
+    rows.add_webhook()
+    return rows
 
 
 def sent(rows: Rows, mobile: str = "61411111111", **content: Any) -> int:
@@ -49,7 +49,7 @@ def events(rows: Rows) -> list[dict[str, Any]]:
         ("", "sent", []),
     ],
 )
-def test_a_receipt_comes_by_its_token(
+def test_a_receipt_is_accepted_by_its_token(
     *, anon: Client, tenant: Tenant, rows: Rows, query: str, state: str, steps: list[tuple[str, str]]
 ) -> None:
     """Delivered, not delivered and refused are final; intermediate receipts change nothing."""
@@ -61,7 +61,7 @@ def test_a_receipt_comes_by_its_token(
     assert len(events(rows)) == len(steps)
 
 
-def test_a_made_up_token_changes_nothing(anon: Client, tenant: Tenant, rows: Rows) -> None:
+def test_a_forged_token_changes_nothing(anon: Client, tenant: Tenant, rows: Rows) -> None:
     recipient_id = sent(rows)
     path = path_of(tenant, recipient_id, "type=2")
     token = path.rpartition("/")[2].partition("?")[0]
@@ -73,7 +73,7 @@ def test_a_made_up_token_changes_nothing(anon: Client, tenant: Tenant, rows: Row
     assert events(rows) == []
 
 
-def test_a_receipt_that_is_too_early_shall_come_again(
+def test_a_receipt_that_arrives_too_early_is_asked_for_again(
     anon: Client, tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.inbound.kannel.PATIENCE", 0)
@@ -87,8 +87,8 @@ def reply(anon: Client, tenant: Tenant, **fields: str) -> Any:
     return anon.get(f"/inbound/kannel/mo?{urlencode({'secret': secret, **fields})}")
 
 
-def test_a_reply_comes_by_the_secret(anon: Client, tenant: Tenant, rows: Rows) -> None:
-    """The same id again changes nothing; without an id each call is a reply."""
+def test_a_reply_is_accepted_with_the_secret(anon: Client, tenant: Tenant, rows: Rows) -> None:
+    """A repeated id changes nothing; without an id each call is a reply."""
     mobile, number = new_mobile(), new_mobile()
     tenant.add_sender(number)
     recipient_id = sent(rows, mobile, from_address=number)
@@ -121,7 +121,7 @@ def test_a_reply_comes_by_the_secret(anon: Client, tenant: Tenant, rows: Rows) -
         (b"a\x00b+c d", "", "ab+c d"),
     ],
 )
-def test_a_reply_is_read_in_its_character_set(
+def test_a_reply_is_decoded_by_its_character_set(
     *, anon: Client, tenant: Tenant, rows: Rows, data: bytes, charset: str, text: str
 ) -> None:
     number = new_mobile()
@@ -143,7 +143,7 @@ def test_a_reply_without_the_secret_changes_nothing(anon: Client, tenant: Tenant
     assert events(rows) == []
 
 
-def test_the_url_for_kannels_configuration(tenant: Tenant) -> None:
+def test_the_url_for_the_configuration_of_kannel(tenant: Tenant) -> None:
     settings = tenant.services.settings
     secret = reply_secret(settings)
     expected = f"{settings.public_url}/inbound/kannel/mo?secret={secret}&from=%p&to=%P&text=%b&charset=%C&id=%I"

@@ -15,7 +15,7 @@ from tests.support.contacts import contacts_path
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email
 
 
-def test_a_list_as_clients_see_it(tenant: Tenant, api: Client) -> None:
+def test_a_list_has_every_documented_property(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list("Customers")
     body = api.get(f"/v1/lists/{list_id}").get_json()
     assert list(body) == ["id", "name", "creation_time", "last_modified_time", "_links"]
@@ -26,7 +26,7 @@ def test_a_list_as_clients_see_it(tenant: Tenant, api: Client) -> None:
     }
 
 
-def test_the_collection_has_an_envelope_and_comes_newest_first(tenant: Tenant, api: Client) -> None:
+def test_the_collection_has_an_envelope_and_is_sorted_newest_first(tenant: Tenant, api: Client) -> None:
     moment = this_second()
     old = tenant.add_list("Old", creation_time=moment - timedelta(days=1))
     first, second = tenant.add_list("First"), tenant.add_list("Second")
@@ -55,7 +55,7 @@ def test_filters(tenant: Tenant, api: Client) -> None:
     assert ids(api.get("/v1/lists", {"last_modified_time:in": f"..{before}"}), "lists") == [new]
 
 
-def test_fields_and_time_zone(tenant: Tenant, api: Client) -> None:
+def test_lists_accept_fields_and_time_zone(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list()
     body = api.get(f"/v1/lists/{list_id}", {"fields": "id,creation_time", "_tz": "Australia/Brisbane"}).get_json()
     assert set(body) == {"id", "creation_time", "_links"}
@@ -70,18 +70,18 @@ def test_another_accounts_list_does_not_exist(tenant: Tenant, other: Tenant, api
 
 
 @pytest.mark.parametrize("segment", ["0", "-1", "abc", "1.5", "99999999999999999999999", "٣"])
-def test_what_is_no_id_is_not_found(api: Client, segment: str) -> None:
+def test_a_malformed_id_is_not_found(api: Client, segment: str) -> None:
     not_found(api.get(f"/v1/lists/{segment}"))
 
 
-def test_the_query_of_an_instance(tenant: Tenant, api: Client) -> None:
+def test_query_parameters_of_an_instance(tenant: Tenant, api: Client) -> None:
     path = f"/v1/lists/{tenant.add_list()}"
     bad_query(api.get(path, {"limit": 1}), "parameter_not_available", field="limit")
     bad_query(api.get(path, {"nonsense": 1}), "parameter_not_supported", field="nonsense")
     bad_query(api.get(path, {"expand": "content"}), "invalid_query_syntax", field="expand")
 
 
-def test_lists_need_the_standard_level(tenant: Tenant) -> None:
+def test_lists_require_the_standard_level(tenant: Tenant) -> None:
     for level in ("limited", "report"):
         check_error(tenant.client(level).get("/v1/lists"), 403, "permission_denied")
 
@@ -98,7 +98,7 @@ def test_expand_embeds_the_first_default_page(tenant: Tenant, api: Client) -> No
     assert (inner["size"], inner["_links"]["next"]["href"]) == (100, f"{contacts_path(list_id)}?offset=100")
 
 
-def test_the_next_page_of_embedded_contacts_is_in_the_zone_that_was_asked_for(tenant: Tenant, api: Client) -> None:
+def test_the_next_page_of_embedded_contacts_keeps_the_time_zone(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list()
     api.post(contacts_path(list_id), {"contacts": [{"email": new_email()} for _ in range(101)]})
     for path in (f"/v1/lists/{list_id}", "/v1/lists"):
@@ -110,14 +110,14 @@ def test_the_next_page_of_embedded_contacts_is_in_the_zone_that_was_asked_for(te
         assert item["creation_time"].endswith("+1000")
 
 
-def test_expand_of_an_exact_page_has_no_next(tenant: Tenant, api: Client) -> None:
+def test_expand_of_an_exact_page_has_no_next_link(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list()
     api.post(contacts_path(list_id), {"contacts": [{"email": new_email()} for _ in range(100)]})
     inner = api.get(f"/v1/lists/{list_id}", {"expand": "contacts"}).get_json()["_embedded"]["contacts"]
     assert (inner["size"], list(inner["_links"])) == (100, ["self"])
 
 
-def test_expand_on_the_collection_shows_each_list_its_own_fields(tenant: Tenant, api: Client) -> None:
+def test_expand_on_the_collection_shows_the_fields_of_each_list(tenant: Tenant, api: Client) -> None:
     plain = tenant.add_list("Plain", PLAIN_FIELDS)
     bare = tenant.add_list("Bare", (("Email", "Email"),))
     spend = tenant.add_list("Spend", (("Mobile", "Mobile Phone"), ("Spend", "Currency"), ("Born", "Date of Birth")))
@@ -132,7 +132,7 @@ def test_expand_on_the_collection_shows_each_list_its_own_fields(tenant: Tenant,
     assert found[empty]["size"] == 0
 
 
-def test_expand_pages_each_list_for_itself(tenant: Tenant, api: Client) -> None:
+def test_expand_pages_the_contacts_of_each_list(tenant: Tenant, api: Client) -> None:
     """Contacts of other times and of the same second, more and fewer than a page."""
     moment = this_second()
     lists = [tenant.add_list() for _ in range(3)]
@@ -145,7 +145,7 @@ def test_expand_pages_each_list_for_itself(tenant: Tenant, api: Client) -> None:
         assert found[list_id] == api.get(contacts_path(list_id)).get_json()
 
 
-def test_fields_leave_what_expand_asks_for(tenant: Tenant, api: Client) -> None:
+def test_fields_do_not_affect_embedded_contacts(tenant: Tenant, api: Client) -> None:
     list_id = tenant.add_list()
     tenant.new_contact(list_id, first_name="Ann")
     body = api.get(f"/v1/lists/{list_id}", {"fields": "id", "expand": "contacts", "_tz": "Asia/Tokyo"}).get_json()
@@ -160,7 +160,7 @@ def test_expand_of_an_empty_page(api: Client) -> None:
     assert api.get("/v1/lists?expand=contacts&limit=0").get_json()["size"] == 0
 
 
-def test_a_page_costs_the_same_for_one_list_and_for_many(
+def test_a_page_takes_as_many_statements_for_many_lists_as_for_one(
     tenant: Tenant, api: Client, count_statements: Callable[[], Any]
 ) -> None:
     def cost(query: str) -> int:

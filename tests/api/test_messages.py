@@ -69,34 +69,34 @@ TIMES = {
 def library(app: Flask) -> tuple[Tenant, dict[str, int]]:
     """An account with five messages, and their ids by letter."""
     tenant = new_tenant(app)
-    made = {}
-    for letter in "abcde":
-        texts = {name: values[letter] for name, values in TEXTS.items()}
-        times = {name: values[letter] for name, values in TIMES.items()}
-        made[letter] = tenant.add_message(type=TYPES[letter], **texts, **times)
-    return tenant, made
+    message_ids = {}
+    for short_name in "abcde":
+        texts = {name: values[short_name] for name, values in TEXTS.items()}
+        times = {name: values[short_name] for name, values in TIMES.items()}
+        message_ids[short_name] = tenant.add_message(type=TYPES[short_name], **texts, **times)
+    return tenant, message_ids
 
 
 @pytest.fixture(scope="module")
-def letters(library: tuple[Tenant, dict[str, int]]) -> Callable[..., set[str]]:
-    """The letters of the messages that a query finds."""
-    tenant, made = library
-    names = {made_id: letter for letter, made_id in made.items()}
+def matching_names(library: tuple[Tenant, dict[str, int]]) -> Callable[..., set[str]]:
+    """The letters of the messages that match a query."""
+    tenant, message_ids = library
+    names = {message_id: short_name for short_name, message_id in message_ids.items()}
     collection = Collection(tenant.api, PATH, "messages", "id")
     return lambda *pairs: {names[found] for found in collection.found(pairs)}
 
 
-# ---------------------------------------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------------------------------------- properties
 
 
 def test_a_message_has_every_property_and_link(library: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = library
-    path = f"{PATH}/{made['a']}"
+    tenant, message_ids = library
+    path = f"{PATH}/{message_ids['a']}"
     answer = tenant.api.get(path)
     assert answer.status_code == 200
     assert list(answer.get_json()) == [*FIELDS, "_links"]
     assert answer.get_json() == {
-        "id": made["a"],
+        "id": message_ids["a"],
         "name": "Welcome",
         "type": "email",
         "subject": "Hi, %%name%%",
@@ -130,16 +130,16 @@ def test_links_can_be_followed(tenant: Tenant) -> None:
     assert tenant.api.get(content["_links"]["message"]["href"]).get_json() == message
 
 
-def test_the_collection_shows_what_the_instance_shows(library: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = library
+def test_the_collection_and_the_instance_are_equal(library: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, message_ids = library
     shown = {item["id"]: item for item in items(tenant.api.get(PATH), "messages")}
-    assert shown == {one: tenant.api.get(f"{PATH}/{one}").get_json() for one in made.values()}
+    assert shown == {one: tenant.api.get(f"{PATH}/{one}").get_json() for one in message_ids.values()}
 
 
-def test_the_newest_comes_first_and_of_one_moment_the_greatest_id(tenant: Tenant) -> None:
+def test_messages_are_sorted_by_time_then_id_newest_first(tenant: Tenant) -> None:
     early, late = moment("2026-01-01"), moment("2026-01-02")
-    made = [tenant.add_message(creation_time=time) for time in (late, early, late, early)]
-    assert ids(tenant.api.get(PATH), "messages") == [made[2], made[0], made[3], made[1]]
+    message_ids = [tenant.add_message(creation_time=time) for time in (late, early, late, early)]
+    assert ids(tenant.api.get(PATH), "messages") == [message_ids[2], message_ids[0], message_ids[3], message_ids[1]]
 
 
 # ---------------------------------------------------------------------------------------------- envelope and pages
@@ -203,12 +203,12 @@ def test_limit_and_offset(
 
 
 @pytest.mark.parametrize("value", ["1001", "-1", "abc", "1.5", "", " 1", "+1", "1e2", "9" * 5000, "0x1", "٣"])
-def test_wrong_limits(api: Client, value: str) -> None:
+def test_invalid_limits_are_refused(api: Client, value: str) -> None:
     bad_query(api.get(PATH, {"limit": value}), "invalid_limit", field="limit")
 
 
 @pytest.mark.parametrize("value", ["-1", "abc", "1.5", "", " 1", "+1", "1e2"])
-def test_wrong_offsets(api: Client, value: str) -> None:
+def test_invalid_offsets_are_refused(api: Client, value: str) -> None:
     bad_query(api.get(PATH, {"offset": value}), "invalid_offset", field="offset")
 
 
@@ -222,19 +222,19 @@ CASES = [
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), CASES)
-def test_filters(letters: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
-    assert letters((key, value)) == expected
+def test_filters(matching_names: Callable[..., set[str]], key: str, value: str, expected: set[str]) -> None:
+    assert matching_names((key, value)) == expected
 
 
-def test_the_filter_id(letters: Callable[..., set[str]], library: tuple[Tenant, dict[str, int]]) -> None:
+def test_the_filter_id(matching_names: Callable[..., set[str]], library: tuple[Tenant, dict[str, int]]) -> None:
     for key, value, expected in integer_cases("id", dict(library[1])):
-        assert letters((key, value)) == expected, (key, value)
+        assert matching_names((key, value)) == expected, (key, value)
 
 
-def test_all_filters_must_hold(letters: Callable[..., set[str]]) -> None:
-    assert letters(("type", "email"), ("from_name:in", "Acme,Bolt")) == {"a"}
-    assert letters(("type", "email"), ("type", "sms")) == set()
-    assert letters(("creation_time:in", "2026-01-02.."), ("creation_time:in", "..2026-02-01")) == {"c", "d"}
+def test_all_filters_apply_together(matching_names: Callable[..., set[str]]) -> None:
+    assert matching_names(("type", "email"), ("from_name:in", "Acme,Bolt")) == {"a"}
+    assert matching_names(("type", "email"), ("type", "sms")) == set()
+    assert matching_names(("creation_time:in", "2026-01-02.."), ("creation_time:in", "..2026-02-01")) == {"c", "d"}
 
 
 WRONG_CASES = [
@@ -246,7 +246,7 @@ WRONG_CASES = [
 
 
 @pytest.mark.parametrize(("name", "key", "value", "code"), WRONG_CASES)
-def test_wrong_filters(api: Client, name: str, key: str, value: str, code: str) -> None:
+def test_invalid_filters_are_refused(api: Client, name: str, key: str, value: str, code: str) -> None:
     bad_query(api.get(PATH, {key.format(name): value}), code, field=name)
 
 
@@ -278,7 +278,7 @@ def test_wrong_filters(api: Client, name: str, key: str, value: str, code: str) 
         ("_tz", "australia/brisbane", "invalid_time_zone"),
     ],
 )
-def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
+def test_invalid_parameters_are_refused(api: Client, key: str, value: str, code: str) -> None:
     bad_query(api.get(PATH, {key: value}), code)
 
 
@@ -292,7 +292,9 @@ def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
         ("_tz", "UTC", "invalid_query_syntax"),
     ],
 )
-def test_what_can_hold_only_once_may_come_only_once(api: Client, name: str, value: str, code: str) -> None:
+def test_parameters_that_may_not_repeat_are_refused_when_repeated(
+    api: Client, name: str, value: str, code: str
+) -> None:
     bad_query(api.get(PATH, [(name, value), (name, value)]), code, field=name)
 
 
@@ -312,31 +314,31 @@ def test_content_has_no_filters(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_field_can_be_asked_for_alone(library: tuple[Tenant, dict[str, int]], name: str) -> None:
-    tenant, made = library
-    whole = tenant.api.get(f"{PATH}/{made['a']}").get_json()
+def test_each_field_can_be_requested_alone(library: tuple[Tenant, dict[str, int]], name: str) -> None:
+    tenant, message_ids = library
+    whole = tenant.api.get(f"{PATH}/{message_ids['a']}").get_json()
     expected = {name: whole[name], "_links": whole["_links"]}
-    assert tenant.api.get(f"{PATH}/{made['a']}", {"fields": name}).get_json() == expected
-    assert items(tenant.api.get(PATH, {"fields": name, "id": made["a"]}), "messages") == [expected]
+    assert tenant.api.get(f"{PATH}/{message_ids['a']}", {"fields": name}).get_json() == expected
+    assert items(tenant.api.get(PATH, {"fields": name, "id": message_ids["a"]}), "messages") == [expected]
 
 
 @pytest.mark.parametrize("name", ["message_id", "body_html", "body_text"])
-def test_each_field_of_the_content_can_be_asked_for_alone(tenant: Tenant, name: str) -> None:
+def test_each_field_of_the_content_can_be_requested_alone(tenant: Tenant, name: str) -> None:
     path = f"{PATH}/{tenant.add_message()}/content"
     assert list(tenant.api.get(path, {"fields": name}).get_json()) == [name, "_links"]
 
 
-def test_fields_come_in_the_order_of_the_resource_however_they_are_asked_for(tenant: Tenant) -> None:
+def test_fields_have_the_order_of_the_resource(tenant: Tenant) -> None:
     path = f"{PATH}/{tenant.add_message()}"
     assert list(tenant.api.get(path, {"fields": "type,id,type"}).get_json()) == ["id", "type", "_links"]
 
 
-def test_expand_embeds_the_content_of_each(library: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = library
+def test_expand_embeds_the_content_of_each_message(library: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, message_ids = library
     for item in items(tenant.api.get(PATH, {"expand": "content"}), "messages"):
         assert item["_embedded"] == {"content": tenant.api.get(f"{PATH}/{item['id']}/content").get_json()}
-    one = tenant.api.get(f"{PATH}/{made['a']}", {"expand": "content"}).get_json()
-    assert one["_embedded"]["content"]["message_id"] == made["a"]
+    one = tenant.api.get(f"{PATH}/{message_ids['a']}", {"expand": "content"}).get_json()
+    assert one["_embedded"]["content"]["message_id"] == message_ids["a"]
 
 
 def test_expand_embeds_the_message_of_a_content(tenant: Tenant) -> None:
@@ -345,47 +347,47 @@ def test_expand_embeds_the_message_of_a_content(tenant: Tenant) -> None:
     assert content["_embedded"] == {"message": tenant.api.get(path).get_json()}
 
 
-def test_fields_do_not_touch_what_is_embedded(tenant: Tenant) -> None:
+def test_fields_do_not_affect_embedded_resources(tenant: Tenant) -> None:
     path = f"{PATH}/{tenant.add_message()}"
     body = tenant.api.get(path, {"expand": "content", "fields": "name"}).get_json()
     assert list(body) == ["name", "_links", "_embedded"]
     assert set(body["_embedded"]["content"]) == {"message_id", "body_html", "body_text", "_links"}
 
 
-def test_nothing_is_embedded_unless_asked(library: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = library
-    assert "_embedded" not in tenant.api.get(f"{PATH}/{made['a']}").get_json()
+def test_nothing_is_embedded_without_expand(library: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, message_ids = library
+    assert "_embedded" not in tenant.api.get(f"{PATH}/{message_ids['a']}").get_json()
     assert "_embedded" not in items(tenant.api.get(PATH), "messages")[0]
 
 
-def test_counting_embeds_nothing(library: tuple[Tenant, dict[str, int]]) -> None:
+def test_a_count_embeds_nothing(library: tuple[Tenant, dict[str, int]]) -> None:
     body = library[0].api.get(PATH, {"limit": 0, "expand": "content", "fields": "id"}).get_json()
     assert (body["size"], body["_embedded"]["messages"]) == (5, [])
 
 
-def test_a_zone_shifts_every_timestamp_of_the_answer(library: tuple[Tenant, dict[str, int]]) -> None:
-    tenant, made = library
+def test_the_time_zone_applies_to_every_timestamp_of_the_answer(library: tuple[Tenant, dict[str, int]]) -> None:
+    tenant, message_ids = library
     zone = {"_tz": "Australia/Brisbane"}
-    path = f"{PATH}/{made['a']}"
+    path = f"{PATH}/{message_ids['a']}"
     shifted = ("2026-01-01T20:00:00+1000", "2026-03-05T20:00:00+1000")
     for message in (
         tenant.api.get(path, zone).get_json(),
-        items(tenant.api.get(PATH, {**zone, "id": made["a"]}), "messages")[0],
+        items(tenant.api.get(PATH, {**zone, "id": message_ids["a"]}), "messages")[0],
         tenant.api.get(f"{path}/content", {**zone, "expand": "message"}).get_json()["_embedded"]["message"],
     ):
         assert (message["creation_time"], message["last_modified_time"]) == shifted
 
 
-def test_a_zone_is_that_of_filter_values_without_one(letters: Callable[..., set[str]]) -> None:
+def test_the_time_zone_applies_to_filter_values_without_one(matching_names: Callable[..., set[str]]) -> None:
     brisbane = ("_tz", "Australia/Brisbane")
-    assert letters(("creation_time", "2026-01-01T20:00:00"), brisbane) == {"a"}
-    assert letters(brisbane, ("creation_time", "2026-01-01T10:00:00Z")) == {"a"}
+    assert matching_names(("creation_time", "2026-01-01T20:00:00"), brisbane) == {"a"}
+    assert matching_names(brisbane, ("creation_time", "2026-01-01T10:00:00Z")) == {"a"}
     # 3 January 23:59:59 in UTC is 4 January there.
-    assert letters(("creation_time", "2026-01-04"), brisbane) == {"c", "d"}
-    assert letters(("creation_time", "2026-01-04")) == {"d"}
+    assert matching_names(("creation_time", "2026-01-04"), brisbane) == {"c", "d"}
+    assert matching_names(("creation_time", "2026-01-04")) == {"d"}
 
 
-# ---------------------------------------------------------------------------------------------- whose they are
+# ---------------------------------------------------------------------------------------------- accounts
 
 
 def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
@@ -397,11 +399,11 @@ def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
         not_found(other.api.get(f"{PATH}/{message}{tail}"))
 
 
-# ---------------------------------------------------------------------------------------------- work
+# ---------------------------------------------------------------------------------------------- statements
 
 
 def add_messages(tenant: Tenant, count: int) -> None:
-    """Many messages at once."""
+    """Adds many messages at once."""
     time = moment("2026-01-01")
     columns = dict.fromkeys(("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_text"))
     with tenant.services.database.write() as transaction:

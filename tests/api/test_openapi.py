@@ -1,4 +1,5 @@
-"""The OpenAPI description: complete, true of real answers, and a source of bad input (docs/requests.md#errors)."""
+"""The OpenAPI description: complete, valid for real answers, and a source of invalid input
+(docs/requests.md#errors)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def document(app: Flask) -> dict[str, Any]:
-    """The description as it is served."""
+    """The description as the API serves it."""
     answer = Client(app).get("/docs/openapi.json")
     assert answer.status_code == 200
     found: dict[str, Any] = answer.get_json()
@@ -62,7 +63,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path, item[method]
 
 
-# ---------------------------------------------------------------------------------------------- complete
+# ---------------------------------------------------------------------------------------------- completeness
 
 
 def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict[str, Any]) -> None:
@@ -105,7 +106,7 @@ def test_every_query_parameter_is_described_once(document: dict[str, Any]) -> No
 
 
 def references(value: Any) -> Iterator[str]:
-    """Every `$ref` inside."""
+    """Every `$ref` in it."""
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
@@ -116,7 +117,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(inner)
 
 
-def test_every_reference_leads_somewhere_and_every_component_is_used(document: dict[str, Any]) -> None:
+def test_every_reference_resolves_and_every_component_is_used(document: dict[str, Any]) -> None:
     used = set(references(document))
     components = {
         f"#/components/{kind}/{name}"
@@ -139,7 +140,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used(document: d
         ("Timeline", RECIPIENT.resource),
     ],
 )
-def test_each_resource_is_described_with_the_properties_that_it_shows(
+def test_each_resource_is_described_with_exactly_its_properties(
     document: dict[str, Any], name: str, resource: Resource
 ) -> None:
     described = set(document["components"]["schemas"][name]["properties"])
@@ -147,16 +148,16 @@ def test_each_resource_is_described_with_the_properties_that_it_shows(
     assert ("_embedded" in described) is bool(resource.expands)
 
 
-def test_it_is_the_same_each_time(app: Flask, document: dict[str, Any]) -> None:
+def test_the_description_is_the_same_each_time(app: Flask, document: dict[str, Any]) -> None:
     assert Client(app).get("/docs/openapi.json").get_json() == document
 
 
-# ---------------------------------------------------------------------------------------------- true
+# ---------------------------------------------------------------------------------------------- real answers
 
 
 @dataclass(frozen=True)
 class Estate:
-    """An account with something at every path, and the description of the application."""
+    """An account with a resource at every path, and the description of the application."""
 
     tenant: Tenant
     described: BaseSchema
@@ -206,13 +207,13 @@ READS = [
 
 
 @pytest.mark.parametrize(("path", "query"), READS)
-def test_real_answers_are_as_described(estate: Estate, path: str, query: str) -> None:
+def test_real_answers_match_the_description(estate: Estate, path: str, query: str) -> None:
     answer = estate.tenant.api.get(f"{path.format(**estate.ids)}?{query}")
     assert answer.status_code == 200, answer.text
     estate.described[path]["GET"].validate_response(answer)
 
 
-def test_errors_are_as_described(estate: Estate) -> None:
+def test_errors_match_the_description(estate: Estate) -> None:
     described = estate.described["/v1/lists/{list_id}/contacts"]
     path = f"/v1/lists/{estate.ids['list_id']}/contacts"
     api, taken = estate.tenant.api, new_email()
@@ -249,7 +250,7 @@ ROUNDS = hypothesis_settings(
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 def test_generated_requests_get_described_answers(estate: Estate, mode: GenerationMode) -> None:
-    """What the description allows, and what it forbids: never a failure, never an answer that it does not know."""
+    """Both valid and invalid requests: never a failure, never an answer that the description does not contain."""
     headers = {"Authorization": f"Bearer {estate.tenant.tokens['standard']}"}
 
     def try_out(case: Case[Any], with_ids: bool) -> None:
@@ -260,5 +261,5 @@ def test_generated_requests_get_described_answers(estate: Estate, mode: Generati
     for found in estate.described.get_all_operations():
         assert isinstance(found, Ok)
         cases = found.ok().as_strategy(generation_mode=mode)
-        # Most generated ids name nothing, so three requests of four are given ids that do.
+        # Most generated ids do not exist, so three requests of four get ids that do.
         ROUNDS(given(cases, st.sampled_from([True, True, True, False]))(try_out))()

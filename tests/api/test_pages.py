@@ -1,5 +1,4 @@
-"""What a browser may do with the pages outside of the API, and what a person sees of an error
-(docs/requests.md#cross-origin)."""
+"""Pages outside the API: security headers for browsers, and errors for people (docs/requests.md#cross-origin)."""
 
 from __future__ import annotations
 
@@ -25,9 +24,7 @@ PAGES = ["/u/token", "/c/token", "/o/token.gif", "/docs/errors", "/docs/errors/n
     "path", [*PAGES, "/healthz", "/docs/openapi.json", "/nowhere", "/u/a/b", "/inbound/sendgrid/x"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
-def test_answers_outside_of_the_api_tell_a_browser_to_run_and_to_tell_nothing(
-    anon: Client, method: str, path: str
-) -> None:
+def test_pages_forbid_scripts_and_referrers(anon: Client, method: str, path: str) -> None:
     headers = anon.request(method, path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -38,7 +35,7 @@ def test_answers_outside_of_the_api_tell_a_browser_to_run_and_to_tell_nothing(
 
 
 @pytest.mark.parametrize("path", ["/u/token", "/c/token", "/docs/errors", "/docs/errors/not_found"])
-def test_the_policy_allows_the_one_style_of_a_page_and_no_page_has_a_script(anon: Client, path: str) -> None:
+def test_the_policy_allows_the_style_of_a_page_and_no_page_has_a_script(anon: Client, path: str) -> None:
     answer = anon.get(path)
     assert answer.mimetype == "text/html"
     (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
@@ -47,19 +44,19 @@ def test_the_policy_allows_the_one_style_of_a_page_and_no_page_has_a_script(anon
     assert not re.search(r"<script|\son\w+=|\sstyle=|javascript:|<link|<img", answer.text)
 
 
-def test_answers_of_the_api_are_as_they_were(api: Client) -> None:
+def test_answers_of_the_api_do_not_have_these_headers(api: Client) -> None:
     assert "Content-Security-Policy" not in api.get("/v1/lists").headers
 
 
-# ---------------------------------------------------------------------------------------------- errors for persons
+# ---------------------------------------------------------------------------------------------- errors for people
 
 
 @pytest.fixture(scope="module")
 def without_database(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
     """An application whose database cannot be opened."""
     folder: Path = tmp_path_factory.mktemp("no-database")
-    with app_with(settings, database_url=f"sqlite:///{folder}") as made:
-        yield made
+    with app_with(settings, database_url=f"sqlite:///{folder}") as application:
+        yield application
 
 
 @pytest.mark.parametrize(("method", "page"), [("GET", "u"), ("POST", "u"), ("GET", "c")])
@@ -80,7 +77,7 @@ def test_with_the_database_down_a_person_gets_a_page(
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/u/token"), ("GET", "/u/a/b"), ("GET", "/c/"), ("GET", "/c")])
-def test_a_link_that_was_mangled_gets_a_page_too(anon: Client, method: str, path: str) -> None:
+def test_a_damaged_link_gets_a_page(anon: Client, method: str, path: str) -> None:
     answer = anon.request(method, path)
     assert answer.status_code in (404, 405)
     assert answer.mimetype == "text/html"
@@ -90,7 +87,7 @@ def test_a_link_that_was_mangled_gets_a_page_too(anon: Client, method: str, path
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-def test_the_description_answers_any_origin_and_the_api_does_not(anon: Client, api: Client, method: str) -> None:
+def test_the_description_allows_any_origin_and_the_api_does_not(anon: Client, api: Client, method: str) -> None:
     origin = {"Origin": "https://elsewhere.example"}
     answer = anon.request(method, "/docs/openapi.json", headers=origin)
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "*")

@@ -1,4 +1,4 @@
-"""What is believed of trusted proxies, in all forms in which they say it (docs/operations.md#behind-a-proxy)."""
+"""Forwarded headers of trusted proxies, in all their forms (docs/operations.md#behind-a-proxy)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.tenants import Tenant, new_tenant
 
 @pytest.fixture(scope="module")
 def behind(settings: Settings) -> Iterator[Flask]:
-    """An application behind one proxy, which wants https."""
-    with app_with(settings, trusted_proxies=1, require_https=True) as made:
-        yield made
+    """An application behind one proxy, which requires https."""
+    with app_with(settings, trusted_proxies=1, require_https=True) as application:
+        yield application
 
 
 @pytest.fixture(scope="module")
 def restricted(app: Flask) -> Tenant:
-    """An account that lets in two addresses."""
+    """An account that allows two addresses."""
     return new_tenant(app, allowed_networks=["192.0.2.7", "2001:db8::7"])
 
 
@@ -43,7 +43,7 @@ def restricted(app: Flask) -> Tenant:
         " 192.0.2.7 ",
     ],
 )
-def test_an_address_and_a_scheme_are_understood_in_all_their_forms(
+def test_an_address_and_a_scheme_are_read_in_all_forms(
     behind: Flask, restricted: Tenant, client: str, scheme: str
 ) -> None:
     headers = {"X-Forwarded-For": client, "X-Forwarded-Proto": scheme}
@@ -74,14 +74,14 @@ def test_an_address_and_a_scheme_are_understood_in_all_their_forms(
         "\xff",
     ],
 )
-def test_garbage_is_nobodys_address_and_breaks_nothing(behind: Flask, restricted: Tenant, client: str) -> None:
+def test_a_malformed_address_matches_no_network(behind: Flask, restricted: Tenant, client: str) -> None:
     headers = {"X-Forwarded-For": client, "X-Forwarded-Proto": "https"}
     answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
     check_error(answer, 403, "ip_restricted")
 
 
 @pytest.mark.parametrize("scheme", ["http", "", "httpss", "on", "wss", "https://", "\xff", ","])
-def test_what_is_not_https_is_plain_http(behind: Flask, restricted: Tenant, scheme: str) -> None:
+def test_any_scheme_but_https_is_plain_http(behind: Flask, restricted: Tenant, scheme: str) -> None:
     headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": scheme}
     answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
     check_error(answer, 403, "ssl_required")
@@ -89,7 +89,7 @@ def test_what_is_not_https_is_plain_http(behind: Flask, restricted: Tenant, sche
 
 @pytest.mark.parametrize("host", ["api.example.com", "a b", "[", "[::1", ":::", "a:b:c", "\xff", "x" * 8000, "/", "@"])
 @pytest.mark.parametrize("name", ["Host", "X-Forwarded-Host"])
-def test_a_host_of_garbage_breaks_nothing(behind: Flask, restricted: Tenant, name: str, host: str) -> None:
+def test_a_malformed_host_is_answered(behind: Flask, restricted: Tenant, name: str, host: str) -> None:
     headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", name: host}
     answer = Client(behind, restricted.tokens["report"]).get("/v1", headers=headers)
     assert answer.status_code in (200, 400), answer.text

@@ -1,4 +1,4 @@
-"""The rate limit of a key: its headers, its answer and when it does not apply (docs/requests.md#rate-limit)."""
+"""The rate limit of a key: headers, error, and exceptions (docs/requests.md#rate-limit)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 @pytest.fixture(scope="module")
 def limited_app(settings: Settings) -> Iterator[Flask]:
-    """Three requests in a window that will not end during a test, none of them used."""
-    with app_with(settings, rate_limit=Rate(3, WINDOW)) as made:
-        redis = made.extensions[EXTENSION].redis
+    """Three requests in a window that does not end during a test, none of them used."""
+    with app_with(settings, rate_limit=Rate(3, WINDOW)) as application:
+        redis = application.extensions[EXTENSION].redis
         # The keys of both databases have the same ids, and the databases share one Redis.
         for counter in redis.scan_iter("tms:rate:*"):
             redis.delete(counter)
-        yield made
+        yield application
 
 
 def left() -> float:
@@ -37,11 +37,11 @@ def left() -> float:
 
 @pytest.fixture
 def client(limited_app: Flask) -> Client:
-    """A key with all of its requests left."""
+    """A key that has made no requests."""
     return new_tenant(limited_app).api
 
 
-def test_every_answer_tells_what_is_left(client: Client) -> None:
+def test_every_answer_has_the_remaining_requests(client: Client) -> None:
     before = left()
     answers = [client.get("/v1/") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 200]
@@ -51,7 +51,7 @@ def test_every_answer_tells_what_is_left(client: Client) -> None:
     assert after <= int(answers[-1].headers["RateLimit-Reset"]) < before + 1
 
 
-def test_one_request_too_many_is_refused_and_told_when_to_come_back(client: Client) -> None:
+def test_a_request_beyond_the_limit_is_refused_with_the_time_to_wait(client: Client) -> None:
     for _ in range(3):
         client.get("/v1/")
     answer = client.get("/v1/")
@@ -68,7 +68,7 @@ def test_errors_count_and_carry_the_headers(client: Client) -> None:
     assert client.get("/v1/").status_code == 429
 
 
-def test_writes_are_refused_before_they_do_anything(limited_app: Flask, tenant: Tenant) -> None:
+def test_writes_beyond_the_limit_write_nothing(limited_app: Flask, tenant: Tenant) -> None:
     client = Client(limited_app, tenant.tokens["standard"])
     list_id = tenant.add_list()
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_each_key_has_its_own_limit(limited_app: Flask) -> None:
     assert Client(limited_app, add_key(tenant, "standard")).get("/v1/").status_code == 200
 
 
-def test_a_request_without_a_valid_key_costs_nobody_anything(limited_app: Flask) -> None:
+def test_a_request_without_a_valid_key_is_not_counted(limited_app: Flask) -> None:
     anon = Client(limited_app)
     for _ in range(5):
         answer = anon.get("/v1/")
@@ -103,7 +103,7 @@ def test_options_pages_and_probes_are_not_counted(client: Client, limited_app: F
     assert client.get("/v1/").headers["RateLimit-Remaining"] == "2"
 
 
-def test_an_account_may_have_its_own_rate(limited_app: Flask) -> None:
+def test_an_account_may_have_a_rate_limit_of_its_own(limited_app: Flask) -> None:
     wide = new_tenant(limited_app, rate_limit="5/hour").api
     assert [wide.get("/v1/").status_code for _ in range(6)] == [200] * 5 + [429]
     free = new_tenant(limited_app, rate_limit="off").api
@@ -116,15 +116,15 @@ def test_without_a_limit_there_are_no_headers(api: Client) -> None:
     assert not [name for name in HEADERS if name in api.get("/v1/").headers]
 
 
-def test_a_new_window_gives_the_requests_back(settings: Settings) -> None:
+def test_a_new_window_restores_the_limit(settings: Settings) -> None:
     with app_with(settings, rate_limit=Rate(1, 1)) as quick:
         client = new_tenant(quick).api
         codes: list[int] = []
 
-        def given_back() -> bool:
+        def is_restored() -> bool:
             codes.append(client.get("/v1/").status_code)
             return 429 in codes and codes[-1] == 200
 
-        wait_until(given_back, "a request is allowed again")
+        wait_until(is_restored, "a request is allowed again")
     assert codes[0] == 200
     assert set(codes) == {200, 429}

@@ -1,4 +1,4 @@
-"""Redis hangs: requests are answered all the same, and soon (docs/operations.md, Redis)."""
+"""Redis hangs: requests are still answered, and soon (docs/operations.md#redis)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def redis() -> Iterator[RedisProcess]:
 
 @pytest.fixture
 def limited_app(settings: Settings, redis: RedisProcess) -> Iterator[Flask]:
-    """With a rate limit, which asks Redis at every request."""
-    with app_with(settings, redis_url=redis.url, rate_limit=Rate(100, 3600)) as made:
-        yield made
+    """An application with a rate limit, which uses Redis at every request."""
+    with app_with(settings, redis_url=redis.url, rate_limit=Rate(100, 3600)) as application:
+        yield application
 
 
-def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
+def test_one_request_waits_for_a_hanging_redis_and_the_others_do_not(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Judged by what Redis was asked to count meanwhile, which it does once it goes on."""
+    """Measured by the counts that Redis was asked for meanwhile, which it executes after it resumes."""
     monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
     sends = SendsApi(new_tenant(limited_app))
     assert "RateLimit-Limit" in sends.post(sends.email()).headers
@@ -53,10 +53,10 @@ def test_one_request_waits_for_a_redis_that_hangs_and_the_others_do_not(
     assert sends.tenant.api.get("/readyz").status_code == 200
 
 
-def test_a_refused_connection_is_told_at_once(
+def test_a_refused_connection_is_reported_at_once(
     limited_app: Flask, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After one more try, and without a pause before it."""
+    """After one retry, without a pause before it."""
     monkeypatch.setattr(circuit_breaker, "SECONDS", 10 * PATIENCE)
     tenant = new_tenant(limited_app)
     redis.stop()
@@ -71,7 +71,7 @@ def test_a_refused_connection_is_told_at_once(
 
 @contextmanager
 def counted_connects(patched: pytest.MonkeyPatch) -> Iterator[list[object]]:
-    """One entry for each try to connect to a Redis."""
+    """One entry for each attempt to connect to Redis."""
     tries: list[object] = []
     connect = UnixDomainSocketConnection._connect
 

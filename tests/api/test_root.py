@@ -45,7 +45,7 @@ def test_a_filter_is_not_supported(api: Client) -> None:
     bad_query(api.get("/v1/", {"id": 1}), "parameter_not_supported")
 
 
-def test_the_root_has_every_property_and_no_other(tenant: Tenant) -> None:
+def test_the_root_has_exactly_the_documented_properties(tenant: Tenant) -> None:
     created = this_second()
     body = Client(tenant.app, add_key(tenant, "limited")).get("/v1/").get_json()
     assert list(body) == [
@@ -59,7 +59,7 @@ def test_the_root_has_every_property_and_no_other(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("name", ["access_token_scope", "access_token_creation_time", "access_token_expiry_time"])
-def test_each_field_can_be_asked_for_alone(api: Client, name: str) -> None:
+def test_each_field_can_be_requested_alone(api: Client, name: str) -> None:
     assert set(api.get("/v1/", {"fields": name}).get_json()) == {name, "_links"}
 
 
@@ -75,5 +75,5 @@ def test_each_field_can_be_asked_for_alone(api: Client, name: str) -> None:
         ("order_by", "id", "invalid_order_by"),
     ],
 )
-def test_wrong_parameters(api: Client, key: str, value: str, code: str) -> None:
+def test_invalid_parameters_are_refused(api: Client, key: str, value: str, code: str) -> None:
     bad_query(api.get("/v1/", {key: value}), code, field=key)

@@ -1,4 +1,4 @@
-"""The door for SendGrid's events: the same effects as those of a mail server's reports."""
+"""SendGrid's event webhook: its events have the same effects as reports of mail servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATH = f"/inbound/sendgrid/{SECRET}"
 
 @pytest.fixture(scope="module")
 def relay_client(settings: Settings) -> Iterator[Client]:
-    """An application that knows the secret."""
+    """An application with the secret configured."""
     app = create_app(replace(settings, sendgrid_webhook_secret=SECRET))
     yield Client(app, None)
     services: Services = app.extensions[EXTENSION]
@@ -55,8 +55,8 @@ def sent(rows: Rows) -> Recipient:
 
 def event(sent: Recipient, name: str, **values: Any) -> dict[str, Any]:
     """An event as SendGrid writes it."""
-    given = {"email": sent.email, "timestamp": 1769853600, "smtp-id": f"<{sent.uuid}@acme.example>", "event": name}
-    return {**given, "sg_event_id": f"{name} {sent.uuid}", "sg_message_id": "x.filter", **values}
+    bounce = {"email": sent.email, "timestamp": 1769853600, "smtp-id": f"<{sent.uuid}@acme.example>", "event": name}
+    return {**bounce, "sg_event_id": f"{name} {sent.uuid}", "sg_message_id": "x.filter", **values}
 
 
 def blocked(rows: Rows) -> list[str]:
@@ -68,10 +68,10 @@ def events_of(rows: Rows) -> list[dict[str, Any]]:
     return [json.loads(payload) for payload in rows.payloads()]
 
 
-def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
-    given = event(sent, "bounce", type="bounce", reason="550 5.1.1 no such user", status="5.1.1")
+def test_a_bounce_event_bounces_and_blocks(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    bounce = event(sent, "bounce", type="bounce", reason="550 5.1.1 no such user", status="5.1.1")
     for _ in range(2):
-        assert relay_client.post(PATH, [given, given]).status_code == 204
+        assert relay_client.post(PATH, [bounce, bounce]).status_code == 204
     assert (rows.recipient(sent.id).state, rows.group_of(sent.id).bounced, blocked(rows)) == (
         "bounced",
         1,
@@ -87,49 +87,49 @@ def test_a_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     )
 
 
-def test_a_mail_that_was_not_tried_has_bounced_for_now(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+def test_a_dropped_event_is_a_temporary_bounce(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     relay_client.post(PATH, [event(sent, "dropped", reason="Bounced Address")])
     assert (rows.recipient(sent.id).reason, blocked(rows)) == ("Bounced Address (4.7.0)", [])
     assert events_of(rows)[0]["is_temporary_bounce"] is True
 
 
-def test_a_bounce_that_sendgrid_calls_temporary(relay_client: Client, rows: Rows, sent: Recipient) -> None:
-    """The type `blocked`: the server refused the sender, whatever its status says of the address."""
+def test_a_bounce_of_the_type_blocked_is_temporary(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+    """With this type the server refused the sender, whatever its status says about the address."""
     relay_client.post(PATH, [event(sent, "bounce", type="blocked", reason="550 5.7.1 bad reputation", status="5.7.1")])
     assert (rows.recipient(sent.id).state, blocked(rows)) == ("bounced", [])
     assert events_of(rows)[0]["is_temporary_bounce"] is True
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "step"),
+    ("name", "reply_text", "step"),
     [
         ("deferred", "450 4.2.1 busy", ("reported delayed", "450 4.2.1 busy")),
         ("delivered", "250 ok", ("reported arrived", "250 ok")),
     ],
 )
-def test_what_only_makes_a_step(
-    relay_client: Client, sent: Recipient, *, name: str, said: str, step: tuple[str, str]
+def test_other_events_add_a_step_only(
+    relay_client: Client, sent: Recipient, *, name: str, reply_text: str, step: tuple[str, str]
 ) -> None:
     rows = Rows(relay_client.app.extensions[EXTENSION], sent.account_id)
     for _ in range(2):
-        assert relay_client.post(PATH, [event(sent, name, response=said)]).status_code == 204
+        assert relay_client.post(PATH, [event(sent, name, response=reply_text)]).status_code == 204
     assert (rows.steps(sent.id), rows.recipient(sent.id).state, events_of(rows)) == ([step], "delivered", [])
 
 
-def test_a_complaint_and_an_opt_out(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+def test_a_complaint_and_an_opt_out_unsubscribe(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     relay_client.post(PATH, [event(sent, "unsubscribe"), event(sent, "spamreport")])
     assert (blocked(rows), rows.group_of(sent.id).unsubscribed) == (["complaint"], 1)
     assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")] * 2
 
 
-def test_a_complaint_that_blocks_and_unsubscribes_is_one_change_of_the_contact(
+def test_a_complaint_that_blocks_and_unsubscribes_updates_the_contact_once(
     relay_client: Client, rows: Rows, sent: Recipient
 ) -> None:
     relay_client.post(PATH, [event(sent, "spamreport")])
     assert [(one["object"], one["event"]) for one in events_of(rows)] == [("contact", "updated")]
 
 
-def test_what_is_about_somebody_else_is_ignored(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+def test_events_about_unknown_recipients_are_ignored(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     others = [
         event(sent, "bounce", email="copy@acme.example"),
         event(sent, "bounce", **{"smtp-id": "<00000000-0000-4000-8000-000000000000@acme.example>"}),
@@ -142,7 +142,7 @@ def test_what_is_about_somebody_else_is_ignored(relay_client: Client, rows: Rows
     assert (rows.steps(sent.id), rows.recipient(sent.id).state) == ([], "delivered")
 
 
-def test_what_is_still_being_sent_comes_again(relay_client: Client, rows: Rows, sent: Recipient) -> None:
+def test_an_event_about_a_mail_in_flight_is_asked_for_again(relay_client: Client, rows: Rows, sent: Recipient) -> None:
     rows.change([sent.id], state="sending")
     assert relay_client.post(PATH, [event(sent, "bounce", status="5.0.0")]).status_code == 503
     rows.change([sent.id], state="delivered")
@@ -150,7 +150,7 @@ def test_what_is_still_being_sent_comes_again(relay_client: Client, rows: Rows, 
     assert rows.recipient(sent.id).state == "bounced"
 
 
-def test_only_who_knows_the_secret_comes_in(relay_client: Client, anon: Client) -> None:
+def test_the_secret_is_required(relay_client: Client, anon: Client) -> None:
     assert relay_client.post("/inbound/sendgrid/another-secret-than-that", []).status_code == 404
     assert anon.post(PATH, []).status_code == 404  # without the setting
     assert relay_client.post(PATH, []).status_code == 204

@@ -1,4 +1,4 @@
-"""Accepting email: the answer, what is queued, and the contacts and groups that come of it."""
+"""Accepting email: the answer, the queued rows, and the contacts and groups that are created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUEUE_KEY = f"rq:queue:{SENDS_QUEUE}"
 # ---------------------------------------------------------------------------------------------- the answer
 
 
-def test_the_answer_has_an_uuid_per_recipient_in_order(sends: SendsApi) -> None:
+def test_the_answer_has_a_uuid_per_recipient_in_order(sends: SendsApi) -> None:
     emails = [new_email() for _ in range(5)]
     accepted = sends.send(sends.email(recipients=[{"email": email} for email in emails]))
     assert len({uuid.UUID(one) for one in accepted.uuids}) == 5
@@ -47,19 +47,19 @@ def test_the_limited_levels_may_not_send(sends: SendsApi) -> None:
         check_error(response, 403, "permission_denied")
 
 
-def test_no_query_parameter_is_taken(sends: SendsApi) -> None:
+def test_query_parameters_are_refused(sends: SendsApi) -> None:
     for name, code in (("limit", "parameter_not_available"), ("whatever", "parameter_not_supported")):
         response = sends.post(sends.email(), params={name: "1"})
         check_error(response, 400, "invalid_request", code, field=name)
 
 
-def test_there_is_nothing_to_read_here(api: Client) -> None:
+def test_sends_cannot_be_read_as_a_collection(api: Client) -> None:
     response = api.get(SENDS)
     check_error(response, 405, "method_not_allowed")
     assert response.headers["Allow"] == "OPTIONS, POST"
 
 
-# ---------------------------------------------------------------------------------------------- what is queued
+# ---------------------------------------------------------------------------------------------- queued rows
 
 
 def test_a_recipient_is_due_at_once(sends: SendsApi) -> None:
@@ -71,7 +71,7 @@ def test_a_recipient_is_due_at_once(sends: SendsApi) -> None:
     assert row.creation_time == row.due_time.replace(microsecond=0)
 
 
-def test_a_recipient_knows_what_it_belongs_to(sends: SendsApi) -> None:
+def test_a_recipient_refers_to_its_send_list_and_contact(sends: SendsApi) -> None:
     message = sends.tenant.add_message()
     accepted = sends.send(sends.email(message_id=message))
     row, send = accepted.recipient, accepted.send
@@ -80,7 +80,7 @@ def test_a_recipient_knows_what_it_belongs_to(sends: SendsApi) -> None:
     assert send.group_name == accepted.group.name
 
 
-def test_the_send_keeps_what_the_request_said(sends: SendsApi) -> None:
+def test_the_send_stores_the_values_of_the_request(sends: SendsApi) -> None:
     body = sends.email(
         reply_to="answers@elsewhere.example",
         bcc_address=f"copy@{sends.tenant.domain}",
@@ -96,7 +96,7 @@ def test_the_send_keeps_what_the_request_said(sends: SendsApi) -> None:
     assert (send.message_id, send.request_id) == (None, response.headers["X-Request-Id"])
 
 
-def test_switches_have_defaults(sends: SendsApi) -> None:
+def test_options_have_defaults(sends: SendsApi) -> None:
     send = sends.send(sends.email()).send
     assert (send.include_unsubscribed, send.recipient_data_html_encoded) == (False, True)
 
@@ -111,7 +111,7 @@ def test_null_means_absent(sends: SendsApi) -> None:
     assert send.recipient_data_html_encoded is True
 
 
-def test_an_empty_destination_is_none(sends: SendsApi) -> None:
+def test_an_empty_destination_is_absent(sends: SendsApi) -> None:
     email = new_email()
     assert sends.send(sends.email(recipients=[{"email": email, "mobile": ""}])).recipient.email == email
 
@@ -122,14 +122,14 @@ def test_unsubscribe_type_has_no_effect(sends: SendsApi) -> None:
     assert sends.send(sends.email(unsubscribe_type="word", message_id=message)).send.unsubscribe_type is None
 
 
-def test_wildcard_values_are_kept_as_given(sends: SendsApi) -> None:
+def test_wildcard_values_are_stored_as_written(sends: SendsApi) -> None:
     values = {"Nick": "Bee", "amount": 12.5, "count": 3, "empty": "", "v_1": "<b>", "nothing": None}
     row = sends.send(sends.email(recipients=[{"email": new_email(), **values}])).recipient
     del values["nothing"]
     assert row.values == {**values, "amount": "12.5", "count": "3"}
 
 
-def test_a_number_is_its_text_as_it_stands_in_the_request(sends: SendsApi) -> None:
+def test_a_number_is_stored_with_its_text_in_the_request(sends: SendsApi) -> None:
     texts = {"parcel": "9400111899223197228490", "price": "1.50", "big": "1E2", "none": "-0", "left": "0", "pi": "3.0"}
     data = orjson.dumps(sends.email(recipients=[{"email": new_email(), "pi": "3.14"}, {"email": new_email()}]))
     numbers = ",".join(f'"{name}":{text}' for name, text in texts.items())
@@ -150,7 +150,7 @@ def test_a_number_with_more_than_ten_thousand_digits_is_too_long(sends: SendsApi
     assert answer.get_json()["code"] == "invalid_wildcard_value_too_long"
 
 
-def test_hash_values_are_kept_for_plain_data(sends: SendsApi) -> None:
+def test_hash_values_are_stored_for_plain_data(sends: SendsApi) -> None:
     recipient = {"email": new_email(), "#v": "<b>x</b>"}
     row = sends.send(sends.email(recipients=[recipient], recipient_data_html_encoded=False)).recipient
     assert row.values == {"#v": "<b>x</b>"}
@@ -171,7 +171,7 @@ def test_limits_are_inclusive(sends: SendsApi) -> None:
     assert len(sends.send(body).uuids) == 100
 
 
-def test_a_worker_is_woken_once_the_send_is_safe(sends: SendsApi) -> None:
+def test_a_wake_up_is_queued_after_the_commit(sends: SendsApi) -> None:
     redis = sends.tenant.services.redis
     redis.delete(QUEUE_KEY)
     sends.post(sends.email(subject=None))
@@ -183,7 +183,7 @@ def test_a_worker_is_woken_once_the_send_is_safe(sends: SendsApi) -> None:
 # ---------------------------------------------------------------------------------------------- messages
 
 
-def test_a_message_gives_all_of_its_fields(sends: SendsApi) -> None:
+def test_a_message_supplies_all_of_its_fields(sends: SendsApi) -> None:
     message = sends.tenant.add_message(reply_to="answers@elsewhere.example")
     body = {"type": "email", "list_id": sends.list_id, "group_name": unique("g"), "message_id": message}
     send = sends.send({**body, "recipients": [{"email": new_email()}]}).send
@@ -193,33 +193,33 @@ def test_a_message_gives_all_of_its_fields(sends: SendsApi) -> None:
     assert send.body_text == "Welcome %%first_name**friend%%"
 
 
-def test_a_request_field_overrides_its_own_default_only(sends: SendsApi) -> None:
+def test_a_field_of_the_request_overrides_its_own_default_only(sends: SendsApi) -> None:
     message = sends.tenant.add_message()
     send = sends.send(sends.email(message_id=message, subject="Mine", body_text="My text")).send
     assert (send.subject, send.body_text) == ("Mine", "My text")
     assert send.body_html == "<p>Welcome %%first_name**friend%%</p>"
 
 
-def test_an_empty_text_leaves_that_part_of_the_message_out(sends: SendsApi) -> None:
+def test_an_empty_text_removes_that_part_of_the_message(sends: SendsApi) -> None:
     message = sends.tenant.add_message()
     send = sends.send(sends.email(message_id=message, body_html="", body_text=None)).send
     assert (send.body_html, send.body_text) == (None, "Welcome %%first_name**friend%%")
 
 
-def test_an_empty_reply_address_leaves_that_of_the_message_out(sends: SendsApi) -> None:
+def test_an_empty_reply_address_removes_that_of_the_message(sends: SendsApi) -> None:
     message = sends.tenant.add_message(reply_to="answers@elsewhere.example")
     assert sends.send(sends.email(message_id=message, reply_to="")).send.reply_to is None
     assert sends.send(sends.email(reply_to="")).send.reply_to is None
     assert sends.send(sends.email(message_id=message, bcc_address="")).send.bcc_address is None
 
 
-def test_the_type_of_the_message_counts(sends: SendsApi) -> None:
+def test_the_type_of_the_message_overrides_that_of_the_request(sends: SendsApi) -> None:
     message = sends.tenant.add_message()
     accepted = sends.send(sends.email(type="sms", message_id=message))
     assert (accepted.send.type, accepted.recipient.type, accepted.group.type) == ("email", "email", "email")
 
 
-def test_a_from_name_of_the_request_is_enough(sends: SendsApi) -> None:
+def test_a_from_name_of_the_request_is_sufficient(sends: SendsApi) -> None:
     message = sends.tenant.add_message(from_name=None)
     assert sends.send(sends.email(message_id=message, from_name="Given")).send.from_name == "Given"
 
@@ -227,7 +227,7 @@ def test_a_from_name_of_the_request_is_enough(sends: SendsApi) -> None:
 # ---------------------------------------------------------------------------------------------- senders
 
 
-def test_the_default_sender_of_the_account(sends: SendsApi) -> None:
+def test_without_a_from_address_the_default_sender_is_used(sends: SendsApi) -> None:
     address = f"default@{sends.tenant.domain}"
     send = sends.send(sends.email(from_address=None, from_name=None)).send
     assert (send.from_address, send.from_name) == (address, "Acme Default")
@@ -258,7 +258,7 @@ def test_an_international_domain_is_compared_in_its_ascii_form(sends: SendsApi) 
 # ---------------------------------------------------------------------------------------------- contacts
 
 
-def test_an_unknown_recipient_becomes_a_contact_with_an_address(sends: SendsApi) -> None:
+def test_an_unknown_recipient_becomes_a_contact_with_an_address_only(sends: SendsApi) -> None:
     email = new_email()
     row = sends.send(sends.email(recipients=[{"email": email, "first_name": "Ann", "plan": "gold"}])).recipient
     (made,) = find(sends.tenant, sends.list_id, email=email)
@@ -268,7 +268,7 @@ def test_an_unknown_recipient_becomes_a_contact_with_an_address(sends: SendsApi)
     assert made["subscribed"] == {"email": True, "mobile": True}
 
 
-def test_a_new_contact_is_announced_and_triggers(sends: SendsApi) -> None:
+def test_a_new_contact_causes_an_event_and_triggers(sends: SendsApi) -> None:
     add_webhook(sends.tenant)
     known = sends.tenant.new_contact(sends.list_id, email=new_email())
     recipients = [{"email": known["email"]}, {"email": new_email()}, {"email": new_email()}]
@@ -278,7 +278,7 @@ def test_a_new_contact_is_announced_and_triggers(sends: SendsApi) -> None:
     assert firings(sends.tenant) == created
 
 
-def test_a_new_contact_has_the_flag_that_the_unsubscribers_list_asks_for(sends: SendsApi) -> None:
+def test_a_new_contact_follows_the_unsubscribers_list(sends: SendsApi) -> None:
     here, everywhere, elsewhere = (new_email() for _ in range(3))
     unsubscribe(sends.tenant, here, sends.list_id)
     unsubscribe(sends.tenant, everywhere)
@@ -290,9 +290,9 @@ def test_a_new_contact_has_the_flag_that_the_unsubscribers_list_asks_for(sends: 
 
 def test_a_known_recipient_is_found_in_any_case_and_not_updated(sends: SendsApi) -> None:
     known = sends.tenant.new_contact(sends.list_id, email=new_email(), first_name="Stored")
-    given = known["email"].upper()
-    row = sends.send(sends.email(recipients=[{"email": given, "first_name": "Other"}])).recipient
-    assert (row.contact_id, row.email) == (known["id"], given)
+    upper_case_email = known["email"].upper()
+    row = sends.send(sends.email(recipients=[{"email": upper_case_email, "first_name": "Other"}])).recipient
+    assert (row.contact_id, row.email) == (known["id"], upper_case_email)
     assert find(sends.tenant, sends.list_id) == [known]
 
 
@@ -303,14 +303,14 @@ def test_a_new_address_twice_is_one_contact_and_two_recipients(sends: SendsApi) 
     assert {row.contact_id for row in rows} == {one["id"] for one in find(sends.tenant, sends.list_id)}
 
 
-def test_a_contact_is_looked_for_in_the_list_alone(sends: SendsApi) -> None:
+def test_contacts_of_other_lists_are_not_used(sends: SendsApi) -> None:
     elsewhere = sends.tenant.new_contact(sends.tenant.add_list(), email=new_email())
     row = sends.send(sends.email(recipients=[{"email": elsewhere["email"]}])).recipient
     assert row.contact_id not in (None, elsewhere["id"])
 
 
 def test_a_recipient_by_contact_id_is_queued_without_an_address(sends: SendsApi) -> None:
-    """Delivery takes the address that the contact has then."""
+    """Its address is read at delivery."""
     known = sends.tenant.new_contact(sends.list_id, email=new_email(), mobile=new_mobile())
     row = sends.send(sends.email(recipients=[{"contact_id": known["id"]}])).recipient
     assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], None, None, None)
@@ -327,7 +327,7 @@ def test_an_invalid_contact_id_is_accepted_and_marked(sends: SendsApi, other: Te
     assert accepted.group.sent == len(ids)
 
 
-def test_in_a_list_with_duplicates_the_oldest_active_contact_is_found(sends: SendsApi) -> None:
+def test_of_contacts_with_the_same_address_the_oldest_active_one_is_used(sends: SendsApi) -> None:
     list_id, email = sends.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=True), new_email()
     body = sends.email(list_id=list_id, recipients=[{"email": email}])
     inactive = sends.tenant.new_contact(list_id, email=email, is_active=False)
@@ -346,7 +346,7 @@ def test_a_new_address_in_a_list_with_duplicates_creates_one_contact(sends: Send
     assert len(firings(sends.tenant)) == 1
 
 
-def test_a_system_list_can_be_sent_to_and_not_changed(sends: SendsApi) -> None:
+def test_a_system_list_can_be_sent_to_and_is_not_changed(sends: SendsApi) -> None:
     list_id = sends.tenant.add_list(fields=PLAIN_FIELDS, system=True)
     moment, email = this_second(), new_email()
     times = {"creation_time": moment, "last_modified_time": moment}
@@ -361,7 +361,7 @@ def test_a_system_list_can_be_sent_to_and_not_changed(sends: SendsApi) -> None:
 # ---------------------------------------------------------------------------------------------- attachments
 
 
-def test_attachments_of_everybody_and_of_one(sends: SendsApi) -> None:
+def test_attachments_of_the_send_and_of_a_recipient_are_stored(sends: SendsApi) -> None:
     shared = [file("a.pdf", "application/pdf", b"%PDF"), file("b.txt")]
     own = [file("c.txt", content=b""), file("d (1).bin", "application/octet-stream", b"\x00\xff")]
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own}]
@@ -379,7 +379,7 @@ def test_attachments_of_everybody_and_of_one(sends: SendsApi) -> None:
     assert len({row.content_id for row in accepted.attachments}) == 4
 
 
-def test_of_the_parameters_of_a_type_only_the_charset_is_kept(sends: SendsApi) -> None:
+def test_only_the_charset_parameter_of_a_media_type_is_stored(sends: SendsApi) -> None:
     types = ["text/plain; name=evil.exe", 'text/plain; format=flowed; charset="iso-8859-1"']
     files = [file(f"{number}.txt", type_) for number, type_ in enumerate(types)]
     accepted = sends.send(sends.email(attachments=files))
@@ -387,12 +387,12 @@ def test_of_the_parameters_of_a_type_only_the_charset_is_kept(sends: SendsApi) -
     assert all(row.content_id.startswith("content_") for row in accepted.attachments)
 
 
-def test_two_recipients_may_have_attachments_of_one_name(sends: SendsApi) -> None:
+def test_two_recipients_may_have_attachments_of_the_same_name(sends: SendsApi) -> None:
     recipients = [{"email": new_email(), "attachments": [file("mine.txt")]} for _ in range(2)]
     assert len(sends.send(sends.email(recipients=recipients)).attachments) == 2
 
 
-def test_as_many_attachments_as_allowed(sends: SendsApi) -> None:
+def test_the_maximum_number_of_attachments_is_accepted(sends: SendsApi) -> None:
     shared = [file(f"a{n}.txt") for n in range(15)]
     own = [file(f"b{n}.txt") for n in range(5)]
     recipients = [{"email": new_email(), "attachments": own}]
@@ -400,7 +400,7 @@ def test_as_many_attachments_as_allowed(sends: SendsApi) -> None:
     assert sends.send(sends.email(attachments=[])).attachments == []
 
 
-def test_as_many_bytes_as_allowed(sends: SendsApi) -> None:
+def test_the_maximum_size_of_attachments_is_accepted(sends: SendsApi) -> None:
     mebibyte = 1024 * 1024
     shared = [file("a.bin", "application/octet-stream", bytes(4 * mebibyte))]
     own = [file("b.bin", "application/octet-stream", bytes(6 * mebibyte))]
@@ -425,7 +425,7 @@ def test_a_group_counts_recipients_over_all_of_its_sends(sends: SendsApi) -> Non
     assert second.creation_time == first.creation_time <= second.last_sent_time
 
 
-def test_id_and_name_of_one_group(sends: SendsApi) -> None:
+def test_id_and_name_of_the_same_group_are_accepted(sends: SendsApi) -> None:
     group = sends.send(sends.email()).group
     assert sends.send(sends.email(group_id=group.id, group_name=group.name)).group.sent == 2
 
@@ -465,20 +465,20 @@ def test_accounts_have_groups_of_their_own(sends: SendsApi, other: Tenant) -> No
         {"body_text": None},
     ],
 )
-def test_nothing_is_written_unless_all_is_valid(sends: SendsApi, changes: dict[str, Any]) -> None:
+def test_an_invalid_send_writes_nothing(sends: SendsApi, changes: dict[str, Any]) -> None:
     response = sends.post(sends.email(**changes))
     assert response.status_code == 422
     assert [sends.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
     assert firings(sends.tenant) == []
 
 
-def test_nothing_is_written_for_a_system_list_that_lacks_a_contact(sends: SendsApi) -> None:
+def test_nothing_is_written_for_a_system_list_without_the_contact(sends: SendsApi) -> None:
     list_id = sends.tenant.add_list(system=True)
     assert sends.post(sends.email(list_id=list_id)).status_code == 422
     assert [sends.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
 
 
-def test_another_account_sees_nothing_of_it(sends: SendsApi, other: Tenant, app: Flask) -> None:
+def test_another_account_cannot_see_the_group(sends: SendsApi, other: Tenant, app: Flask) -> None:
     accepted = sends.send(sends.email())
     assert other.api.get(accepted.body["_links"]["transactional_group"]["href"]).status_code == 404
     assert contact(sends.tenant, sends.list_id, accepted.recipient.contact_id)["email"] == accepted.recipient.email

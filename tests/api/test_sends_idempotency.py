@@ -17,7 +17,7 @@ def key() -> dict[str, str]:
     return {"Idempotency-Key": unique("key")}
 
 
-def test_the_same_body_gets_the_first_answer_again(sends: SendsApi) -> None:
+def test_the_same_body_gets_the_first_answer(sends: SendsApi) -> None:
     headers, body = key(), sends.email()
     first, second = (sends.post(body, headers=headers) for _ in range(2))
     assert (first.status_code, second.status_code) == (202, 202)
@@ -33,7 +33,7 @@ def test_without_a_key_the_same_body_is_sent_again(sends: SendsApi) -> None:
     assert len(sends.rows(Send)) == 2
 
 
-def test_another_body_with_the_same_key(sends: SendsApi) -> None:
+def test_another_body_with_the_same_key_is_a_conflict(sends: SendsApi) -> None:
     headers = key()
     sends.send(sends.email(), headers=headers)
     check_error(sends.post(sends.email(), headers=headers), 409, "conflict", "conflict")
@@ -49,7 +49,7 @@ def test_keys_are_per_account(sends: SendsApi, other: Tenant) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "x" * 256, "schlüssel"])
-def test_a_malformed_key(sends: SendsApi, text: str) -> None:
+def test_a_malformed_key_is_refused(sends: SendsApi, text: str) -> None:
     response = sends.post(sends.email(), headers={"Idempotency-Key": text})
     check_error(response, 400, "invalid_request", "invalid_request")
     assert sends.rows(Send) == []
@@ -62,8 +62,8 @@ def test_a_refused_request_leaves_its_key_free(sends: SendsApi) -> None:
     sends.send(sends.email(), headers=headers)
 
 
-def test_a_replay_does_not_look_at_the_account_again(sends: SendsApi) -> None:
-    """What was accepted stays accepted, whatever has become of the account since."""
+def test_a_replay_does_not_check_the_account(sends: SendsApi) -> None:
+    """An accepted send stays accepted, whatever has changed in the account since."""
     headers, body = key(), sends.email()
     first = sends.send(body, headers=headers)
     with sends.tenant.services.database.write() as transaction:
@@ -71,8 +71,8 @@ def test_a_replay_does_not_look_at_the_account_again(sends: SendsApi) -> None:
     assert sends.send(body, headers=headers).uuids == first.uuids
 
 
-def test_a_replay_does_not_look_at_the_request_again(sends: SendsApi) -> None:
-    """Without the message that gave it its type, this very body would be a malformed email."""
+def test_a_replay_does_not_validate_the_request(sends: SendsApi) -> None:
+    """Without the message that determined its type, this body would be an invalid email."""
     message_id = sends.tenant.add_message(type="sms", body_text="Reply STOP", from_address=sends.number, body_html=None)
     headers = key()
     body = {
@@ -88,7 +88,7 @@ def test_a_replay_does_not_look_at_the_request_again(sends: SendsApi) -> None:
     assert sends.send(body, headers=headers).uuids == first.uuids
 
 
-def test_requests_at_once_send_once(sends: SendsApi) -> None:
+def test_concurrent_requests_send_once(sends: SendsApi) -> None:
     for count in range(1, 6):
         headers, body = key(), sends.email()
         post = partial(sends.post, body, headers=headers)

@@ -1,4 +1,4 @@
-"""Sends at the same moment: one contact per new address, one group per new name (docs/sending.md#recipients)."""
+"""Concurrent sends: one contact per new address, one group per new name (docs/sending.md#recipients)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDS = 8
 
 
 def send_at_once(sends: SendsApi, bodies: list[dict[str, Any]]) -> list[Accepted]:
-    """Sends that start together and must all be accepted."""
+    """Starts the sends together; all must be accepted."""
     responses = at_once([partial(sends.post, body) for body in bodies])
     assert [one.status_code for one in responses] == [202] * len(bodies), [one.text for one in responses]
     return [Accepted(sends.tenant, one.get_json()) for one in responses]
@@ -45,7 +45,7 @@ def sms(sends: SendsApi, **values: Any) -> tuple[int, Callable[[], dict[str, Any
     "make", [email, sms, partial(email, allow_duplicates=True), partial(sms, allow_duplicates=True)]
 )
 def test_a_new_address_becomes_one_contact(sends: SendsApi, make: Make) -> None:
-    """Whether or not a unique index watches over that kind of address in the list."""
+    """Whether or not a unique index protects that kind of address in the list."""
     list_id, body = make(sends)
     for count in range(1, ROUNDS + 1):
         same = body()
@@ -55,7 +55,7 @@ def test_a_new_address_becomes_one_contact(sends: SendsApi, make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", ["email", "mobile"])
-def test_the_same_new_addresses_in_another_order(sends: SendsApi, kind: str) -> None:
+def test_concurrent_sends_to_the_same_new_addresses_in_another_order(sends: SendsApi, kind: str) -> None:
     list_id = sends.tenant.add_list(fields=FULL_FIELDS[1:] if kind == "mobile" else FULL_FIELDS)
     new, make = {"email": (new_email, sends.email), "mobile": (new_mobile, sends.sms)}[kind]
     for _ in range(ROUNDS):
@@ -68,7 +68,7 @@ def test_the_same_new_addresses_in_another_order(sends: SendsApi, kind: str) -> 
         assert None not in forth
 
 
-def test_a_send_and_a_create_want_the_same_address(sends: SendsApi) -> None:
+def test_a_concurrent_send_and_create_of_the_same_address(sends: SendsApi) -> None:
     for count in range(1, ROUNDS + 1):
         address = new_email()
         create = partial(sends.tenant.api.post, contacts_path(sends.list_id), {"email": address})
@@ -88,14 +88,14 @@ def test_a_new_group_is_created_once(sends: SendsApi) -> None:
         assert len(sends.rows(Group)) == count
 
 
-def test_a_known_group_counts_every_send(sends: SendsApi) -> None:
+def test_an_existing_group_counts_every_send(sends: SendsApi) -> None:
     group = sends.send(sends.email()).group
     for turn in range(1, ROUNDS + 1):
         accepted = send_at_once(sends, [sends.email(group_name=group.name) for _ in range(THREADS)])
         assert accepted[0].group.sent == 1 + turn * THREADS
 
 
-def test_the_most_groups_hold_also_at_once(settings: Settings, sends: SendsApi) -> None:
+def test_the_limit_of_groups_holds_for_concurrent_sends(settings: Settings, sends: SendsApi) -> None:
     with app_with(settings, max_groups=2) as strict:
         there = SendsApi(replace(sends.tenant, app=strict))
         assert there.list_id

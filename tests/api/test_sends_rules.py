@@ -1,4 +1,4 @@
-"""What a send is refused for: every code, the attribute that it names, and the order of several."""
+"""Errors of a send: every code, the attribute that it names, and the order of several."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ ATTACHMENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_error(sends: SendsApi, case: str) -> None:
+def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
     body = invalid(sends.post(sends.email(**changes)), code, **where)
     assert "_embedded" not in body, body
@@ -163,7 +163,7 @@ def test_error(sends: SendsApi, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", RECIPIENT_ERRORS)
-def test_error_of_a_recipient(sends: SendsApi, case: str) -> None:
+def test_errors_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
     if set(recipient) & {"email", "mobile", "contact_id"} == set() and code != "email_address_missing":
         recipient = {"email": new_email(), **recipient}
@@ -174,7 +174,7 @@ def test_error_of_a_recipient(sends: SendsApi, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ATTACHMENT_ERRORS)
-def test_error_of_an_attachment(sends: SendsApi, case: str) -> None:
+def test_errors_of_an_attachment(sends: SendsApi, case: str) -> None:
     changes, code, field = ATTACHMENT_ERRORS[case]
     bad = {name: value for name, value in {**file(), **changes}.items() if value is not None}
     fine = file("fine.txt")
@@ -186,17 +186,17 @@ def test_error_of_an_attachment(sends: SendsApi, case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["type", "recipients"])
-def test_what_is_always_required(sends: SendsApi, name: str) -> None:
+def test_attributes_that_are_always_required(sends: SendsApi, name: str) -> None:
     invalid(sends.post(sends.email(**{name: None})), "required", field=name)
 
 
-def test_an_email_send_needs_a_list(sends: SendsApi) -> None:
+def test_an_email_send_requires_a_list(sends: SendsApi) -> None:
     body = sends.email(list_id=None)
-    for given in (body, {**body, "list_id": None}):
-        assert "_embedded" not in invalid(sends.post(given), "required", field="list_id")
+    for attempt in (body, {**body, "list_id": None}):
+        assert "_embedded" not in invalid(sends.post(attempt), "required", field="list_id")
 
 
-def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(sends: SendsApi) -> None:
+def test_each_recipient_with_a_contact_id_is_named_when_the_list_is_missing(sends: SendsApi) -> None:
     recipients = [{"contact_id": 5}, {"email": new_email()}, {"contact_id": 6, "x": []}]
     body = sends.email(list_id=None, recipients=recipients)
     assert listed(invalid(sends.post(body), "invalid_string", field="x")) == [
@@ -216,7 +216,7 @@ def test_each_recipient_of_an_email_send_who_needs_the_list_is_named_beside_it(s
 # ---------------------------------------------------------------------------------------------- attachments
 
 
-def test_names_of_attachments_occur_once(sends: SendsApi) -> None:
+def test_names_of_attachments_must_be_unique(sends: SendsApi) -> None:
     response = sends.post(sends.email(attachments=[file("a.txt"), file("b.txt"), file("a.txt")]))
     invalid(response, "invalid_attachment_name", collection="attachments", index=2, field="name")
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": [file("c.txt"), file("a.txt")]}]
@@ -224,7 +224,7 @@ def test_names_of_attachments_occur_once(sends: SendsApi) -> None:
     invalid(response, "invalid_attachment_name", collection="recipients", index=1, field="attachments.1.name")
 
 
-def test_too_many_attachments(sends: SendsApi) -> None:
+def test_too_many_attachments_are_refused(sends: SendsApi) -> None:
     many = [file(f"a{n}.txt") for n in range(21)]
     body = invalid(sends.post(sends.email(attachments=many)), "too_long", field="attachments")
     assert "collection" not in body
@@ -233,7 +233,7 @@ def test_too_many_attachments(sends: SendsApi) -> None:
     invalid(response, "too_long", collection="recipients", index=1, field="attachments")
 
 
-def test_too_many_bytes_of_attachments(sends: SendsApi) -> None:
+def test_too_large_attachments_are_refused(sends: SendsApi) -> None:
     whole, rest = bytes(10 * MEBIBYTE), b"x"
     octets = "application/octet-stream"
     response = sends.post(sends.email(attachments=[file("a.bin", octets, whole + rest)]))
@@ -251,10 +251,10 @@ def test_limits_of_attachments_are_settings(app: Flask, settings: Settings, send
             invalid(there.post(there.email(attachments=files)), "too_long", field="attachments")
 
 
-# ---------------------------------------------------------------------------------------------- what the account has
+# ---------------------------------------------------------------------------------------------- rows of the account
 
 
-def test_what_another_account_has_does_not_exist(sends: SendsApi, other: Tenant) -> None:
+def test_rows_of_another_account_do_not_exist(sends: SendsApi, other: Tenant) -> None:
     theirs = SendsApi(other)
     group = theirs.send(theirs.email()).group.id
     ids = {"list_id": theirs.list_id, "message_id": other.add_message(), "group_id": group}
@@ -263,7 +263,7 @@ def test_what_another_account_has_does_not_exist(sends: SendsApi, other: Tenant)
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(2**63), -(10**30)])
-def test_an_id_beyond_64_bits_is_told_as_such(sends: SendsApi, number: int) -> None:
+def test_an_id_beyond_64_bits_is_reported_as_unknown(sends: SendsApi, number: int) -> None:
     for name, noun in (("list_id", "list"), ("group_id", "group"), ("message_id", "message")):
         sent = sends.email(group_name=None) if name == "group_id" else sends.email()
         data = json.dumps({**sent, name: number}).encode()
@@ -275,12 +275,12 @@ def test_an_id_beyond_64_bits_is_told_as_such(sends: SendsApi, number: int) -> N
     assert body["developer_message"] == "list_id: there is no list -1."
 
 
-def test_a_list_without_an_email_field(sends: SendsApi) -> None:
+def test_a_list_without_an_email_field_is_refused(sends: SendsApi) -> None:
     list_id = sends.tenant.add_list(fields=(("Mobile", "Mobile Phone"),))
     invalid(sends.post(sends.email(list_id=list_id)), "list_address_field_missing", field="list_id")
 
 
-def test_only_configured_domains_themselves(sends: SendsApi, other: Tenant) -> None:
+def test_the_sender_domain_must_be_exactly_a_configured_one(sends: SendsApi, other: Tenant) -> None:
     domain, pending = sends.tenant.domain, f"{unique('pending')}.example"
     sends.tenant.add(Domain, name=pending, creation_time=sends.send(sends.email()).send.creation_time)
     for strange in (f"sub.{domain}", f"evil{domain}", domain.partition(".")[2], pending, other.domain):
@@ -295,17 +295,17 @@ def test_only_configured_domains_themselves(sends: SendsApi, other: Tenant) -> N
         )
 
 
-def test_the_default_sender_needs_a_configured_domain_too(app: Flask) -> None:
+def test_the_default_sender_needs_a_configured_domain(app: Flask) -> None:
     sends = SendsApi(new_tenant(app, default_from_address="hello@strange.example"))
     invalid(sends.post(sends.email(from_address=None)), "invalid_from_address_domain", field="from_address")
 
 
-def test_no_sender_at_all(app: Flask) -> None:
+def test_a_send_without_any_sender_is_refused(app: Flask) -> None:
     sends = SendsApi(new_tenant(app, default_from_address=None))
     invalid(sends.post(sends.email(from_address=None)), "invalid_from_address", field="from_address")
 
 
-def test_addresses_of_a_message_are_checked_in_the_same_way(sends: SendsApi) -> None:
+def test_addresses_of_a_message_are_checked_alike(sends: SendsApi) -> None:
     body = sends.email(from_address=None)
     saved = sends.tenant.add_message
     for values, code, field in (
@@ -316,7 +316,7 @@ def test_addresses_of_a_message_are_checked_in_the_same_way(sends: SendsApi) -> 
         invalid(sends.post({**body, "message_id": saved(**values)}), code, field=field)
 
 
-def test_what_a_message_lacks(sends: SendsApi) -> None:
+def test_an_incomplete_message_is_reported(sends: SendsApi) -> None:
     body = sends.email(subject=None, from_name=None, body_text=None)
     saved = sends.tenant.add_message
     for values, code, field in (
@@ -335,25 +335,25 @@ def test_an_empty_text_overrides_the_message(sends: SendsApi) -> None:
     invalid(sends.post(body), "content_missing", field="body_html")
 
 
-def test_an_owner_who_is_not_confirmed(app: Flask) -> None:
+def test_an_account_with_an_unconfirmed_owner_cannot_send(app: Flask) -> None:
     sends = SendsApi(new_tenant(app, owner_confirmed=False))
     assert "field" not in invalid(sends.post(sends.email()), "account_owner_unverified")
 
 
-def test_id_and_name_of_different_groups(sends: SendsApi) -> None:
+def test_id_and_name_of_different_groups_are_refused(sends: SendsApi) -> None:
     first, second = (sends.send(sends.email()).group for _ in range(2))
     for name in (second.name, unique("new")):
         invalid(sends.post(sends.email(group_id=first.id, group_name=name)), "invalid_id", field="group_id")
 
 
-def test_a_group_of_sms(sends: SendsApi) -> None:
+def test_an_sms_group_is_a_conflict(sends: SendsApi) -> None:
     group = sends.send(sends.sms()).group
     body = conflict(sends.post(sends.email(group_name=group.name)), field="group_name")
     assert body["fields"] == {"group_name": {"group_id": group.id}}
     conflict(sends.post(sends.email(group_name=None, group_id=group.id)), field="group_id")
 
 
-def test_the_most_groups_of_an_account(settings: Settings, sends: SendsApi) -> None:
+def test_the_number_of_groups_is_limited(settings: Settings, sends: SendsApi) -> None:
     with app_with(settings, max_groups=2) as strict:
         there = SendsApi(replace(sends.tenant, app=strict))
         groups = [there.send(there.email()).group for _ in range(2)]
@@ -363,15 +363,15 @@ def test_the_most_groups_of_an_account(settings: Settings, sends: SendsApi) -> N
         other.send(other.email())
 
 
-# ---------------------------------------------------------------------------------------------- several
+# ---------------------------------------------------------------------------------------------- several errors
 
 
 def listed(body: dict[str, Any]) -> list[tuple[str, str | None, int | None, str | None]]:
-    """All errors of an answer, the first one included."""
+    """All errors of an answer, including the first one."""
     return [(one["code"], one["collection"], one["index"], one["field"]) for one in body["_embedded"]["errors"]]
 
 
-def test_errors_of_the_body_come_in_the_order_of_the_document(sends: SendsApi) -> None:
+def test_errors_of_the_body_have_the_order_of_the_document(sends: SendsApi) -> None:
     body = {
         "subject": 5,
         "recipients": [
@@ -404,7 +404,7 @@ def test_errors_of_the_body_come_in_the_order_of_the_document(sends: SendsApi) -
     ]
 
 
-def test_what_is_missing_comes_in_the_documented_order(sends: SendsApi) -> None:
+def test_missing_attributes_have_the_documented_order(sends: SendsApi) -> None:
     assert listed(invalid(sends.post({}), "required", field="type"))[1:] == [("required", None, None, "recipients")]
     errors = listed(invalid(sends.post({"type": "email"}), "required", field="list_id"))
     assert errors[1:] == [("required", None, None, "recipients")]
@@ -415,12 +415,12 @@ def test_at_most_a_hundred_errors_are_listed(sends: SendsApi) -> None:
     assert len(listed(invalid(sends.post(sends.email(recipients=recipients)), "invalid_email_address"))) == 100
 
 
-def test_errors_of_the_body_come_before_rules_of_the_database(sends: SendsApi) -> None:
+def test_errors_of_the_body_are_reported_before_those_of_the_account(sends: SendsApi) -> None:
     response = sends.post(sends.email(list_id=2**40, subject=None, recipients=[{"email": "x"}]))
     assert "_embedded" not in invalid(response, "invalid_email_address")
 
 
-def test_rules_of_the_database_come_in_the_documented_order(app: Flask) -> None:
+def test_errors_of_the_account_have_the_documented_order(app: Flask) -> None:
     sends = SendsApi(new_tenant(app, owner_confirmed=False))
     body = sends.email(
         bcc_address="a@strange.example",
@@ -444,7 +444,7 @@ def test_rules_of_the_database_come_in_the_documented_order(app: Flask) -> None:
     ]
 
 
-def test_rules_of_sms_come_in_the_documented_order(sends: SendsApi) -> None:
+def test_errors_of_sms_have_the_documented_order(sends: SendsApi) -> None:
     number = sends.add_number("number", list_id=sends.tenant.add_list())
     response = sends.post(sends.sms(from_address=number, body_text="Hi", group_name=None, group_id=2**40))
     assert [code for code, *_ in listed(invalid(response, "invalid_id", field="group_id"))] == [
@@ -455,7 +455,7 @@ def test_rules_of_sms_come_in_the_documented_order(sends: SendsApi) -> None:
     ]
 
 
-def test_nothing_is_said_of_what_hangs_on_an_unknown_message_or_list(sends: SendsApi) -> None:
+def test_errors_that_depend_on_an_unknown_message_or_list_are_not_reported(sends: SendsApi) -> None:
     body = sends.email(subject=None, body_text=None)
     errors = listed(invalid(sends.post({**body, "message_id": 2**40, "list_id": 2**40}), "invalid_id", field="list_id"))
     assert [field for *_, field in errors] == ["list_id", "message_id"]
@@ -467,17 +467,17 @@ def test_nothing_is_said_of_what_hangs_on_an_unknown_message_or_list(sends: Send
 
 
 @pytest.mark.parametrize("data", [b"", b"  ", b"{", b"\xff", b'{"type": NaN}'])
-def test_a_body_that_is_no_json(api: Client, data: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(api: Client, data: bytes) -> None:
     check_error(api.raw("POST", "/v1/transactional-sends", data), 400, "invalid_request", "invalid_request")
 
 
 @pytest.mark.parametrize("value", [[], "x", 5, None, True])
-def test_a_body_that_is_no_object(api: Client, value: Any) -> None:
+def test_a_body_that_is_not_an_object_is_refused(api: Client, value: Any) -> None:
     invalid(api.post("/v1/transactional-sends", value), "invalid_object")
 
 
 @pytest.mark.parametrize("key", ["_schema", "__class__", "type", "0", "self"])
-def test_wildcards_may_be_called_like_anything_inside(sends: SendsApi, key: str) -> None:
+def test_wildcards_may_have_the_names_of_internal_attributes(sends: SendsApi, key: str) -> None:
     assert sends.send(sends.email(recipients=[{"email": new_email(), key: "x"}])).recipient.values == {key: "x"}
     response = sends.post(sends.email(recipients=[{"email": new_email(), key: []}]))
     invalid(response, "invalid_string", collection="recipients", index=0, field=key)
@@ -495,8 +495,10 @@ ATTRIBUTES = (
 
 
 @pytest.mark.parametrize("make", [SendsApi.email, SendsApi.sms])
-def test_any_attribute_may_hold_any_json(sends: SendsApi, make: Callable[[SendsApi], dict[str, Any]]) -> None:
-    """Each value is refused or taken, and none is an unforeseen failure."""
+def test_any_json_value_of_any_attribute_is_answered(
+    sends: SendsApi, make: Callable[[SendsApi], dict[str, Any]]
+) -> None:
+    """Each value is refused or accepted, and none causes an internal error."""
     for name in ATTRIBUTES:
         for value in ODD_VALUES:
             assert sends.post({**make(sends), name: value}).status_code in (202, 409, 422), (name, value)
@@ -511,8 +513,8 @@ def test_any_attribute_may_hold_any_json(sends: SendsApi, make: Callable[[SendsA
     assert sends.rows(Send)
 
 
-def test_a_domain_that_is_not_verified_is_reported_as_such(tenant: Tenant) -> None:
-    """An unverified domain is reported as such; a domain that no account has is another error."""
+def test_an_unverified_domain_has_its_own_error(tenant: Tenant) -> None:
+    """A domain that no account has is another error."""
     moment = this_second()
     for name in ("waiting.example", "later.example"):
         tenant.add(Domain, name=name, creation_time=moment, verified_time=None)

@@ -1,4 +1,4 @@
-"""Accepting sms: senders, opting out, and whom a text goes to (docs/sending.md#senders)."""
+"""Accepting sms: senders, opting out, and recipients (docs/sending.md#senders)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def message(sends: SendsApi, **values: Any) -> int:
     return sends.tenant.add_message(**columns)
 
 
-# ---------------------------------------------------------------------------------------------- what is queued
+# ---------------------------------------------------------------------------------------------- queued rows
 
 
-def test_what_is_queued(sends: SendsApi) -> None:
+def test_the_queued_row_has_the_values_of_the_request(sends: SendsApi) -> None:
     mobile = new_mobile()
     body = sends.sms(recipients=[{"mobile": mobile, "code": 1234}], include_unsubscribed=True)
     accepted = sends.send(body)
@@ -44,7 +44,7 @@ def test_what_is_queued(sends: SendsApi) -> None:
     assert (accepted.group.type, accepted.group.sent) == ("sms", 1)
 
 
-def test_without_a_list_there_are_no_contacts(sends: SendsApi) -> None:
+def test_without_a_list_no_contacts_are_created(sends: SendsApi) -> None:
     rows = sends.send(
         sends.sms(list_id=None, recipients=[{"mobile": new_mobile(), "id": "7"} for _ in range(2)])
     ).recipients
@@ -52,7 +52,7 @@ def test_without_a_list_there_are_no_contacts(sends: SendsApi) -> None:
     assert firings(sends.tenant) == []
 
 
-def test_null_attributes_of_email_are_absent(sends: SendsApi) -> None:
+def test_null_attributes_of_email_count_as_absent(sends: SendsApi) -> None:
     names = (
         "subject",
         "from_name",
@@ -79,7 +79,7 @@ def test_an_unknown_mobile_becomes_a_contact(sends: SendsApi) -> None:
 
 
 @pytest.mark.parametrize("fields", [PLAIN_FIELDS, MOBILE_ONLY])
-def test_a_known_mobile_is_found(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
+def test_a_known_mobile_is_matched(sends: SendsApi, fields: tuple[tuple[Any, ...], ...]) -> None:
     """Also in a list whose identifier is the email (docs/sending.md#recipients)."""
     list_id = sends.tenant.add_list(fields=fields)
     known = sends.tenant.new_contact(list_id, mobile=new_mobile(), first_name="Stored")
@@ -88,14 +88,14 @@ def test_a_known_mobile_is_found(sends: SendsApi, fields: tuple[tuple[Any, ...],
     assert find(sends.tenant, list_id) == [known]
 
 
-def test_of_several_with_the_mobile_the_oldest_active_one_is_found(sends: SendsApi) -> None:
+def test_of_contacts_with_the_same_mobile_the_oldest_active_one_is_used(sends: SendsApi) -> None:
     mobile = new_mobile()
     sends.tenant.new_contact(sends.list_id, mobile=mobile, is_active=False)
     active = [sends.tenant.new_contact(sends.list_id, mobile=mobile, email=new_email())["id"] for _ in range(2)]
     assert sends.send(sends.sms(recipients=[{"mobile": mobile}])).recipient.contact_id == min(active)
 
 
-def test_a_new_contact_of_an_unsubscribed_mobile_is_unsubscribed(sends: SendsApi) -> None:
+def test_a_new_contact_with_an_unsubscribed_mobile_is_unsubscribed(sends: SendsApi) -> None:
     mobile = new_mobile()
     unsubscribe(sends.tenant, mobile, kind="mobile")
     sends.send(sends.sms(recipients=[{"mobile": mobile}]))
@@ -115,7 +115,7 @@ def test_recipients_by_contact_id(sends: SendsApi) -> None:
 # ---------------------------------------------------------------------------------------------- the sender
 
 
-def test_any_approved_sender_may_be_named(sends: SendsApi) -> None:
+def test_any_approved_sender_may_be_used(sends: SendsApi) -> None:
     sends.tenant.add_sender("ACME", "alphanumeric")
     plain = sends.add_number("number")
     assert sends.send(sends.sms(from_address="ACME", unsubscribe_type="none")).send.from_address == "ACME"
@@ -128,12 +128,12 @@ def test_a_sender_must_be_approved(sends: SendsApi, address: str) -> None:
     invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 
-def test_a_sender_of_another_account_is_none(sends: SendsApi, other: Tenant) -> None:
+def test_a_sender_of_another_account_is_refused(sends: SendsApi, other: Tenant) -> None:
     address = SendsApi(other).number
     invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 
-def test_a_number_of_a_list_is_for_that_list(sends: SendsApi) -> None:
+def test_the_number_of_a_list_sends_for_that_list_only(sends: SendsApi) -> None:
     number = sends.add_number(list_id=sends.list_id)
     assert sends.send(sends.sms(from_address=number)).send.from_address == number
     for list_id in (None, sends.tenant.add_list()):
@@ -160,7 +160,7 @@ def test_the_only_sender_may_belong_to_another_list(sends: SendsApi) -> None:
         invalid(response, "from_address_invalid_list", field="from_address")
 
 
-def test_without_a_sender_and_with_several_there_is_none(sends: SendsApi) -> None:
+def test_without_a_sender_and_with_several_of_the_account_the_send_is_refused(sends: SendsApi) -> None:
     assert sends.number != sends.add_number()
     for list_id in (sends.list_id, None):
         response = sends.post(sends.sms(from_address=None, list_id=list_id))
@@ -170,33 +170,33 @@ def test_without_a_sender_and_with_several_there_is_none(sends: SendsApi) -> Non
 # ---------------------------------------------------------------------------------------------- opting out
 
 
-def test_unsubscribe_type_is_required_of_a_virtual_number(sends: SendsApi) -> None:
+def test_unsubscribe_type_is_required_for_a_virtual_number(sends: SendsApi) -> None:
     body = sends.sms(unsubscribe_type=None)
     invalid(sends.post(body), "required", field="unsubscribe_type")
     invalid(sends.post({**body, "unsubscribe_type": None}), "required", field="unsubscribe_type")
 
 
 @pytest.mark.parametrize("kind", ["number", "alphanumeric"])
-def test_unsubscribe_type_of_other_senders(sends: SendsApi, kind: str) -> None:
-    """It may be left out, `none` goes with any sender, and the rest needs a number that can be replied to."""
+def test_unsubscribe_type_with_other_senders(sends: SendsApi, kind: str) -> None:
+    """It may be absent, `none` is accepted, and the other types require a number that can be replied to."""
     address = {"number": new_mobile(), "alphanumeric": "ACME"}[kind]
     sends.tenant.add_sender(address, kind)
     body = sends.sms(from_address=address)
-    for given in (None, "none"):
-        assert sends.send({**body, "unsubscribe_type": given}).send.unsubscribe_type == given
-    for given in ("word", "link"):
-        response = sends.post({**body, "unsubscribe_type": given})
+    for unsubscribe_type in (None, "none"):
+        assert sends.send({**body, "unsubscribe_type": unsubscribe_type}).send.unsubscribe_type == unsubscribe_type
+    for unsubscribe_type in ("word", "link"):
+        response = sends.post({**body, "unsubscribe_type": unsubscribe_type})
         invalid(response, "unsubscribe_type_sender_mismatch", field="unsubscribe_type")
 
 
-@pytest.mark.parametrize("given", ["word", "link", "none"])
-def test_every_unsubscribe_type_goes_with_a_virtual_number(sends: SendsApi, given: str) -> None:
-    assert sends.send(sends.sms(unsubscribe_type=given)).send.unsubscribe_type == given
+@pytest.mark.parametrize("unsubscribe_type", ["word", "link", "none"])
+def test_every_unsubscribe_type_is_accepted_with_a_virtual_number(sends: SendsApi, unsubscribe_type: str) -> None:
+    assert sends.send(sends.sms(unsubscribe_type=unsubscribe_type)).send.unsubscribe_type == unsubscribe_type
 
 
-@pytest.mark.parametrize("given", ["link", "none"])
-def test_no_stop_word_is_needed_but_for_word(sends: SendsApi, given: str) -> None:
-    sends.send(sends.sms(unsubscribe_type=given, body_text="Nothing to reply"))
+@pytest.mark.parametrize("unsubscribe_type", ["link", "none"])
+def test_only_the_type_word_requires_a_stop_word(sends: SendsApi, unsubscribe_type: str) -> None:
+    sends.send(sends.sms(unsubscribe_type=unsubscribe_type, body_text="Nothing to reply"))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_no_stop_word_is_needed_but_for_word(sends: SendsApi, given: str) -> Non
         ("%%name:HAS%%STOP%%name:ELSE%%STOP%%name:END%%", False),
     ],
 )
-def test_stop_words_of_a_list(sends: SendsApi, text: str, is_enough: bool) -> None:
+def test_stop_words_of_the_list_are_accepted(sends: SendsApi, text: str, is_enough: bool) -> None:
     response = sends.post(sends.sms(body_text=text))
     if is_enough:
         assert response.status_code == 202, response.text
@@ -227,7 +227,7 @@ def test_stop_words_of_a_list(sends: SendsApi, text: str, is_enough: bool) -> No
         assert "OPTOUT" in body["developer_message"]
 
 
-def test_stop_counts_in_every_list_and_without_one(sends: SendsApi) -> None:
+def test_stop_is_accepted_in_every_list_and_without_one(sends: SendsApi) -> None:
     lists = [sends.tenant.add_list(stop_words=words) for words in ([], ["ENDE"])]
     for list_id in (*lists, None):
         sends.send(sends.sms(list_id=list_id))
@@ -237,7 +237,7 @@ def test_stop_counts_in_every_list_and_without_one(sends: SendsApi) -> None:
         invalid(response, "missing_stop_words", field="body_text")
 
 
-def test_a_text_without_unsubscribe_type_needs_a_stop_word_too(sends: SendsApi) -> None:
+def test_a_text_without_unsubscribe_type_requires_a_stop_word(sends: SendsApi) -> None:
     sends.tenant.add_sender("ACME", "alphanumeric")
     response = sends.post(sends.sms(from_address="ACME", unsubscribe_type=None, body_text="Hi"))
     invalid(response, "missing_stop_words", field="body_text")
@@ -251,7 +251,7 @@ def test_a_text_without_unsubscribe_type_needs_a_stop_word_too(sends: SendsApi) 
 # ---------------------------------------------------------------------------------------------- messages
 
 
-def test_a_message_gives_sender_and_text(sends: SendsApi) -> None:
+def test_a_message_supplies_sender_and_text(sends: SendsApi) -> None:
     body = {"type": "sms", "list_id": sends.list_id, "group_name": unique("g"), "message_id": message(sends)}
     send = sends.send({**body, "recipients": [{"mobile": new_mobile()}]}).send
     assert (send.from_address, send.body_text, send.unsubscribe_type) == (sends.number, "Alert. Reply STOP", None)
@@ -264,7 +264,7 @@ def test_a_request_overrides_the_message(sends: SendsApi) -> None:
     assert (send.from_address, send.body_text) == (number, "Mine. STOP")
 
 
-def test_the_type_of_the_message_counts(sends: SendsApi) -> None:
+def test_the_type_of_the_message_overrides_that_of_the_request(sends: SendsApi) -> None:
     body = sends.sms(type="email", message_id=message(sends), unsubscribe_type=None)
     assert sends.send(body).recipient.type == "sms"
     email = {**body, "recipients": [{"email": new_email()}]}
@@ -273,12 +273,12 @@ def test_the_type_of_the_message_counts(sends: SendsApi) -> None:
 
 
 def test_unsubscribe_type_is_redundant_with_a_message(sends: SendsApi) -> None:
-    for given in ("word", "link", "none"):
-        response = sends.post(sends.sms(message_id=message(sends), unsubscribe_type=given))
+    for unsubscribe_type in ("word", "link", "none"):
+        response = sends.post(sends.sms(message_id=message(sends), unsubscribe_type=unsubscribe_type))
         invalid(response, "redundant_unsubscribe_type", field="unsubscribe_type")
 
 
-def test_a_message_without_text(sends: SendsApi) -> None:
+def test_a_message_without_text_is_refused(sends: SendsApi) -> None:
     body = sends.sms(message_id=message(sends, body_text=None), unsubscribe_type=None, body_text=None)
     invalid(sends.post(body), "content_missing", field="body_text")
 
@@ -324,35 +324,35 @@ RECIPIENT_ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_error(sends: SendsApi, case: str) -> None:
+def test_errors_of_attributes(sends: SendsApi, case: str) -> None:
     changes, code, where = ERRORS[case]
     invalid(sends.post(sends.sms(**changes)), code, **where)
 
 
 @pytest.mark.parametrize("case", RECIPIENT_ERRORS)
-def test_error_of_a_recipient(sends: SendsApi, case: str) -> None:
+def test_errors_of_a_recipient(sends: SendsApi, case: str) -> None:
     recipient, code, field = RECIPIENT_ERRORS[case]
     body = sends.sms(recipients=[{"mobile": new_mobile()}, recipient])
     invalid(sends.post(body), code, collection="recipients", index=1, field=field)
 
 
-def test_contact_id_needs_a_list(sends: SendsApi) -> None:
+def test_contact_id_requires_a_list(sends: SendsApi) -> None:
     body = sends.sms(list_id=None, recipients=[{"mobile": new_mobile()}, {"contact_id": 1}])
     response = sends.post(body)
     invalid(response, "recipient_missing_list_id", collection="recipients", index=1, field="contact_id")
 
 
-def test_a_list_without_a_mobile_field(sends: SendsApi) -> None:
+def test_a_list_without_a_mobile_field_is_refused(sends: SendsApi) -> None:
     list_id = sends.tenant.add_list(fields=EMAIL_ONLY)
     invalid(sends.post(sends.sms(list_id=list_id)), "list_address_field_missing", field="list_id")
 
 
-def test_an_owner_who_is_not_confirmed(sends: SendsApi) -> None:
+def test_an_account_with_an_unconfirmed_owner_cannot_send(sends: SendsApi) -> None:
     unconfirmed = SendsApi(new_tenant(sends.tenant.app, owner_confirmed=False))
     invalid(unconfirmed.post(unconfirmed.sms()), "account_owner_unverified")
 
 
-def test_a_group_of_email(sends: SendsApi) -> None:
+def test_an_email_group_is_a_conflict(sends: SendsApi) -> None:
     group = sends.send(sends.email()).group
     body = conflict(sends.post(sends.sms(group_name=group.name)), field="group_name")
     assert body["fields"] == {"group_name": {"group_id": group.id}}

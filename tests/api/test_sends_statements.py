@@ -19,7 +19,7 @@ MANY = 100
 
 @pytest.fixture
 def cost(sends: SendsApi, count_statements: Callable[[], Any]) -> Cost:
-    """The statements of a send to a group that exists."""
+    """The number of statements of a send to an existing group."""
     add_webhook(sends.tenant)
     groups = {body["type"]: sends.send(body).group.name for body in (sends.email(), sends.sms())}
 
@@ -41,14 +41,16 @@ def known(sends: SendsApi, count: int, list_id: int) -> list[Body]:
 
 
 @pytest.mark.parametrize("own", [[], [file()]])
-def test_new_people(sends: SendsApi, cost: Cost, own: list[dict[str, str]]) -> None:
+def test_sends_to_new_contacts_take_a_fixed_number_of_statements(
+    sends: SendsApi, cost: Cost, own: list[dict[str, str]]
+) -> None:
     def body(count: int) -> Body:
         return sends.email(recipients=[{"email": new_email(), "attachments": own} for _ in range(count)])
 
     assert cost(body(1)) == cost(body(MANY)) == cost(body(1))
 
 
-def test_known_people(sends: SendsApi, cost: Cost) -> None:
+def test_sends_to_existing_contacts_take_a_fixed_number_of_statements(sends: SendsApi, cost: Cost) -> None:
     def body(count: int) -> Body:
         contacts = known(sends, count, sends.list_id)
         return sends.email(recipients=[{"email": contact["email"], "x": 1} for contact in contacts])
@@ -56,14 +58,14 @@ def test_known_people(sends: SendsApi, cost: Cost) -> None:
     assert cost(body(1)) == cost(body(MANY))
 
 
-def test_people_by_contact_id(sends: SendsApi, cost: Cost) -> None:
+def test_sends_by_contact_id_take_a_fixed_number_of_statements(sends: SendsApi, cost: Cost) -> None:
     rows = sends.send(sends.email(recipients=[{"email": new_email()} for _ in range(MANY)])).recipients
     named = [{"contact_id": row.contact_id} for row in rows]
     assert cost(sends.email(recipients=named[:1])) == cost(sends.email(recipients=named))
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
-def test_texts(sends: SendsApi, cost: Cost, duplicates: bool) -> None:
+def test_text_messages_take_a_fixed_number_of_statements(sends: SendsApi, cost: Cost, duplicates: bool) -> None:
     list_id = sends.tenant.add_list(fields=PLAIN_FIELDS, allow_duplicates=duplicates)
 
     def body(count: int) -> Body:
@@ -72,7 +74,7 @@ def test_texts(sends: SendsApi, cost: Cost, duplicates: bool) -> None:
     assert cost(body(1)) == cost(body(MANY))
 
 
-def test_texts_without_a_list(sends: SendsApi, cost: Cost) -> None:
+def test_text_messages_without_a_list_take_a_fixed_number_of_statements(sends: SendsApi, cost: Cost) -> None:
     def body(count: int) -> Body:
         return sends.sms(list_id=None, recipients=[{"mobile": new_mobile()} for _ in range(count)])
 

@@ -47,7 +47,7 @@ TIMES: dict[str, dict[int, datetime | None]] = {
 
 
 def row(tenant: Tenant, send_id: int, message_id: int | None, **values: Any) -> dict[str, Any]:
-    """A recipient that was sent, without its id."""
+    """A sent recipient, without its id."""
     time = moment("2026-01-01")
     defaults: dict[str, Any] = {
         "uuid": unique("uuid"),
@@ -84,7 +84,7 @@ def add_recipients(tenant: Tenant, rows: list[dict[str, Any]]) -> None:
 
 
 def new_send(tenant: Tenant) -> int:
-    """A send for recipients to belong to."""
+    """A send that recipients belong to."""
     return tenant.add(
         Send,
         request_id=unique("request"),
@@ -100,7 +100,7 @@ def new_send(tenant: Tenant) -> int:
 
 @pytest.fixture(scope="module")
 def sent(app: Flask) -> tuple[Tenant, str]:
-    """An account with a message that four recipients were sent, and the path of its sent contacts."""
+    """An account with a message sent to four recipients, and the path of its sent contacts."""
     tenant = new_tenant(app)
     message, send = tenant.add_message(), new_send(tenant)
     add_recipients(
@@ -126,7 +126,7 @@ def sent(app: Flask) -> tuple[Tenant, str]:
 
 @pytest.fixture(scope="module")
 def reports(sent: tuple[Tenant, str]) -> Callable[..., set[int]]:
-    """The report ids, which are unique, of the sent contacts that a query finds."""
+    """The report ids, which are unique, of the sent contacts that match a query."""
     collection = Collection(sent[0].api, sent[1], NAME, "report_id")
     return lambda *pairs: collection.found(pairs)
 
@@ -160,7 +160,7 @@ def test_the_envelope_and_the_order(sent: tuple[Tenant, str]) -> None:
     assert [item["report_id"] for item in body["_embedded"][NAME]] == [4, 3, 2, 1]
 
 
-def test_of_one_moment_the_greatest_contact_comes_first(tenant: Tenant) -> None:
+def test_contacts_sent_at_the_same_time_are_sorted_by_descending_id(tenant: Tenant) -> None:
     message, send = tenant.add_message(), new_send(tenant)
     early, late = moment("2026-01-01"), moment("2026-01-02")
     order = [(7, early), (9, early), (8, late), (6, late), (8, early)]
@@ -172,7 +172,7 @@ def test_of_one_moment_the_greatest_contact_comes_first(tenant: Tenant) -> None:
     assert [item["contact_id"] for page in pages for item in page] == found
 
 
-def test_who_was_not_sent_is_not_there(tenant: Tenant) -> None:
+def test_recipients_that_were_not_sent_to_are_not_shown(tenant: Tenant) -> None:
     message, send = tenant.add_message(), new_send(tenant)
     states = ("queued", "sending", "failed", "sent", "delivered", "bounced")
     rows = [
@@ -191,7 +191,7 @@ def test_who_was_not_sent_is_not_there(tenant: Tenant) -> None:
     assert {item["contact_id"] for item in found} == {3, 4, 5}
 
 
-def test_every_send_that_referred_to_the_message_counts_and_no_other(tenant: Tenant) -> None:
+def test_exactly_the_sends_that_referred_to_the_message_count(tenant: Tenant) -> None:
     message, another = tenant.add_message(), tenant.add_message()
     for number, reference in enumerate((message, another, None, message)):
         add_recipients(tenant, [row(tenant, new_send(tenant), reference, contact_id=number)])
@@ -199,7 +199,7 @@ def test_every_send_that_referred_to_the_message_counts_and_no_other(tenant: Ten
     assert {item["contact_id"] for item in found} == {0, 3}
 
 
-def test_a_send_that_was_only_accepted_shows_nobody(tenant: Tenant, customers: int) -> None:
+def test_a_send_that_was_only_accepted_shows_no_contacts(tenant: Tenant, customers: int) -> None:
     message = tenant.add_message()
     body = {
         "type": "email",
@@ -232,7 +232,7 @@ def test_filters(reports: Callable[..., set[int]], key: str, value: str, expecte
         *[(name, *case) for name in TIMES for case in (*WRONG, *WRONG_TIMES)],
     ],
 )
-def test_wrong_filters(sent: tuple[Tenant, str], name: str, key: str, value: str, code: str) -> None:
+def test_invalid_filters_are_refused(sent: tuple[Tenant, str], name: str, key: str, value: str, code: str) -> None:
     tenant, path = sent
     bad_query(tenant.api.get(path, {key.format(name): value}), code, field=name)
 
@@ -249,20 +249,20 @@ def test_wrong_filters(sent: tuple[Tenant, str], name: str, key: str, value: str
         ("order_by", "send_time", "invalid_order_by"),
     ],
 )
-def test_wrong_parameters(sent: tuple[Tenant, str], key: str, value: str, code: str) -> None:
+def test_invalid_parameters_are_refused(sent: tuple[Tenant, str], key: str, value: str, code: str) -> None:
     tenant, path = sent
     bad_query(tenant.api.get(path, {key: value}), code, field=key)
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_field_can_be_asked_for_alone(sent: tuple[Tenant, str], name: str) -> None:
+def test_each_field_can_be_requested_alone(sent: tuple[Tenant, str], name: str) -> None:
     tenant, path = sent
     whole = items(tenant.api.get(path, {"report_id": 2}), NAME)[0]
     (item,) = items(tenant.api.get(path, {"report_id": 2, "fields": name}), NAME)
     assert item == {name: whole[name], "_links": whole["_links"]}
 
 
-def test_a_zone_shifts_every_time_and_reads_filter_values(
+def test_the_time_zone_applies_to_times_and_filter_values(
     sent: tuple[Tenant, str], reports: Callable[..., set[int]]
 ) -> None:
     tenant, path = sent
@@ -279,13 +279,13 @@ def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
     not_found(other.api.get(f"/v1/messages/{message}/sent-contacts"))
 
 
-def test_a_row_of_another_account_never_shows(tenant: Tenant, other: Tenant) -> None:
+def test_a_row_of_another_account_is_never_shown(tenant: Tenant, other: Tenant) -> None:
     message = tenant.add_message()
     add_recipients(other, [row(other, new_send(other), message)])
     assert items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME) == []
 
 
-def test_the_message_comes_before_the_query(api: Client) -> None:
+def test_the_message_is_checked_before_the_query(api: Client) -> None:
     not_found(api.get("/v1/messages/0/sent-contacts", {"limit": "x"}))
 
 

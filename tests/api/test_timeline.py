@@ -1,4 +1,4 @@
-"""`GET /v1/transactional-sends/{uuid}`: one recipient and what happened to it (docs/endpoints.md#recipients)."""
+"""`GET /v1/transactional-sends/{uuid}`: one recipient with its timeline (docs/endpoints.md#recipients)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ FIELDS = [*PROPERTIES, "timeline"]
 
 
 def get(tenant: Tenant, name: str, params: Any = None) -> dict[str, Any]:
-    """The recipient as a key sees it that may see contacts."""
+    """The recipient, read with a key that may see contacts."""
     response = tenant.api.get(f"{SENDS}/{name}", params)
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.get_json()
-    return found
+    recipient_body: dict[str, Any] = response.get_json()
+    return recipient_body
 
 
 def add_step(tenant: Tenant, recipient_id: int, time: str, step: str, detail: str | None) -> None:
     tenant.add(RecipientStep, recipient_id=recipient_id, time=datetime.fromisoformat(time), step=step, detail=detail)
 
 
-def test_a_recipient_that_waits(sends: SendsApi) -> None:
+def test_a_queued_recipient(sends: SendsApi) -> None:
     email, message = new_email(), sends.tenant.add_message()
     sent = sends.send(sends.email(message_id=message, recipients=[{"email": email}]))
     row = sent.recipient
-    found = get(sends.tenant, row.uuid)
-    assert list(found) == [*FIELDS, "_links"]
-    assert found == {
+    recipient_body = get(sends.tenant, row.uuid)
+    assert list(recipient_body) == [*FIELDS, "_links"]
+    assert recipient_body == {
         "uuid": row.uuid,
         "id": row.id,
         "type": "email",
@@ -50,7 +50,7 @@ def test_a_recipient_that_waits(sends: SendsApi) -> None:
         "email": email,
         "mobile": None,
         "attempts": 0,
-        "creation_time": found["creation_time"],
+        "creation_time": recipient_body["creation_time"],
         "send_time": None,
         "first_open_time": None,
         "last_open_time": None,
@@ -68,18 +68,22 @@ def test_a_recipient_that_waits(sends: SendsApi) -> None:
         },
     }
     for name in ("list", "contact", "message", "transactional_group"):
-        assert sends.tenant.api.get(found["_links"][name]["href"]).status_code == 200
+        assert sends.tenant.api.get(recipient_body["_links"][name]["href"]).status_code == 200
 
 
-def test_a_text_message_without_a_list(sends: SendsApi) -> None:
+def test_a_text_message_without_a_list_has_fewer_links(sends: SendsApi) -> None:
     """It refers to neither list nor contact nor message."""
     sent = sends.send(sends.sms(list_id=None, recipients=[{"mobile": new_mobile()}]))
-    found = get(sends.tenant, sent.recipient.uuid)
-    assert (found["type"], found["open_type"], found["mobile"]) == ("sms", "sms", sent.recipient.mobile)
-    assert set(found["_links"]) == {"self", "transactional_group"}
+    recipient_body = get(sends.tenant, sent.recipient.uuid)
+    assert (recipient_body["type"], recipient_body["open_type"], recipient_body["mobile"]) == (
+        "sms",
+        "sms",
+        sent.recipient.mobile,
+    )
+    assert set(recipient_body["_links"]) == {"self", "transactional_group"}
 
 
-def test_steps_stand_in_the_order_in_which_they_happened(sends: SendsApi) -> None:
+def test_steps_are_sorted_by_time(sends: SendsApi) -> None:
     row = sends.send(sends.email()).recipient
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00.5+00:00", "deferred", "451 4.3.2 try again later")
     add_step(sends.tenant, row.id, "2026-01-31T10:00:31+00:00", "sent", None)
@@ -91,8 +95,8 @@ def test_steps_stand_in_the_order_in_which_they_happened(sends: SendsApi) -> Non
     assert first["time"] == "2026-01-31T20:00:00+1000"
 
 
-def test_a_long_timeline_comes_in_pages(sends: SendsApi) -> None:
-    """By `limit` and `offset`, as collections do; following the links gives every step once."""
+def test_a_long_timeline_is_paged(sends: SendsApi) -> None:
+    """By `limit` and `offset`, as collections are; following the links returns every step once."""
     row = sends.send(sends.email()).recipient
     for number in range(105):
         add_step(
@@ -112,8 +116,8 @@ def test_a_long_timeline_comes_in_pages(sends: SendsApi) -> None:
     assert get(sends.tenant, row.uuid, {"limit": "0"})["timeline"] == []
 
 
-def test_a_key_that_may_not_see_contacts_sees_states_and_times(sends: SendsApi) -> None:
-    """Neither addresses nor contacts nor the other side's words."""
+def test_a_key_without_contact_view_sees_states_and_times_only(sends: SendsApi) -> None:
+    """Neither addresses nor contacts nor the replies of the other side."""
     row = sends.send(sends.email(recipients=[{"email": "ann.secret@example.com"}])).recipient
     words = "550 5.1.1 ann.secret is unknown"
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "bounced", words)
@@ -136,20 +140,20 @@ def test_a_key_that_may_not_see_contacts_sees_states_and_times(sends: SendsApi) 
     assert sends.tenant.client("report").get(path, {"fields": "reason"}).get_json()["reason"] == "too_large"
 
 
-def test_no_key_sees_the_installation(sends: SendsApi) -> None:
-    """Not even in what was written before that was kept apart."""
+def test_names_of_the_installation_are_hidden_from_every_key(sends: SendsApi) -> None:
+    """Also in steps that were written before they were redacted at the time of writing."""
     row = sends.send(sends.email()).recipient
     folder = sends.tenant.services.settings.data_dir
     add_step(sends.tenant, row.id, "2026-01-31T10:00:00+00:00", "sent", f"written to {folder}/mail")
     deferred = {"step": "deferred", "detail": "no connection", "note": "relay.internal:2525"}
     sends.tenant.add(RecipientStep, recipient_id=row.id, time=now(), **deferred)
-    found = get(sends.tenant, row.uuid)
-    assert [step["detail"] for step in found["timeline"]] == ["written to [hidden]", "no connection"]
-    assert set(found["timeline"][1]) == {"time", "step", "detail"}
+    recipient_body = get(sends.tenant, row.uuid)
+    assert [step["detail"] for step in recipient_body["timeline"]] == ["written to [hidden]", "no connection"]
+    assert set(recipient_body["timeline"][1]) == {"time", "step", "detail"}
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_field_can_be_asked_for_alone(sends: SendsApi, name: str) -> None:
+def test_each_field_can_be_requested_alone(sends: SendsApi, name: str) -> None:
     row = sends.send(sends.email()).recipient
     whole = get(sends.tenant, row.uuid)
     assert get(sends.tenant, row.uuid, {"fields": name}) == {name: whole[name], "_links": whole["_links"]}
@@ -166,13 +170,13 @@ def test_each_field_can_be_asked_for_alone(sends: SendsApi, name: str) -> None:
         ("offset", "-1", "invalid_offset"),
     ],
 )
-def test_wrong_parameters(sends: SendsApi, key: str, value: str, code: str) -> None:
+def test_invalid_parameters_are_refused(sends: SendsApi, key: str, value: str, code: str) -> None:
     row = sends.send(sends.email()).recipient
     bad_query(sends.tenant.api.get(f"{SENDS}/{row.uuid}", {key: value}), code, field=key)
 
 
 @pytest.mark.parametrize("name", ["0", "nobody", "%00", str(uuid.UUID(int=0))])
-def test_a_uuid_that_names_nobody(api: Client, name: str) -> None:
+def test_an_unknown_uuid_is_not_found(api: Client, name: str) -> None:
     not_found(api.get(f"{SENDS}/{name}"))
 
 
@@ -181,7 +185,7 @@ def test_another_accounts_recipient_does_not_exist(sends: SendsApi, other: Tenan
     not_found(other.api.get(f"{SENDS}/{row.uuid}"))
 
 
-def test_a_uuid_is_found_in_whatever_case(sends: SendsApi) -> None:
+def test_a_uuid_is_compared_without_case(sends: SendsApi) -> None:
     row = sends.send(sends.email()).recipient
     for written in (row.uuid.upper(), row.uuid.title()):
         assert get(sends.tenant, written) == get(sends.tenant, row.uuid)

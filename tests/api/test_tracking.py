@@ -1,4 +1,4 @@
-"""What pixels and links do (docs/tracking.md#counting)."""
+"""Effects of the pixel and of tracked links (docs/tracking.md#counting)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
 class Mail:
-    """A mail to one recipient of an account with a webhook, and what its reader may do with it."""
+    """A mail to one recipient of an account with a webhook, and the visits of its reader."""
 
     def __init__(self, tenant: Tenant, anon: Client) -> None:
         self.rows, self.secret, self._anon = Rows(tenant.services, tenant.id), tenant.services.settings.secret_key, anon
@@ -41,7 +41,7 @@ class Mail:
         (self.id,) = self.rows.add_send([self.email])
 
     def written(self) -> Rows:
-        """The rows, once all visits are recorded: the answer comes before that."""
+        """The rows, after all visits are recorded, which happens after the answer."""
         assert self._app.extensions[VISITS].flush(10)
         return self.rows
 
@@ -51,7 +51,7 @@ class Mail:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many opened and clicked."""
+        """The numbers of opens and clicks of the group."""
         group = self.written().group_of(self.id)
         return group.opened, group.clicked
 
@@ -64,15 +64,15 @@ class Mail:
         return [step for step, _ in self.written().steps(self.id)]
 
     def open(self, method: str = "GET", **headers: str) -> TestResponse:
-        """The reader's program shows images."""
+        """Requests the pixel, as a program does that shows images."""
         return self._ask(method, f"/o/{recipient_token(self.secret, OPEN, self.id)}.gif", headers)
 
     def click(self, url: str = URL, link_type: Any = "html_email", method: str = "GET", **headers: str) -> TestResponse:
-        """The reader follows a link that the token holds."""
+        """Follows the link of the token."""
         return self.follow(InlineLink(self.id, link_type, url), method, headers)
 
     def follow(self, link: StoredLink | InlineLink, method: str = "GET", headers: Any = None) -> TestResponse:
-        """The same for any link."""
+        """Follows any link."""
         return self._ask(method, f"/c/{link_token(self.secret, link)}", headers or {})
 
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> TestResponse:
@@ -80,7 +80,7 @@ class Mail:
         return self._anon.request(method, path, headers=named)
 
     def much_later(self) -> None:
-        """What happened until now is long ago."""
+        """Moves everything until now into the past."""
         self.written()
         with self.rows.services.database.write() as transaction:
             for step in transaction.query(RecipientStep).filter_by(recipient_id=self.id):
@@ -92,8 +92,8 @@ def mail(tenant: Tenant, anon: Client) -> Mail:
     return Mail(tenant, anon)
 
 
-def test_the_pixel(mail: Mail) -> None:
-    """An image that is never kept, and one who opened."""
+def test_the_pixel_counts_an_open(mail: Mail) -> None:
+    """It is an image that must not be cached."""
     response = mail.open(User_Agent=IPHONE)
     assert (response.status_code, response.mimetype) == (200, "image/gif")
     assert response.data.startswith(b"GIF89a")
@@ -121,7 +121,7 @@ def test_the_pixel(mail: Mail) -> None:
 
 
 @pytest.mark.parametrize(("link_type", "open_type"), [("html_email", "html"), ("text_email", "text")])
-def test_a_link_leads_to_its_target_and_counts_as_an_open(mail: Mail, link_type: str, open_type: str) -> None:
+def test_a_link_redirects_to_its_target_and_counts_as_an_open(mail: Mail, link_type: str, open_type: str) -> None:
     response = mail.click(link_type=link_type, User_Agent=IPHONE)
     assert (response.status_code, response.headers["Location"]) == (302, URL)
     assert "no-store" in response.headers["Cache-Control"]
@@ -143,14 +143,13 @@ def test_a_link_leads_to_its_target_and_counts_as_an_open(mail: Mail, link_type:
         "http://" + "x" * 70 + ".example",
     ],
 )
-def test_a_link_leads_exactly_where_it_was_written_to_lead(mail: Mail, url: str) -> None:
-    """Also where that is no URL that libraries understand."""
+def test_a_link_redirects_exactly_to_the_url_as_written(mail: Mail, url: str) -> None:
+    """Also to one that URL parsers do not accept."""
     response = mail.click(url)
     assert (response.status_code, response.headers["Location"]) == (302, url)
 
 
-def test_a_stored_link(mail: Mail) -> None:
-    """It leads to its target for recipients of its send alone."""
+def test_a_stored_link_works_for_recipients_of_its_send_only(mail: Mail) -> None:
     link_id = mail.rows.add(SendLink, send_id=mail.row.send_id, link_type="text_email", url=URL)
     assert mail.follow(StoredLink(mail.id, link_id)).headers["Location"] == URL
     assert mail.events[-1]["link_type"] == "text_email"
@@ -159,8 +158,8 @@ def test_a_stored_link(mail: Mail) -> None:
     assert mail.follow(StoredLink(mail.id, link_id + 1)).status_code == 404
 
 
-def test_the_same_again_changes_only_the_last_time(mail: Mail) -> None:
-    """A replay is reported once; each link by itself."""
+def test_a_repeated_visit_changes_the_last_time_only(mail: Mail) -> None:
+    """A repetition is reported once, for each link separately."""
     for _ in range(3):
         mail.open(User_Agent=IPHONE)
         mail.click(User_Agent=IPHONE)
@@ -170,8 +169,8 @@ def test_the_same_again_changes_only_the_last_time(mail: Mail) -> None:
     assert mail.steps == ["opened", "clicked", "clicked"]
 
 
-def test_a_later_open_and_a_later_click_are_told_but_counted_no_more(mail: Mail) -> None:
-    """One per recipient, no duplicates."""
+def test_later_opens_and_clicks_are_reported_but_not_counted(mail: Mail) -> None:
+    """The group counts each recipient once."""
     mail.click(User_Agent=IPHONE)
     early = now().replace(microsecond=0) - REPEATED_WITHIN
     mail.written().change([mail.id], first_open_time=early, last_open_time=early, first_click_time=early)
@@ -189,8 +188,8 @@ def test_a_later_open_and_a_later_click_are_told_but_counted_no_more(mail: Mail)
 @pytest.mark.parametrize(
     ("method", "headers"), [("GET", {"User_Agent": BOT}), ("HEAD", {}), ("GET", {"Sec_Purpose": "prefetch"})]
 )
-def test_machines_get_their_answer_and_are_not_people(mail: Mail, method: str, headers: dict[str, str]) -> None:
-    """They stand in the timeline alone."""
+def test_visits_of_machines_are_not_counted(mail: Mail, method: str, headers: dict[str, str]) -> None:
+    """They are in the timeline only."""
     assert mail.open(method, **headers).status_code == 200
     for _ in range(2):
         assert mail.click(method=method, **headers).headers["Location"] == URL
@@ -200,7 +199,7 @@ def test_machines_get_their_answer_and_are_not_people(mail: Mail, method: str, h
 
 
 def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -> None:
-    """Behind a proxy that is trusted, of the client that it names."""
+    """Behind a trusted proxy, of the forwarded address."""
     with app_with(settings, trusted_proxies=1) as app:
         mail = Mail(tenant, Client(app))
         mail.open(X_Forwarded_For="1.1.1.1")
@@ -210,8 +209,8 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
 
 
 @pytest.mark.parametrize("token", ["nonsense", "A" * 24, "A" * 4000])
-def test_a_made_up_token_leads_nowhere(mail: Mail, anon: Client, token: str) -> None:
-    """Only a link of a message that this service signed redirects."""
+def test_a_forged_token_does_not_redirect(mail: Mail, anon: Client, token: str) -> None:
+    """Only links of messages that this service signed redirect."""
     page = anon.get(f"/c/{token}")
     assert (page.status_code, page.mimetype) == (404, "text/html")
     assert "This link does not work" in page.text
@@ -222,8 +221,8 @@ def test_a_made_up_token_leads_nowhere(mail: Mail, anon: Client, token: str) -> 
     assert (mail.counts, mail.events, mail.steps) == ((0, 0), [], [])
 
 
-def test_a_recipient_that_is_gone(mail: Mail) -> None:
-    """Its links still lead on where the token holds the target."""
+def test_links_of_a_deleted_recipient(mail: Mail) -> None:
+    """They still redirect where the token contains the target."""
     send_id = mail.row.send_id
     with mail.rows.services.database.write() as transaction:
         transaction.execute(delete(Send).where(Send.id == send_id))
@@ -232,8 +231,8 @@ def test_a_recipient_that_is_gone(mail: Mail) -> None:
     assert mail.events == []
 
 
-def test_the_answer_waits_for_nobody_who_writes(mail: Mail) -> None:
-    """Neither for the whole database (SQLite) nor for the recipient's row; the record comes after it."""
+def test_the_answer_does_not_wait_for_writers(mail: Mail) -> None:
+    """Neither for the whole database (SQLite) nor for the recipient's row; the visit is recorded afterwards."""
     link_id = mail.rows.add(SendLink, send_id=mail.row.send_id, link_type="html_email", url=URL)
     with mail.rows.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id == mail.id).values(open_type="not_opened"))
@@ -244,8 +243,8 @@ def test_the_answer_waits_for_nobody_who_writes(mail: Mail) -> None:
     assert mail.counts == (1, 1)
 
 
-def test_of_one_link_the_first_visits_are_told_and_further_ones_counted(mail: Mail) -> None:
-    """Whatever new names the client gives itself; another link, and machines, are counted by themselves."""
+def test_the_first_visits_of_a_link_are_reported_and_further_ones_counted(mail: Mail) -> None:
+    """Whatever new names the client uses; other links, and machines, are counted separately."""
     for number in range(MAX_OF_A_LINK + 5):
         mail.click(User_Agent=f"{IPHONE} {number}")
     mail.click("https://other.acme.example/", User_Agent=IPHONE)
@@ -255,7 +254,7 @@ def test_of_one_link_the_first_visits_are_told_and_further_ones_counted(mail: Ma
     assert (mail.row.further_visits, mail.counts) == (5, (1, 1))
 
 
-def test_of_all_links_together_the_first_visits_are_told(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_reported_visits_of_a_message_is_limited(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message may have thousands of links."""
     monkeypatch.setattr(record, "MAX_OF_A_KIND", 3)
     for number in range(5):

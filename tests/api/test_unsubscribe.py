@@ -36,8 +36,8 @@ def entries(tenant: Tenant) -> list[tuple[str, str, int | None]]:
         return [(kind, address, list_id) for kind, address, list_id in rows]
 
 
-def test_get_asks_and_post_does(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """GET of the link shows a page that asks; only POST unsubscribes, from the list of the message."""
+def test_only_post_unsubscribes(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """GET shows a page that asks for confirmation; POST unsubscribes from the list of the message."""
     name, mobile = unique("Customers"), new_mobile()
     list_id = rows.add_list(name)
     contact_id = rows.add_contact(list_id, None, mobile)
@@ -62,7 +62,7 @@ def test_get_asks_and_post_does(tenant: Tenant, rows: Rows, anon: Client) -> Non
 
 
 def test_a_second_click_changes_nothing(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """The group counts the recipient once; no second event."""
+    """The group counts the recipient once, without a second event."""
     mobile, list_id = new_mobile(), rows.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     rows.add_webhook()
@@ -74,8 +74,8 @@ def test_a_second_click_changes_nothing(tenant: Tenant, rows: Rows, anon: Client
     assert len(rows.payloads()) == 1
 
 
-def test_two_messages_count_twice(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """Unsubscribed can recur per contact."""
+def test_unsubscribing_by_two_messages_counts_twice(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The count of unsubscribed recipients may contain a contact repeatedly."""
     mobile, list_id, group_id = new_mobile(), rows.add_list(), rows.add_group("sms")
     for _ in range(2):
         (recipient_id,) = rows.add_send([mobile], type="sms", list_id=list_id, group_id=group_id)
@@ -83,8 +83,8 @@ def test_two_messages_count_twice(tenant: Tenant, rows: Rows, anon: Client) -> N
     assert rows.group_of(recipient_id).unsubscribed == 2
 
 
-def test_a_message_without_a_list_means_the_whole_account(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """There is no list to leave; the page names the account."""
+def test_a_message_without_a_list_unsubscribes_from_the_account(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The page names the account."""
     mobile = new_mobile()
     (recipient_id,) = rows.add_send([mobile], type="sms")
     assert tenant.name in anon.get(path_of(tenant, recipient_id)).text
@@ -92,8 +92,8 @@ def test_a_message_without_a_list_means_the_whole_account(tenant: Tenant, rows: 
     assert entries(tenant) == [("mobile", mobile, None)]
 
 
-def test_a_recipient_by_contact_id_has_the_contacts_address(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """Also before the outcome is written, when the row has no address yet."""
+def test_a_recipient_by_contact_id_has_the_address_of_the_contact(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """Also before the outcome is written, while the row has no address."""
     mobile, list_id = new_mobile(), rows.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     (recipient_id,) = rows.add_send([{"contact_id": contact_id}], type="sms", list_id=list_id)
@@ -102,23 +102,23 @@ def test_a_recipient_by_contact_id_has_the_contacts_address(tenant: Tenant, rows
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_link_that_leads_nowhere(app: Flask, tenant: Tenant, anon: Client, method: str) -> None:
-    """Made up, changed, or of a recipient that is gone: a page that says so."""
+def test_an_invalid_link_shows_a_page(app: Flask, tenant: Tenant, anon: Client, method: str) -> None:
+    """Forged, changed, or of a deleted recipient."""
     for path in ("/u/nonsense", "/u/AAAAAAAAAAAAAAAAAA", path_of(tenant, 999_999_999)):
         response = anon.request(method, path)
         assert (response.status_code, response.mimetype) == (404, "text/html")
         assert "This link does not work" in response.text
 
 
-def test_the_page_escapes_what_it_shows(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """A list's name may be anything."""
+def test_the_page_escapes_names(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The name of a list may contain anything."""
     list_id = rows.add_list(f"<script>{unique('x')}</script>")
     (recipient_id,) = rows.add_send([new_mobile()], type="sms", list_id=list_id)
     assert "<script>" not in anon.get(path_of(tenant, recipient_id)).text
 
 
-def test_one_click_unsubscribes_an_email(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """RFC 8058: what a mail program posts, without a page, a cookie or a key."""
+def test_one_click_unsubscribing_works(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """RFC 8058: the POST of a mail program, without page, cookie or key."""
     address, list_id = f"{unique('Ann')}@Example.com", rows.add_list()
     contact_id = rows.add_contact(list_id, address)
     rows.add_webhook()
@@ -131,17 +131,17 @@ def test_one_click_unsubscribes_an_email(tenant: Tenant, rows: Rows, anon: Clien
     assert [step for step, _ in rows.steps(recipient_id)] == ["unsubscribed"]
 
 
-def test_a_click_and_an_update_that_wait_for_each_other_both_succeed(tenant: Tenant, rows: Rows, anon: Client) -> None:
-    """The database ends the click to let the update through, and it is made again. On SQLite it just waits."""
+def test_a_deadlock_of_a_click_and_an_update_is_resolved(tenant: Tenant, rows: Rows, anon: Client) -> None:
+    """The database aborts the click, and it is repeated. On SQLite it waits."""
     mobile, list_id = new_mobile(), rows.add_list(unique("Customers"))
     first, second = (rows.add_contact(list_id, None, mobile) for _ in range(2))
     (recipient_id,) = rows.add_send([{"mobile": mobile, "contact_id": first}], type="sms", list_id=list_id)
     clicks: list[TestResponse] = []
     with tenant.services.database.write() as transaction:
-        hold = select(Contact.id).with_for_update()
-        transaction.execute(hold.where(Contact.id == second))
+        lock_contact = select(Contact.id).with_for_update()
+        transaction.execute(lock_contact.where(Contact.id == second))
         with meanwhile(tenant.services, lambda: clicks.append(anon.request("POST", path_of(tenant, recipient_id)))):
-            transaction.execute(hold.where(Contact.id == first))
+            transaction.execute(lock_contact.where(Contact.id == first))
             transaction.commit()
     assert [click.status_code for click in clicks] == [200]
     assert entries(tenant) == [("mobile", mobile, list_id)]
