@@ -110,11 +110,10 @@ def _concurrently(connection: Connection) -> str:
 
 
 def _definition(connection: Connection, index: FieldIndex) -> str:
-    """Entries in the order of pages, so that an equal value is found newest first without sorting."""
     stored: TypeEngine[Any] = table_of(Contact).c["values"].type
     member = json_number if index.kind == "number" else json_date
     compiled = member(column(VALUES, stored), index.key).compile(dialect=connection.dialect)
     return (
         f"CREATE INDEX {_concurrently(connection)}{index.name} ON contacts "
-        f"(list_id, ({compiled}), creation_time, id) WHERE ({compiled}) IS NOT NULL"
+        f"(list_id, ({compiled})) WHERE ({compiled}) IS NOT NULL"
     )
