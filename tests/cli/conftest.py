@@ -1,4 +1,4 @@
-"""Running commands as an operator does, in this process."""
+"""Runs commands as an operator does, in this process."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.support.tenants import Tenant, unique
 SHOWN_ALWAYS = {"creation_time", "last_modified_time", "id"}
 
 
-def test_accounts_come_and_go(bare: Cli) -> None:
+def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
     name = unique("made")
     made = bare.json(
         *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
@@ -52,7 +52,7 @@ def test_accounts_come_and_go(bare: Cli) -> None:
     assert bare.refused("accounts", "show", f"{name}-2") == f"there is no account '{name}-2'"
 
 
-def test_a_new_account_is_in_utc_until_it_is_told(bare: Cli, tenant: Tenant) -> None:
+def test_a_new_account_is_in_utc_by_default(bare: Cli, tenant: Tenant) -> None:
     assert bare.json("accounts", "show", tenant.name)["time_zone"] == "UTC"
     bare.text("accounts", "update", tenant.name, "--time-zone", "Europe/Berlin")
     assert "Europe/Berlin" in bare.text("accounts", "list")
@@ -61,7 +61,7 @@ def test_a_new_account_is_in_utc_until_it_is_told(bare: Cli, tenant: Tenant) -> 
     assert moment.endswith("Z")
 
 
-def test_deleting_an_account_asks_first(bare: Cli, tenant: Tenant) -> None:
+def test_deleting_an_account_asks_for_confirmation(bare: Cli, tenant: Tenant) -> None:
     result = bare.run("accounts", "delete", tenant.name, input="n\n")
     assert result.exit_code == 1
     assert bare.json("accounts", "show", tenant.name)["id"] == tenant.id
@@ -88,7 +88,9 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
         ),
     ],
 )
-def test_wrong_attributes_of_an_account_are_told(bare: Cli, tenant: Tenant, options: list[str], said: str) -> None:
+def test_invalid_attributes_of_an_account_are_reported(
+    bare: Cli, tenant: Tenant, options: list[str], said: str
+) -> None:
     assert bare.refused("accounts", "update", tenant.name, *options).startswith(said)
 
 
@@ -125,7 +127,7 @@ def test_names_of_keys_are_unique(cli: Cli) -> None:
     assert cli.refused("keys", "revoke", "other") == "name: the account has no key 'other'"
 
 
-def test_a_domain_counts_once_it_is_trusted(cli: Cli) -> None:
+def test_a_domain_counts_after_it_is_trusted(cli: Cli) -> None:
     result = cli.run("domains", "add", "Mail.Acme.example", "--json")
     assert result.stderr.startswith("Not verified: sends from it are refused.")
     assert cli.json("domains", "show", "mail.acme.example")["verified"] is False
@@ -138,7 +140,7 @@ def test_a_domain_counts_once_it_is_trusted(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "acme..example", "-a.example", "a_b.example", "a" * 64 + ".example"])
-def test_what_is_no_domain_is_refused(cli: Cli, name: str) -> None:
+def test_an_invalid_domain_is_refused(cli: Cli, name: str) -> None:
     said = f"'{name}' is not a domain name such as mail.example.com"
     assert cli.refused("domains", "add", "--", name) == said
 
@@ -148,7 +150,7 @@ def test_international_domains_are_stored_in_ascii(cli: Cli) -> None:
     assert cli.json("domains", "show", "bücher.example")["name"] == "xn--bcher-kva.example"
 
 
-def test_senders_come_and_go(cli: Cli, customers: int) -> None:
+def test_senders_are_added_updated_and_deleted(cli: Cli, customers: int) -> None:
     made = cli.json("senders", "create", "61400000001", "--kind", "virtual_number", "--list", "Customers")
     assert (made["address"], made["kind"], made["list"], made["list_id"]) == (
         "61400000001",
@@ -168,7 +170,7 @@ def test_senders_come_and_go(cli: Cli, customers: int) -> None:
     assert cli.refused("senders", "show", "61400000001") == "address: the account has no sender '61400000001'"
 
 
-def test_a_sender_may_have_a_rate(cli: Cli) -> None:
+def test_a_sender_may_have_a_rate_limit(cli: Cli) -> None:
     made = cli.json("senders", "create", "61400000001", "--kind", "number", "--rate", "2.5")
     assert made["messages_per_second"] == 2.5
     assert cli.json("senders", "update", "61400000001", "--kind", "number") == made
@@ -178,7 +180,7 @@ def test_a_sender_may_have_a_rate(cli: Cli) -> None:
     assert said == "messages_per_second: must be 0.01 to 10000"
 
 
-def test_wrong_senders_are_told(cli: Cli) -> None:
+def test_invalid_senders_are_reported(cli: Cli) -> None:
     create = ("senders", "create")
     assert cli.refused(*create, "ACMECOMPANY1", "--kind", "alphanumeric").startswith("address: 'ACMECOMPANY1' is not 1")
     assert cli.refused(*create, "+614", "--kind", "number").startswith("address: '+614' is not 3 to 15 digits")

@@ -23,7 +23,7 @@ def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> Non
     assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
 
 
-def test_a_missing_account_is_told(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other: Tenant) -> None:
     assert bare.refused("keys", "list", "--account", "nobody") == "there is no account 'nobody'"
     assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
 
@@ -42,7 +42,7 @@ def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, o
         assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
 
 
-def test_a_table_of_all_accounts_names_them(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, other: Tenant) -> None:
     for one in (tenant, other):
         one.add_sender(new_mobile())
     table = bare.text("senders", "list")
@@ -71,7 +71,7 @@ def test_the_only_account_need_not_be_named() -> None:
         assert lonely.json("keys", "create", "backend", "--level", "report")["name"] == "backend"
 
 
-def test_a_database_that_cannot_be_used_is_one_line_and_exit_1() -> None:
+def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None:
     with short_folder() as folder:
         result = Cli(create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))).run("keys", "list")
         said = f"using the database sqlite:///{folder}/tms.sqlite3, which was never migrated\n"
@@ -91,11 +91,11 @@ def test_a_database_that_cannot_be_used_is_one_line_and_exit_1() -> None:
         (["contacts", "show", "1"], "Missing option '--list'."),
     ],
 )
-def test_a_wrong_argument_is_one_line(bare: Cli, arguments: list[str], said: str) -> None:
+def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[str], said: str) -> None:
     assert bare.refused(*arguments).startswith(said)
 
 
-def test_every_command_explains_itself(app: Flask) -> None:
+def test_every_command_has_a_help_text(app: Flask) -> None:
     for noun in NOUNS:
         for name, command in group_of(noun).commands.items():
             text = Cli(app).text(noun, name, "--help")

@@ -29,7 +29,7 @@ def contacts(cli: Cli) -> list[dict[str, Any]]:
     return sorted(found, key=lambda contact: contact["id"])
 
 
-def test_contacts_come_and_go(cli: Cli, tenant: Tenant, customers: int) -> None:
+def test_contacts_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, customers: int) -> None:
     made = cli.json(
         *("contacts", "create", "email=Ann@example.com", "First Name=Ann", "spend=12.5", "score=3"),
         *("subscribed.email=no", "double_opt_in=yes", *IN_LIST),
@@ -82,12 +82,12 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
         (["fax=7"], "'fax=7' must be KEY=VALUE with a key of the list's contacts, such as email"),
     ],
 )
-def test_wrong_values_are_told(cli: Cli, customers: int, values: list[str], said: str) -> None:
+def test_invalid_values_are_reported(cli: Cli, customers: int, values: list[str], said: str) -> None:
     assert cli.refused("contacts", "create", *values, *IN_LIST).startswith(said)
     assert contacts(cli) == []
 
 
-def test_a_taken_address_is_told(cli: Cli, tenant: Tenant, customers: int) -> None:
+def test_a_conflicting_address_is_reported(cli: Cli, tenant: Tenant, customers: int) -> None:
     holder = tenant.new_contact(customers, email="ann@example.com")["id"]
     assert cli.refused("contacts", "create", "email=ANN@example.com", *IN_LIST) == (
         f"email: contact {holder} of this list has it already."
@@ -123,14 +123,14 @@ def test_an_import_creates_and_updates(cli: Cli, tenant: Tenant, customers: int,
     assert cli.text("contacts", "import", str(file), *IN_LIST) == "0 created, 0 updated, 3 unchanged\n"
 
 
-def test_numbers_of_a_file_are_those_of_json(cli: Cli, customers: int, file: Path) -> None:
+def test_numbers_of_a_file_are_read_as_in_json(cli: Cli, customers: int, file: Path) -> None:
     texts = ["0", "-12", "007", "2.50", "1e3", "-1.5E-2", str(2**63 - 1)]
     file.write_text("email,score\n" + "".join(f"a{row}@example.com,{text}\n" for row, text in enumerate(texts)))
     cli.text("contacts", "import", str(file), *IN_LIST)
     assert [one["score"] for one in contacts(cli)] == [0, -12, 7, 2.5, 1000, -0.015, 2**63 - 1]
 
 
-def test_an_import_tells_webhooks_and_automations(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
+def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customers: int, file: Path) -> None:
     cli.text("webhooks", "create", "https://hooks.example.com/in")
     file.write_text(f"{HEAD}ann@example.com,,,,,,\n")
     cli.text("contacts", "import", str(file), *IN_LIST)
@@ -163,13 +163,13 @@ def test_an_import_tells_webhooks_and_automations(cli: Cli, tenant: Tenant, cust
         ('email\n"a@example.com\n', "line 2: unexpected end of data"),
     ],
 )
-def test_a_wrong_import_changes_nothing(cli: Cli, customers: int, file: Path, text: str, said: str) -> None:
+def test_an_invalid_import_changes_nothing(cli: Cli, customers: int, file: Path, text: str, said: str) -> None:
     file.write_text(text)
     assert cli.refused("contacts", "import", str(file), *IN_LIST).startswith(said)
     assert contacts(cli) == []
 
 
-def test_all_faulty_lines_are_told_up_to_twenty(cli: Cli, customers: int, file: Path) -> None:
+def test_up_to_twenty_invalid_lines_are_reported(cli: Cli, customers: int, file: Path) -> None:
     file.write_text("email\ngood@example.com\n" + "bad\n" * 23)
     lines = cli.run("contacts", "import", str(file), *IN_LIST).stderr.splitlines()
     assert lines[0] == "Error: nothing was imported:"
@@ -222,7 +222,7 @@ def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: in
     assert contacts(cli) == before
 
 
-def test_more_contacts_than_one_round_takes(cli: Cli, customers: int, file: Path) -> None:
+def test_more_contacts_than_one_batch_are_imported(cli: Cli, customers: int, file: Path) -> None:
     file.write_text("email,score\n" + "".join(f"p{number}@example.com,{number}\n" for number in range(1234)))
     assert cli.json("contacts", "import", str(file), *IN_LIST) == {"created": 1234, "updated": 0}
     assert cli.json("contacts", "export", str(file), *IN_LIST) == {"exported": 1234}

@@ -33,13 +33,13 @@ def test_upgrade_show_and_downgrade(run: FlaskCliRunner) -> None:
     assert json.loads(run.invoke(args=["db", "current", "--json"]).stdout) == {"current": None, "newest": newest}
 
 
-def test_a_downgrade_asks_first(run: FlaskCliRunner) -> None:
+def test_a_downgrade_asks_for_confirmation(run: FlaskCliRunner) -> None:
     run.invoke(args=["db", "upgrade"])
     assert run.invoke(args=["db", "downgrade", "base"], input="n\n").exit_code == 1
     assert json.loads(run.invoke(args=["db", "current", "--json"]).stdout)["current"] == migrate.newest()
 
 
-def test_an_unknown_revision_is_one_line(run: FlaskCliRunner) -> None:
+def test_an_unknown_revision_is_reported_in_one_line(run: FlaskCliRunner) -> None:
     result = run.invoke(args=["db", "upgrade", "nine"])
     assert result.exit_code == 2
     assert result.stderr.splitlines()[1:] == ["Error: Can't locate revision identified by 'nine'"]

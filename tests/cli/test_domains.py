@@ -53,7 +53,7 @@ def states(row: dict[str, Any]) -> dict[str, list[str | None]]:
     return found
 
 
-def test_adding_a_domain_tells_what_to_publish(asking: Cli, domain: str) -> None:
+def test_adding_a_domain_prints_the_records_to_publish(asking: Cli, domain: str) -> None:
     row = asking.json("domains", "add", domain)
     spf, rsa, ed25519, dmarc = row["records"]
     assert (spf["name"], spf["type"], spf["value"]) == (domain, "TXT", "v=spf1 include:spf.service.example ~all")
@@ -66,7 +66,7 @@ def test_adding_a_domain_tells_what_to_publish(asking: Cli, domain: str) -> None
     assert asking.json("domains", "add", domain) == row, "keys are made once"
 
 
-def test_people_see_lines_for_a_zone_file(asking: Cli, domain: str) -> None:
+def test_the_default_output_is_lines_of_a_zone_file(asking: Cli, domain: str) -> None:
     text = asking.text("domains", "add", domain)
     assert f'{domain}. IN TXT "v=spf1 include:spf.service.example ~all"' in text
     longest = max(text.split('"')[1::2], key=len)
@@ -88,7 +88,7 @@ def test_a_domain_is_verified_by_its_records(asking: Cli, names: NameServer, dom
     assert asking.json("domains", "show", domain) == second, "the state is kept"
 
 
-def test_spf_and_one_signature_are_enough(asking: Cli, names: NameServer, domain: str) -> None:
+def test_spf_and_one_signature_are_sufficient(asking: Cli, names: NameServer, domain: str) -> None:
     row = asking.json("domains", "add", domain)
     publish(names, row, "dkim")
     assert asking.json("domains", "verify", domain)["verified"] is False
@@ -105,7 +105,7 @@ def test_spf_and_one_signature_are_enough(asking: Cli, names: NameServer, domain
         ["v=spf1 include:spf.service.example ~all", "v=spf1 -all"],
     ],
 )
-def test_a_wrong_spf_record_is_told(asking: Cli, names: NameServer, domain: str, texts: list[str]) -> None:
+def test_a_wrong_spf_record_is_reported(asking: Cli, names: NameServer, domain: str, texts: list[str]) -> None:
     row = asking.json("domains", "add", domain)
     publish(names, row, "dkim")
     names.texts[domain] = texts
@@ -123,7 +123,7 @@ def test_another_key_is_wrong(asking: Cli, names: NameServer, domain: str) -> No
     assert (checked["verified"], states(checked)["dkim"]) == (False, ["wrong", "missing"])
 
 
-def test_records_that_are_taken_back_take_the_verification_back(asking: Cli, names: NameServer, domain: str) -> None:
+def test_removed_records_remove_the_verification(asking: Cli, names: NameServer, domain: str) -> None:
     row = asking.json("domains", "add", domain)
     publish(names, row, "spf", "dkim")
     asking.text("domains", "verify", domain)
@@ -171,7 +171,7 @@ def test_two_accounts_have_keys_of_their_own(bare: Cli, tenant: Tenant, other: T
     assert len(names) == 4
 
 
-def test_the_return_path_has_records_of_its_own(
+def test_the_return_path_domain_has_its_own_records(
     settings: Settings, names: NameServer, tenant: Tenant, domain: str
 ) -> None:
     changes = {

@@ -34,7 +34,7 @@ def pipe(bare: Cli, raw: bytes, *options: str) -> Result:
     return bare.run("inbound", "email", "--json", *options, input=raw)
 
 
-def test_a_report_is_taken_in(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
+def test_a_report_is_accepted(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
     to = return_path(tenant.services.settings, recipient_id, FROM)
     report = delivery_failure(to, "ann@example.com")
     for effect in ("recorded", "known"):
@@ -43,7 +43,7 @@ def test_a_report_is_taken_in(bare: Cli, tenant: Tenant, rows: Rows, recipient_i
     assert rows.recipient(recipient_id).state == "bounced"
 
 
-def test_the_mail_server_says_to_whom_it_came(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
+def test_the_envelope_recipient_may_be_an_argument(bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int) -> None:
     report = delivery_failure("undisclosed@elsewhere.example", "ann@example.com")
     assert pipe(bare, report).exit_code == 0
     assert rows.recipient(recipient_id).state == "delivered"
@@ -60,21 +60,21 @@ def test_the_mail_server_says_to_whom_it_came(bare: Cli, tenant: Tenant, rows: R
         *(name + b": " + b"(" * 9000 for name in (b"From", b"Subject", b"Content-Type", b"Message-ID", b"Return-Path")),
     ],
 )
-def test_what_means_nothing_ends_well(bare: Cli, raw: bytes) -> None:
+def test_mail_without_meaning_ends_with_success(bare: Cli, raw: bytes) -> None:
     """Otherwise the mail server would answer a report with another one."""
     result = pipe(bare, raw)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "ordinary", "effect": "ignored"})
     assert "Traceback" not in result.stderr
 
 
-def test_what_comes_to_a_forged_address_is_not_read(bare: Cli, tenant: Tenant, recipient_id: int) -> None:
+def test_mail_to_a_forged_address_is_not_parsed(bare: Cli, tenant: Tenant, recipient_id: int) -> None:
     """Reading costs time, and nobody can be meant."""
     forged = return_path(tenant.services.settings, recipient_id, FROM).replace("+", "+a")
     result = pipe(bare, delivery_failure("hello@acme.example", "ann@example.com"), "--to", forged)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "automatic", "effect": "ignored"})
 
 
-def test_a_database_that_fails_asks_for_another_try(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_database_asks_for_a_retry(bare: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OperationalError("SELECT 1", {}, Exception("no connection"))
 
@@ -83,7 +83,7 @@ def test_a_database_that_fails_asks_for_another_try(bare: Cli, monkeypatch: pyte
     assert (result.exit_code, result.stderr) == (75, "Error: the database cannot be used: no connection\n")
 
 
-def test_a_message_that_is_still_being_sent_asks_for_another_try(
+def test_a_report_about_a_message_in_flight_asks_for_a_retry(
     bare: Cli, tenant: Tenant, rows: Rows, recipient_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbound_email, "PATIENCE", 0.0)

@@ -87,7 +87,7 @@ def test_a_receipt_acknowledges(bare: Cli, rows: Rows, number: str) -> None:
     }
 
 
-def test_the_words_of_a_receipt_name_no_host_of_the_installation(bare: Cli, rows: Rows, number: str) -> None:
+def test_the_text_of_a_receipt_names_no_host_of_the_installation(bare: Cli, rows: Rows, number: str) -> None:
     recipient_id = sent(rows, number, new_mobile())
     uuid = rows.recipient(recipient_id).uuid
     told = "no route at smsc1.internal:2775 (10.0.0.7)"
@@ -97,7 +97,7 @@ def test_the_words_of_a_receipt_name_no_host_of_the_installation(bare: Cli, rows
     assert rows.steps(recipient_id) == [("bounced", "no route at [hidden] ([hidden])")]
 
 
-def test_an_undelivered_text_has_bounced(bare: Cli, rows: Rows, number: str) -> None:
+def test_an_undelivered_text_bounces(bare: Cli, rows: Rows, number: str) -> None:
     """It is `bounced` and counts so in its group; a permanent bounce blocks (docs/contacts.md#blocked-addresses)."""
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
@@ -116,7 +116,7 @@ def test_an_undelivered_text_has_bounced(bare: Cli, rows: Rows, number: str) -> 
     assert addresses(rows, BlockedAddress) == [("mobile", mobile)]
 
 
-def test_an_expired_text_has_bounced_for_now(bare: Cli, rows: Rows, number: str) -> None:
+def test_an_expired_text_is_a_temporary_bounce(bare: Cli, rows: Rows, number: str) -> None:
     """A telephone that was off is no reason to block; five of them are, and a delivery makes them forgotten."""
     mobile = new_mobile()
     for turn in range(5):
@@ -146,9 +146,7 @@ def test_the_first_receipt_decides(bare: Cli, rows: Rows, number: str, first: st
     assert before == after
 
 
-def test_receipts_that_fit_nothing_are_refused(
-    bare: Cli, rows: Rows, number: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_malformed_receipts_are_refused(bare: Cli, rows: Rows, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.cli.inbound.PATIENCE", 0)
     unsent, mail = rows.add_send(["61411111111"], type="sms"), rows.add_send(["ann@example.com"])
     status = ("--status", "delivered")
@@ -168,7 +166,7 @@ def reply(bare: Cli, mobile: str, number: str, text: str) -> None:
     bare.text("inbound", "sms", "--from", mobile, "--to", number, "--text", text)
 
 
-def test_a_reply_carries_the_last_messages_fields(bare: Cli, rows: Rows, number: str) -> None:
+def test_a_reply_has_the_fields_of_the_last_message(bare: Cli, rows: Rows, number: str) -> None:
     """`received` carries the uuid and ids of the last message to that mobile from that number."""
     mobile, list_id = new_mobile(), rows.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
@@ -200,7 +198,7 @@ def test_a_reply_carries_the_last_messages_fields(bare: Cli, rows: Rows, number:
     assert addresses(rows, Unsubscriber) == []
 
 
-def test_an_unknown_mobiles_reply_is_told_too(bare: Cli, rows: Rows, number: str) -> None:
+def test_a_reply_of_an_unknown_mobile_is_reported(bare: Cli, rows: Rows, number: str) -> None:
     mobile = new_mobile()
     reply(bare, mobile, number, "Who is this?")
     (event,) = events(rows)
@@ -210,7 +208,7 @@ def test_an_unknown_mobiles_reply_is_told_too(bare: Cli, rows: Rows, number: str
     }  # fmt: skip
 
 
-def test_a_contact_of_the_numbers_list_is_known_without_a_message(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+def test_without_a_message_a_contact_of_the_numbers_list_is_used(bare: Cli, tenant: Tenant, rows: Rows) -> None:
     """`list_id`, `contact_id`, and the contact's id as `id`."""
     mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list(allow_duplicates=True)
     tenant.add_sender(number, list_id=list_id)
@@ -249,7 +247,7 @@ def test_the_contact_of_the_message_comes_before_that_of_the_number(bare: Cli, t
 
 
 @pytest.mark.parametrize("text", ["STOP", "stop.", "Please Stop now", "optout"])
-def test_a_stop_word_unsubscribes_from_the_messages_list(
+def test_a_stop_word_unsubscribes_from_the_list_of_the_message(
     bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str
 ) -> None:
     """A whole word in any case, STOP or the list's own (docs/sending.md#opting-out-of-sms); the contact changes and
@@ -278,7 +276,7 @@ def test_part_of_a_word_is_no_stop_word(bare: Cli, tenant: Tenant, rows: Rows, n
     assert addresses(rows, Unsubscriber) == []
 
 
-def test_another_lists_stop_word_is_a_word(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+def test_a_stop_word_of_another_list_does_not_unsubscribe(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
     mobile = new_mobile()
     sent(rows, number, mobile, list_id=tenant.add_list(stop_words=["BASTA"]))
     reply(bare, mobile, number, "optout")
@@ -287,7 +285,7 @@ def test_another_lists_stop_word_is_a_word(bare: Cli, tenant: Tenant, rows: Rows
     assert addresses(rows, Unsubscriber) == [("mobile", mobile)]
 
 
-def test_stopping_twice_counts_once(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+def test_a_repeated_stop_word_counts_once(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
     mobile, list_id = new_mobile(), tenant.add_list()
     rows.add_contact(list_id, None, mobile)
     recipient_id = sent(rows, number, mobile, list_id=list_id)
@@ -307,7 +305,9 @@ def test_without_a_list_a_stop_word_is_account_wide(bare: Cli, rows: Rows, numbe
     assert counters(rows, recipient_id) == (1, 0, 1)
 
 
-def test_who_never_got_a_message_leaves_the_numbers_list(bare: Cli, tenant: Tenant, rows: Rows) -> None:
+def test_a_person_without_a_message_is_unsubscribed_from_the_list_of_the_number(
+    bare: Cli, tenant: Tenant, rows: Rows
+) -> None:
     mobile, number, list_id = new_mobile(), new_mobile(), tenant.add_list()
     tenant.add_sender(number, list_id=list_id)
     reply(bare, mobile, number, "stop")
@@ -316,7 +316,9 @@ def test_who_never_got_a_message_leaves_the_numbers_list(bare: Cli, tenant: Tena
     assert (entry.address, entry.list_id) == (mobile, list_id)
 
 
-def test_a_list_that_is_gone_leaves_the_account(bare: Cli, tenant: Tenant, rows: Rows, number: str) -> None:
+def test_after_the_list_was_deleted_a_stop_word_unsubscribes_from_the_account(
+    bare: Cli, tenant: Tenant, rows: Rows, number: str
+) -> None:
     mobile, list_id = new_mobile(), tenant.add_list()
     sent(rows, number, mobile, list_id=list_id)
     with rows.services.database.write() as transaction:
@@ -345,7 +347,7 @@ def test_of_accounts_that_share_a_number_the_last_to_write_is_answered(
     assert len(events(rows)) == 1
 
 
-def test_replies_that_fit_nothing_are_refused(bare: Cli, rows: Rows) -> None:
+def test_malformed_replies_are_refused(bare: Cli, rows: Rows) -> None:
     unknown = new_mobile()
     said = bare.refused("inbound", "sms", "--from", new_mobile(), "--to", unknown, "--text", "hello")
     assert said == f"to: no account has the sender '{unknown}'"
@@ -354,5 +356,5 @@ def test_replies_that_fit_nothing_are_refused(bare: Cli, rows: Rows) -> None:
     assert rows.payloads() == []
 
 
-def test_the_url_of_replies_is_printed(bare: Cli, tenant: Tenant) -> None:
+def test_the_url_for_replies_is_printed(bare: Cli, tenant: Tenant) -> None:
     assert bare.text("inbound", "kannel-url") == reply_url(tenant.services.settings) + "\n"

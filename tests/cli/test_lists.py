@@ -10,7 +10,7 @@ from tests.support.contacts import add_webhook, events
 from tests.support.tenants import Tenant
 
 
-def test_lists_come_and_go(cli: Cli, tenant: Tenant) -> None:
+def test_lists_are_created_updated_and_deleted(cli: Cli, tenant: Tenant) -> None:
     made = cli.json(
         *("lists", "create", "Readers", "--field", "Email:Email", "--field", "First Name:First Name"),
         *("--stop-word", "STOP", "--stop-word", "ENOUGH", "--allow-duplicates"),
@@ -37,7 +37,7 @@ def test_lists_come_and_go(cli: Cli, tenant: Tenant) -> None:
     assert cli.refused("lists", "show", "Fans") == "the account has no list 'Fans'"
 
 
-def test_webhooks_hear_of_the_contacts_of_a_deleted_list(
+def test_deleting_a_list_causes_events_of_its_contacts(
     cli: Cli, tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events tell of contacts whatever deleted them (docs/contacts.md#events-and-triggers)."""
@@ -66,7 +66,7 @@ def test_a_new_field_can_be_written(cli: Cli, tenant: Tenant, customers: int) ->
     assert tenant.new_contact(customers, shoe_size=44)["shoe_size"] == 44
 
 
-def test_wrong_lists_and_fields_are_told(cli: Cli, customers: int) -> None:
+def test_invalid_lists_and_fields_are_reported(cli: Cli, customers: int) -> None:
     assert cli.refused("lists", "create", "Customers") == "name: the account has a list 'Customers' already"
     assert cli.refused("lists", "create", "A", "--field", "Odd").startswith(
         "type: 'Odd' is none of Email, Mobile Phone"

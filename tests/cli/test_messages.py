@@ -21,7 +21,7 @@ def files(tmp_path: Path) -> tuple[str, ...]:
     return ("--html", str(tmp_path / "body.html"), "--text", str(tmp_path / "body.txt"))
 
 
-def test_messages_come_and_go(cli: Cli, tenant: Tenant, files: tuple[str, ...]) -> None:
+def test_messages_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, files: tuple[str, ...]) -> None:
     made = cli.json(
         *("messages", "create", "Welcome", "--subject", "Hi", "--from-name", "Acme", *files),
         *("--from-address", "hello@acme.example", "--reply-to", "help@acme.example"),
@@ -63,7 +63,7 @@ def test_an_sms_has_text_only(cli: Cli, files: tuple[str, ...]) -> None:
         (["--html", "/no/such/file"], "Invalid value for '--html': File '/no/such/file' does not exist."),
     ],
 )
-def test_wrong_values_are_told(cli: Cli, options: list[str], said: str) -> None:
+def test_invalid_values_are_reported(cli: Cli, options: list[str], said: str) -> None:
     cli.text("messages", "create", "Welcome")
     assert cli.refused("messages", "update", "Welcome", *options) == said
 

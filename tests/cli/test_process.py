@@ -35,14 +35,14 @@ def test_commands_find_the_database_from_the_data_folder_alone() -> None:
     assert "token:        tms_" in done.stdout
 
 
-def test_a_wrong_setting_is_one_line_and_exit_2() -> None:
+def test_an_invalid_setting_is_reported_in_one_line_with_exit_code_2() -> None:
     with short_folder() as folder:
         done = flask(folder, "accounts", "list", RATE_LIMIT="maybe")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: RATE_LIMIT=maybe: must be N/second, N/minute, N/hour or off\n"
 
 
-def test_a_command_leaves_no_counts_behind() -> None:
+def test_a_command_leaves_no_metrics_files() -> None:
     with short_folder() as folder:
         assert flask(folder, "db", "upgrade", PROMETHEUS_MULTIPROC_DIR=str(folder / "counts")).returncode == 0
         assert not {"metrics", "counts", "processes"} & {path.name for path in folder.iterdir()}

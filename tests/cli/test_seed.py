@@ -22,7 +22,7 @@ def test_a_seed_prints_ids_and_new_tokens_once(bare: Cli, tmp_path: Path) -> Non
     assert bare.json("seed", file)["accounts"][0]["keys"] == [key]
 
 
-def test_a_seed_tells_people_what_it_did(bare: Cli, tmp_path: Path) -> None:
+def test_a_seed_prints_its_changes_for_people(bare: Cli, tmp_path: Path) -> None:
     name = unique("seeded")
     file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [customers()]}))
     said = bare.text("seed", file)
@@ -36,7 +36,7 @@ def test_a_seed_tells_people_what_it_did(bare: Cli, tmp_path: Path) -> None:
         assert bare.refused("seed", str(tmp_path / "empty.yaml")) == f"must be a mapping, not {kind}"
 
 
-def test_a_wrong_seed_is_one_line_with_its_path(bare: Cli, tmp_path: Path) -> None:
+def test_an_invalid_seed_is_reported_in_one_line_with_its_path(bare: Cli, tmp_path: Path) -> None:
     name = unique("seeded")
     wrong = customers(fields=[{"name": "Email", "type": "Email"}, {"name": "Odd", "type": "No Such Type"}])
     file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [wrong]}))
@@ -44,6 +44,6 @@ def test_a_wrong_seed_is_one_line_with_its_path(bare: Cli, tmp_path: Path) -> No
     assert bare.refused("accounts", "show", name) == f"there is no account '{name}'"
 
 
-def test_a_file_that_is_no_yaml_is_one_line(bare: Cli, tmp_path: Path) -> None:
+def test_a_file_that_is_not_yaml_is_reported_in_one_line(bare: Cli, tmp_path: Path) -> None:
     (tmp_path / "seed.yaml").write_text("accounts:\n- name: a\n  name: b\n")
     assert bare.refused("seed", str(tmp_path / "seed.yaml")) == "line 3, column 3: 'name' is given twice"

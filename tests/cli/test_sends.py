@@ -32,7 +32,7 @@ def ended(rows: Rows, state: str, reason: str | None, **counters: int) -> tuple[
     return recipient_id, rows.recipient(recipient_id).uuid
 
 
-def test_recipients_are_listed_the_newest_first(cli: Cli, rows: Rows) -> None:
+def test_recipients_are_listed_newest_first(cli: Cli, rows: Rows) -> None:
     first = rows.add_send(["a@example.com", "b@example.com"])
     second = rows.add_send(["61411111111"], type="sms")
     rows.change(first[:1], state="bounced", reason="no mailbox")
@@ -94,12 +94,12 @@ def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["invalid_contact_id", "contact_deleted"])
-def test_a_retry_that_cannot_help_is_refused(bare: Cli, rows: Rows, reason: str) -> None:
+def test_a_retry_without_effect_is_refused(bare: Cli, rows: Rows, reason: str) -> None:
     _, uuid = ended(rows, "failed", reason, failed_contacts=1)
     assert bare.refused("sends", "retry", uuid) == f"uuid: failed with {reason}; a retry cannot help"
 
 
-def test_a_blocked_address_has_to_be_unblocked_first(bare: Cli, cli: Cli, tenant: Tenant, rows: Rows) -> None:
+def test_a_blocked_address_must_be_unblocked_before_a_retry(bare: Cli, cli: Cli, tenant: Tenant, rows: Rows) -> None:
     _, uuid = ended(rows, "bounced", "no mailbox", bounced=1)
     tenant.add(
         BlockedAddress, kind="email", address="ann@example.com", reason="permanent bounce", creation_time=this_second()

@@ -1,4 +1,4 @@
-"""A command says on standard error which database it uses when that may come as a surprise."""
+"""Warnings on standard error about the database that a command uses."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def settings(tmp_path: Path) -> Settings:
     return from_environment({"DATA_DIR": str(tmp_path), "LOG_FORMAT": "json"})
 
 
-def test_on_a_database_that_was_never_migrated(settings: Settings) -> None:
+def test_a_database_that_was_never_migrated_is_reported(settings: Settings) -> None:
     result = Cli(create_app(settings)).run("db", "current", "--json")
     said = f"using the database {without_credentials(settings.database_url)}, which was never migrated\n"
     assert (result.exit_code, result.stderr) == (0, said)
     assert json.loads(result.stdout)["current"] is None
 
 
-def test_on_another_database_than_the_running_services(settings: Settings) -> None:
+def test_another_database_than_that_of_the_running_services_is_reported(settings: Settings) -> None:
     upgrade(settings.database_url)
     other = from_environment({"DATA_DIR": str(settings.data_dir), "DATABASE_URL": "postgresql://u:hunter2@host/tms"})
     running.register(other)
@@ -37,13 +37,13 @@ def test_on_another_database_than_the_running_services(settings: Settings) -> No
     assert json.loads(result.stdout) == []
 
 
-def test_nothing_is_said_where_nothing_surprises(settings: Settings) -> None:
+def test_the_usual_database_causes_no_warning(settings: Settings) -> None:
     upgrade(settings.database_url)
     running.register(settings)
     assert Cli(create_app(settings)).run("accounts", "list").stderr == ""
 
 
-def test_a_variable_that_nobody_reads_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_variable_is_reported(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     upgrade(settings.database_url)
     monkeypatch.setenv("DATABASE_URI", "postgresql://u:hunter2@host/tms")
     result = Cli(create_app(settings)).run("accounts", "list", "--json")

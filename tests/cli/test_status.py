@@ -17,7 +17,7 @@ from tests.support.rows import Rows
 from tests.support.tenants import Tenant
 
 
-def test_it_counts_what_every_account_has_in_hand(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other: Tenant) -> None:
     """The database is shared with other tests, so what is added is compared."""
     before = bare.json("status")
     mine, theirs = Rows(tenant.services, tenant.id), Rows(other.services, other.id)
@@ -42,7 +42,7 @@ def test_it_counts_what_every_account_has_in_hand(bare: Cli, tenant: Tenant, oth
     }
 
 
-def test_it_tells_how_long_the_oldest_has_waited(tenant: Tenant) -> None:
+def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
     """In seconds, so that nobody has to read tables for it. What other tests have left waits for a shorter time."""
     rows, settings, moment = Rows(tenant.services, tenant.id), tenant.services.settings, this_second()
     webhook = rows.add_webhook()
@@ -72,12 +72,12 @@ def test_it_tells_how_long_the_oldest_has_waited(tenant: Tenant) -> None:
     assert [idle[name] for name in ("due", "in_flight", "uncertain", "events_waiting")] == [0, 0, 0, 0]
 
 
-def test_for_people_it_is_a_line_for_each_figure(bare: Cli) -> None:
+def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
     lines = bare.text("status").splitlines()
     assert [line.partition(":")[0].replace(" ", "_") for line in lines] == list(bare.json("status"))
 
 
-def test_each_figure_of_recipients_is_one_statement_that_a_partial_index_answers(services: Services) -> None:
+def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(services: Services) -> None:
     """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
     of_recipients = {name: one for name, one in figures(now()).items() if "FROM recipients" in str(one)}
     assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain"]

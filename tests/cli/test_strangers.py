@@ -1,4 +1,4 @@
-"""What others wrote, on the operator's screen and in the operator's spreadsheet."""
+"""Texts of clients and other servers on the operator's screen and in exported files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMULAS = ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''-x", "\u
 PLAIN = ["Ann", "'t Hooft", "-5", "-1.5E-2", "a=b", "1-2", "'", "5"]
 
 
-def test_a_contacts_name_cannot_move_the_cursor(cli: Cli, tenant: Tenant, customers: int) -> None:
+def test_the_name_of_a_contact_cannot_move_the_cursor(cli: Cli, tenant: Tenant, customers: int) -> None:
     """Nor look like another line; JSON is exact."""
     tenant.new_contact(customers, email="ann@example.com", first_name=f"A{EVIL}\nid: 7")
     command = ("contacts", "show", "ann@example.com", *IN_LIST)
@@ -32,7 +32,7 @@ def test_a_contacts_name_cannot_move_the_cursor(cli: Cli, tenant: Tenant, custom
     assert cli.json(*command)["first_name"] == f"A{EVIL}\nid: 7"
 
 
-def test_nor_can_what_another_side_said(cli: Cli, bare: Cli, tenant: Tenant) -> None:
+def test_a_reply_of_another_server_cannot_move_the_cursor(cli: Cli, bare: Cli, tenant: Tenant) -> None:
     rows = Rows(tenant.services, tenant.id)
     (ann,) = rows.add_send(["ann@example.com"])
     rows.change([ann], state="failed", reason=f"no {EVIL}")
@@ -41,7 +41,7 @@ def test_nor_can_what_another_side_said(cli: Cli, bare: Cli, tenant: Tenant) -> 
         assert "no \\x1b]0;owned" in said
 
 
-def test_nor_can_a_refusal_that_repeats_a_value(cli: Cli, customers: int, tmp_path: Path) -> None:
+def test_an_error_that_repeats_a_value_cannot_move_the_cursor(cli: Cli, customers: int, tmp_path: Path) -> None:
     file = tmp_path / "contacts.csv"
     file.write_text(f"email,plan{EVIL}\nann@example.com,gold\n")
     assert not CONTROLS & set(cli.refused("contacts", "import", str(file), *IN_LIST))
@@ -61,17 +61,17 @@ def test_commands_print_by_one_function() -> None:
 
 
 @pytest.mark.parametrize("text", FORMULAS[:-1])
-def test_a_formula_is_a_text_in_a_file(text: str) -> None:
+def test_a_formula_is_exported_as_text(text: str) -> None:
     assert cell(text) == f"'{text}"
     assert from_cell(cell(text)) == text
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_other_texts_and_numbers_stay_as_they_are(text: str) -> None:
+def test_other_texts_and_numbers_are_not_changed(text: str) -> None:
     assert cell(text) == from_cell(text) == text
 
 
-def test_export_and_import_are_each_others_opposites(cli: Cli, tenant: Tenant, customers: int, tmp_path: Path) -> None:
+def test_an_export_is_imported_unchanged(cli: Cli, tenant: Tenant, customers: int, tmp_path: Path) -> None:
     for number, text in enumerate([*FORMULAS, *PLAIN]):
         tenant.new_contact(customers, email=f"p{number}@example.com", first_name=text, score=-number)
     before = cli.json("contacts", "list", *IN_LIST)

@@ -90,7 +90,7 @@ def test_what_suppresses_one_address_is_shown(cli: Cli, customers: int) -> None:
     assert cli.text("suppressions", "show", "61411111111") == "none\n"
 
 
-def test_what_was_done_can_be_read_by_programs(cli: Cli, tenant: Tenant, customers: int) -> None:
+def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: int) -> None:
     tenant.new_contact(customers, email="ann@example.com")
     assert cli.json("suppressions", "unsubscribe", "ann@example.com", "--list", "Customers") == {
         "address": "ann@example.com",
@@ -114,12 +114,12 @@ def test_what_was_done_can_be_read_by_programs(cli: Cli, tenant: Tenant, custome
 
 @pytest.mark.parametrize("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
 @pytest.mark.parametrize("address", ["nobody", "a@b", "0400111222", "61411"])
-def test_wrong_addresses_are_told(cli: Cli, command: str, address: str) -> None:
+def test_invalid_addresses_are_reported(cli: Cli, command: str, address: str) -> None:
     said = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
     assert cli.refused("suppressions", command, address) == said
 
 
-def test_resubscribing_tells_what_is_left_and_how_to_take_it_off(cli: Cli, tenant: Tenant) -> None:
+def test_subscribing_reports_remaining_entries_and_how_to_remove_them(cli: Cli, tenant: Tenant) -> None:
     tenant.add_list("Two words")
     cli.text("suppressions", "unsubscribe", "b@example.com", "--list", "Two words")
     cli.text("suppressions", "unsubscribe", "b@example.com")

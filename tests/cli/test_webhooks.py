@@ -21,7 +21,7 @@ from tests.support.tenants import Tenant
 URL = "https://hooks.example.com/in"
 
 
-def test_webhooks_come_and_go(cli: Cli, tenant: Tenant, customers: int) -> None:
+def test_webhooks_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, customers: int) -> None:
     made = cli.json("webhooks", "create", URL)
     assert (made["url"], made["secret_id"], len(made["secret"])) == (URL, "k1", 43)
     tenant.new_contact(customers, email="ann@example.com")
@@ -54,10 +54,10 @@ def test_secrets_are_rotated_by_adding_and_removing(cli: Cli) -> None:
     assert cli.refused("webhooks", "remove-secret", URL, "2027").endswith("only secret of a webhook cannot be removed")
 
 
-def test_a_name_server_is_asked_before_the_transaction_that_writes(
+def test_dns_is_queried_before_the_transaction_that_writes(
     settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the command as by the seed: it may be slow, and all writers of SQLite would wait for it."""
+    """By the command and by the seed: the lookup may be slow, and all writers of SQLite would wait for it."""
     asked: list[str] = []
 
     def resolve(host: str, *_: object, **__: object) -> list[object]:
@@ -76,14 +76,14 @@ def test_a_name_server_is_asked_before_the_transaction_that_writes(
     assert asked == ["one.example", "two.example"]
 
 
-def test_wrong_webhooks_are_told(cli: Cli) -> None:
+def test_invalid_webhooks_are_reported(cli: Cli) -> None:
     assert cli.refused("webhooks", "create", "ftp://example.com").startswith("url: must begin with https://")
     assert cli.refused("webhooks", "create", URL, "--secret", "short").startswith("a signing secret has 32")
     cli.text("webhooks", "create", URL)
     assert cli.refused("webhooks", "create", URL) == f"url: the account has a webhook at {URL} already"
 
 
-def test_deliveries_are_shown_the_newest_first(cli: Cli, tenant: Tenant) -> None:
+def test_deliveries_are_listed_newest_first(cli: Cli, tenant: Tenant) -> None:
     webhook_id = cli.json("webhooks", "create", URL)["id"]
     for status, outcome in ((500, "failed"), (204, "delivered")):
         tenant.add(

@@ -1,4 +1,4 @@
-"""A mail server that keeps what it accepts, and takes its time over each message."""
+"""A mail server that keeps what it accepts, with a delay for each message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sink:
             return self._accepted.copy()
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:
-        """Accepts after a while."""
+        """Accepts a message after a delay."""
         await asyncio.sleep(self.seconds)
         with self._lock:
             self._accepted.update(envelope.rcpt_tos)

@@ -1,4 +1,5 @@
-"""`make run` from outside: one command, one screen, nothing lost, nothing left behind (docs/operations.md#make-run)."""
+"""`make run` from outside: one command, one screen, nothing lost, no files or processes left
+(docs/operations.md#make-run)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ Launch = Callable[..., Launched]
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Makes services, and clears away what is left of them."""
+    """Creates services, and removes what is left of them."""
     made: list[Launched] = []
     with short_folder() as folder:
 
@@ -44,7 +45,7 @@ def launch() -> Iterator[Launch]:
 
 @contextmanager
 def started(folder_name: str, **settings: str) -> Iterator[Launched]:
-    """A service for several tests; nothing is left of it, also when it does not start."""
+    """A service for several tests; it is removed also when it does not start."""
     with short_folder() as folder:
         (own := folder / folder_name).mkdir()
         service = Launched(own, **settings)
@@ -85,9 +86,9 @@ def paste(screen: str) -> requests.Response:
 # ---------------------------------------------------------------------------------------------- start
 
 
-def test_the_curl_line_of_the_screen_sends_a_message(demo: Launched) -> None:
-    """The newcomer's way: start, copy the line, find the mail where the screen says, see the event. Redis is found
-    through a URL made of the folder's path, and the screen shows the path as it is."""
+def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
+    """The newcomer's way: start, copy the command, find the mail in the folder that the screen names, see the event.
+    The URL of Redis is derived from the folder's path, and the screen shows the path as it is."""
     screen, before = demo.said(), demo.mails()
     assert f"API           {demo.base}/v1/" in screen
     assert f"Mail goes to  {demo.data}/mail\n" in screen
@@ -97,8 +98,8 @@ def test_the_curl_line_of_the_screen_sends_a_message(demo: Launched) -> None:
     wait_until(lambda: re.search(r"verified .*sent", demo.said()) is not None, "the event is printed")
 
 
-def test_the_published_key_of_a_demo_ends_when_others_can_reach_it(launch: Launch) -> None:
-    """Also in a database that was seeded with it before; the line on the screen works all the same."""
+def test_the_published_key_of_a_demo_is_revoked_when_others_can_reach_it(launch: Launch) -> None:
+    """Also in a database that was seeded with it before; the command on the screen still works."""
     service = launch(SEED="")
     service.start()
     wait_until(lambda: "curl " in service.said(), "the screen is printed")
@@ -113,8 +114,8 @@ def test_the_published_key_of_a_demo_ends_when_others_can_reach_it(launch: Launc
     assert paste(service.said()).status_code == 202
 
 
-def test_nothing_of_the_service_is_for_others_to_read(demo: Launched) -> None:
-    """Database, mails, journals, sockets and keys, whatever process made them."""
+def test_files_of_the_service_are_readable_by_its_user_only(demo: Launched) -> None:
+    """Database, mails, journals, sockets and keys, whatever process created them."""
     before = demo.mails()
     assert paste(demo.said()).status_code == 202
     wait_until(lambda: demo.mails() == before + 1, "the mail is there")
@@ -132,7 +133,7 @@ def mode_of(path: Path) -> int | None:
         return None
 
 
-def test_a_second_start_is_quick_and_finds_everything(launch: Launch) -> None:
+def test_a_second_start_is_fast_and_finds_all_data(launch: Launch) -> None:
     """Less than 5 seconds to the first answered request, here of work, all processes together and one after
     the other; the stop lost nothing."""
     service = launch()
@@ -146,7 +147,7 @@ def test_a_second_start_is_quick_and_finds_everything(launch: Launch) -> None:
     assert service.get("/v1/lists")["size"] == 1
 
 
-def test_what_is_accepted_just_before_a_stop_is_sent_after_the_next_start(launch: Launch) -> None:
+def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(launch: Launch) -> None:
     with mail_sink(port := free_port(), seconds=0.2) as sink:
         service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
         service.start()
@@ -160,7 +161,7 @@ def test_what_is_accepted_just_before_a_stop_is_sent_after_the_next_start(launch
         assert set(sink.accepted.values()) == {1}
 
 
-def test_over_postgresql_and_a_redis_of_somebody_else(launch: Launch, postgres: str) -> None:
+def test_it_runs_with_postgresql_and_an_external_redis(launch: Launch, postgres: str) -> None:
     with scratch_database(postgres) as database, redis_server() as redis:
         service = launch(DATABASE_URL=database.replace("+psycopg", ""), REDIS_URL=redis)
         service.start()
@@ -172,7 +173,7 @@ def test_over_postgresql_and_a_redis_of_somebody_else(launch: Launch, postgres: 
 
 
 def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> None:
-    """It may be killed like any other, and what it held was nothing of value."""
+    """It may be killed like any other, without loss."""
     service = launch(EMBEDDED_REDIS="python")
     service.start()
     said = [line for line in service.said().splitlines() if "in production install redis-server" in line]
@@ -188,7 +189,7 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     assert service.processor_seconds() < 5
 
 
-def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
+def test_two_services_on_one_machine_are_independent(launch: Launch) -> None:
     one, two = launch("one"), launch("two")
     one.start()
     two.start()
@@ -202,7 +203,7 @@ def test_two_services_side_by_side_do_not_meet(launch: Launch) -> None:
 
 
 def test_a_filter_of_1000_long_values_fits_into_a_request(running: Launched) -> None:
-    """Up to 1000 elements in a comma list. What is longer by far is refused, not read for ever."""
+    """Up to 1000 elements in a comma list. A much longer line is refused, not read for ever."""
     values = ",".join(f"{number:0200}" for number in range(1000))
     assert running.get("/v1/lists", **{"name:in": values})["size"] == 0
     response = requests.get(f"{running.base}/v1/lists", params={"name:in": values * 2}, timeout=PATIENCE)
@@ -218,7 +219,7 @@ def one_line(said: str) -> str:
     return line
 
 
-def test_a_taken_port_is_said_in_one_line(launch: Launch) -> None:
+def test_a_port_in_use_is_reported_in_one_line(launch: Launch) -> None:
     service = launch()
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -235,13 +236,13 @@ def test_a_second_service_in_a_data_folder_is_refused(launch: Launch, running: L
     assert running.is_ready()
 
 
-def test_a_wrong_setting_is_said_in_one_line(launch: Launch) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(launch: Launch) -> None:
     said = one_line(launch(RATE_LIMIT="many").refused())
     assert said == "cannot start: RATE_LIMIT=many: must be N/second, N/minute, N/hour or off"
 
 
-def test_a_wrong_seed_starts_nothing_and_can_be_mended(launch: Launch) -> None:
-    """A first start that was cut off is still a first start."""
+def test_an_invalid_seed_starts_nothing_and_can_be_corrected(launch: Launch) -> None:
+    """A first start that failed is followed by another first start."""
     service = launch()
     seed = service.folder / "seed.yaml"
     seed.write_text(seed.read_text().replace("type: Email", "type: Emial"))
@@ -282,7 +283,7 @@ def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
     service.stop()
 
 
-def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
+def test_a_killed_launcher_leaves_no_processes(launch: Launch) -> None:
     service = launch()
     service.start()
     os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
@@ -290,7 +291,7 @@ def test_a_killed_launcher_leaves_nothing(launch: Launch) -> None:
     wait_until(lambda: not service.pids(), "nothing is left")
 
 
-def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(launch: Launch) -> None:
+def test_a_start_right_after_the_launcher_was_killed_waits_for_its_processes(launch: Launch) -> None:
     service = launch()
     service.start()
     service.send(addresses(100))
@@ -301,8 +302,8 @@ def test_a_start_right_after_the_launcher_was_killed_waits_for_what_it_left(laun
     service.stop()
 
 
-def test_a_killed_api_server_is_started_again(running: Launched) -> None:
-    """What it leaves behind neither keeps the port nor answers beside the new one."""
+def test_a_killed_api_server_is_restarted(running: Launched) -> None:
+    """Its leftovers neither keep the port nor answer next to the new one."""
     before, mails = running.pids("gunicorn"), running.mails()
     os.kill(min(before), signal.SIGKILL)
     wait_until(lambda: not set(before) & set(running.pids("gunicorn")), "the old ones are gone")
@@ -316,7 +317,7 @@ def test_a_killed_api_server_is_started_again(running: Launched) -> None:
 # ---------------------------------------------------------------------------------------------- trouble
 
 
-def test_a_killed_sender_loses_nothing_and_doubles_at_most_what_was_in_flight(launch: Launch) -> None:
+def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(launch: Launch) -> None:
     """At most the one message in flight per connection (docs/delivery.md#crash-safety)."""
     with mail_sink(port := free_port(), seconds=0.05) as sink:
         service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
@@ -330,7 +331,7 @@ def test_a_killed_sender_loses_nothing_and_doubles_at_most_what_was_in_flight(la
         assert sum(sink.accepted.values()) <= 60 + 3 * 2
 
 
-def test_an_emptied_redis_costs_nothing(launch: Launch) -> None:
+def test_a_flushed_redis_loses_nothing(launch: Launch) -> None:
     with mail_sink(port := free_port(), seconds=0.05) as sink:
         service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="1")
         service.start()
@@ -343,7 +344,7 @@ def test_an_emptied_redis_costs_nothing(launch: Launch) -> None:
         assert set(sink.accepted.values()) == {1}
 
 
-def test_a_killed_redis_comes_back_and_costs_nothing(running: Launched) -> None:
+def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> None:
     before = running.mails()
     os.kill(running.only_pid(REDIS), signal.SIGKILL)
     running.send(addresses(3))

@@ -1,7 +1,7 @@
-"""No test judges by the wall clock: on a busy machine everything takes longer, and nothing has failed.
+"""No test measures the wall clock: on a busy machine everything takes longer without a failure.
 
-What a test may do instead: wait for a condition (`wait_until`, with `PATIENCE`), give a wait that must be cut short a
-time much longer than `PATIENCE`, count what was tried, put a moment between two readings of the clock
+Instead a test may wait for a condition (`wait_until`, with `PATIENCE`), set a wait that must be ended early to much
+longer than `PATIENCE`, count attempts, check that a time lies between two readings of the clock
 (`before <= moment <= after`), or compare processor times.
 """
 
@@ -102,7 +102,7 @@ def test_no_test_judges_by_the_wall_clock(path: Path) -> None:
     assert sorted((line, why) for line, why in found if not (has_reason and why == DURATION)) == []
 
 
-def test_nobody_reads_a_stopwatch_but_those_with_a_reason() -> None:
+def test_stopwatches_are_read_only_with_a_reason() -> None:
     readers = set()
     for path in modules():
         names = {
@@ -132,5 +132,5 @@ def test_nobody_reads_a_stopwatch_but_those_with_a_reason() -> None:
         ("assert later.time - earlier.time >= spacing", False),
     ],
 )
-def test_the_guard_tells_them_apart(source: str, refused: bool) -> None:
+def test_the_guard_distinguishes_allowed_uses(source: str, refused: bool) -> None:
     assert bool(list(refusals(ast.parse(f"def test() -> None:\n    {source}")))) is refused

@@ -1,4 +1,4 @@
-"""Who may import what (docs/architecture.md#imports), read from the imports themselves."""
+"""The allowed imports (docs/architecture.md#imports), checked against the imports themselves."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_rooms_of_sends_import_exactly_what_the_table_says() -> None:
 
 
 @pytest.mark.parametrize("library", AT_HOME)
-def test_a_library_is_imported_only_where_it_is_at_home(library: str) -> None:
+def test_a_library_is_imported_only_in_its_rooms(library: str) -> None:
     wrong = [
         found(one, line, imported)
         for one in sources()
@@ -160,7 +160,7 @@ def test_some_rooms_know_no_sql(room: str) -> None:
     assert wrong == []
 
 
-def test_only_app_db_knows_which_database_it_is() -> None:
+def test_only_app_db_knows_the_dialect() -> None:
     """Everything else writes statements that fit both, or takes them from `app/db`."""
     wrong = [
         f"{one.path.name}:{getattr(node, 'lineno', '?')}"
@@ -218,5 +218,5 @@ def test_no_import_stands_inside_a_function() -> None:
     assert wrong == []
 
 
-def test_every_module_says_what_it_does() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [one.name for one in sources() if not ast.get_docstring(one.tree)] == []

@@ -58,7 +58,7 @@ def test_the_api_has_these_endpoints_with_these_scopes(app: Flask) -> None:
     assert {route: scopes for route, scopes in routes(app).items() if route[1].startswith("/v1")} == ENDPOINTS
 
 
-def test_what_needs_no_key_is_outside_of_the_api_and_nothing_else_is(app: Flask) -> None:
+def test_exactly_the_paths_outside_the_api_need_no_key(app: Flask) -> None:
     public = {route for route, scopes in routes(app).items() if PUBLIC in scopes}
     assert public == {route for route in routes(app) if not route[1].startswith("/v1")}
 
@@ -128,7 +128,7 @@ def test_an_installed_package_joins_through_its_entry_point(
         check_error(Client(app).get("/v1/extra"), 401, "api_key_missing")
 
 
-def test_of_several_scopes_one_is_enough(
+def test_one_of_several_scopes_is_sufficient(
     settings: Settings, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, {"extra": "tms_extra"}, tms_extra=ONE_OF_TWO)
@@ -156,7 +156,7 @@ def test_an_entry_point_without_a_blueprint_is_refused_at_start(
 @pytest.mark.parametrize(
     ("source", "reason"), [(UNDECLARED, "declares no scope"), (UNKNOWN_SCOPE, "declares unknown scopes: extra.view")]
 )
-def test_a_route_that_does_not_say_who_may_use_it_is_refused_at_start(
+def test_a_route_without_a_scope_is_refused_at_start(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
 ) -> None:
     install(tmp_path, monkeypatch, {"extra": "tms_silent"}, tms_silent=source)

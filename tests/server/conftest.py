@@ -1,4 +1,4 @@
-"""Servers: one as it is by default, and one whose limits are so small that a test can reach them."""
+"""Servers: one with the default limits, and one with limits so small that a test can reach them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.web import Web, web_server
 
 @pytest.fixture(scope="package")
 def settings(redis_url: str) -> Iterator[Settings]:
-    """Of a SQLite file: what is tested here does not depend on the database."""
+    """Settings with a SQLite file: these tests do not depend on the database."""
     with short_folder() as folder:
         made = test_settings(folder, DATABASE_URL=f"sqlite:///{folder}/tms.sqlite3", REDIS_URL=redis_url)
         upgrade(made.database_url)
@@ -57,6 +57,6 @@ STRICT = {
 
 @pytest.fixture(scope="package")
 def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A server with small limits, which wants https and trusts no proxy."""
+    """A server with small limits, which requires https and trusts no proxy."""
     with web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
         yield server

@@ -1,4 +1,4 @@
-"""A plugin for tests of the server: pages that hang, that are large, that break, and that tell what came in."""
+"""A plugin for tests of the server: pages that hang, are large, fail, or return what they received."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ blp = Blueprint("doors", __name__, url_prefix="/doors", description="Doors of th
 
 @blp.route("/hang")
 class Hang(MethodView):
-    """Waits until somebody writes to the FIFO that the request names."""
+    """Waits until the test writes to the FIFO that the request names."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:

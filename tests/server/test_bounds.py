@@ -1,4 +1,4 @@
-"""The server where the system gives it little, and at its start and its end."""
+"""The server with few resources, at its start and at its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def narrow(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPat
         yield server
 
 
-def test_more_clients_than_the_system_allows_files_keep_nobody_out(narrow: Web) -> None:
+def test_more_clients_than_allowed_files_lock_nobody_out(narrow: Web) -> None:
     with contextlib.ExitStack() as kept:
         idle = [kept.enter_context(narrow.connect()) for _ in range(200)]
         with narrow.connect() as line:
@@ -39,7 +39,7 @@ def test_more_clients_than_the_system_allows_files_keep_nobody_out(narrow: Web) 
     assert [line["message"] for line in narrow.lines("app.http.server.limits")] == [said]
 
 
-def test_a_body_that_finds_no_room_on_the_disk_is_put_off_and_the_next_one_is_taken(narrow: Web) -> None:
+def test_a_body_without_room_on_the_disk_is_deferred_and_the_next_one_accepted(narrow: Web) -> None:
     url = f"{narrow.base}/doors/what-came"
     refused = requests.post(url, data=b"x" * 5_000_000, timeout=PATIENCE)
     assert (refused.status_code, refused.json()["type"]) == (503, "service_unavailable")
@@ -47,7 +47,7 @@ def test_a_body_that_finds_no_room_on_the_disk_is_put_off_and_the_next_one_is_ta
     assert requests.post(url, data=b"x" * 1_000_000, timeout=PATIENCE).json()["length"] == 1_000_000
 
 
-def test_at_the_end_a_request_in_hand_is_answered_and_slow_clients_hold_nothing_up(
+def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
     settings: Settings, doors_path: str, tmp_path: Path
 ) -> None:
     fifo = tmp_path / "fifo"
@@ -57,7 +57,7 @@ def test_at_the_end_a_request_in_hand_is_answered_and_slow_clients_hold_nothing_
             kept.enter_context(web.connect()).send(beginning)
         line = kept.enter_context(web.connect())
         line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
-        with fifo.open("wb") as gate:  # opens once the request waits for it
+        with fifo.open("wb") as gate:  # opens when the request waits for it
             os.kill(web.pid, signal.SIGTERM)
             wait_until(lambda: "Handling signal: term" in web.said(), "the server is to end")
             gate.write(b"late")

@@ -1,4 +1,4 @@
-"""Whose word counts for the scheme, the client's address and the path (docs/operations.md#behind-a-proxy)."""
+"""Trust in headers about the scheme, the client's address and the path (docs/operations.md#behind-a-proxy)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_without_trusted_proxies_no_header_changes_what_a_request_is(web: Web, name: str) -> None:
+def test_without_trusted_proxies_forwarded_headers_are_ignored(web: Web, name: str) -> None:
     came = requests.post(f"{web.base}/doors/what-came", headers={name: FORGED[name]}, timeout=PATIENCE).json()
     assert {one: came[one] for one in ("scheme", "client", "script", "path")} == {
         "scheme": "http",
@@ -37,6 +37,6 @@ def test_without_trusted_proxies_no_header_changes_what_a_request_is(web: Web, n
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_plain_http_is_refused_whatever_its_headers_say(strict: Web, name: str) -> None:
+def test_plain_http_is_refused_whatever_its_headers(strict: Web, name: str) -> None:
     answer = requests.get(f"{strict.base}/v1/lists", headers={name: FORGED[name]}, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (403, "ssl_required")

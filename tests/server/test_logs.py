@@ -1,4 +1,4 @@
-"""What stands in the log and in the metrics of a request, and what never does (docs/requests.md#confidentiality)."""
+"""Contents of the log and the metrics of a request, without secrets (docs/requests.md#confidentiality)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATHS = [
 ]
 
 
-def test_no_token_of_a_path_stands_in_a_log_or_in_the_metrics(web: Web) -> None:
+def test_no_token_of_a_path_is_logged_or_in_the_metrics(web: Web) -> None:
     with requests.Session() as session:
         for path in PATHS:
             for method in METHODS:
@@ -65,7 +65,7 @@ def test_no_token_of_a_path_stands_in_a_log_or_in_the_metrics(web: Web) -> None:
     assert TOKEN not in web.said()
 
 
-def test_the_words_of_a_path_and_public_ids_stand_in_the_log(web: Web) -> None:
+def test_fixed_parts_of_a_path_and_public_ids_are_logged(web: Web) -> None:
     number = requests.get(f"{web.base}/v1/lists/12/contacts/34?email=a@b.c", timeout=PATIENCE).headers["X-Request-Id"]
     uuid = "0b1f9c1e-7d0a-4a53-9d49-0d2a1a4d6f11"
     other = requests.get(f"{web.base}/v1/transactional-sends/{uuid}", timeout=PATIENCE).headers["X-Request-Id"]
@@ -76,7 +76,7 @@ def test_the_words_of_a_path_and_public_ids_stand_in_the_log(web: Web) -> None:
     assert said[third] == "GET /u/… 404"
 
 
-def test_a_refused_request_has_an_id_of_its_own_in_the_log(web: Web) -> None:
+def test_a_refused_request_is_logged_with_its_own_id(web: Web) -> None:
     with web.connect() as line:
         first = line.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").headers["x-request-id"]
         second = line.ask(b"GET /v1/lists HTTP/1.1\r\nbad\r\n\r\n").headers["x-request-id"]
@@ -84,7 +84,7 @@ def test_a_refused_request_has_an_id_of_its_own_in_the_log(web: Web) -> None:
     assert said == [(first, "GET /healthz 200"), (second, "GET /v1/lists 400")]
 
 
-def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> None:
+def test_log_lines_after_a_request_do_not_carry_its_id(web: Web) -> None:
     requests.get(f"{web.base}/doors/broken", timeout=PATIENCE)
     wait_until(lambda: web.lines("app.http.server.respond"), "it is logged")
     ended = {line["request_id"] for line in web.lines()}
@@ -92,7 +92,7 @@ def test_what_a_thread_says_after_a_request_does_not_carry_its_id(web: Web) -> N
 
 
 @pytest.mark.parametrize(("path", "status"), [("/v1/lists", 401), ("/nowhere", 404), ("/u/token", 404)])
-def test_every_answer_counts(web: Web, path: str, status: int) -> None:
+def test_every_answer_is_counted(web: Web, path: str, status: int) -> None:
     def counted() -> float:
         name = f'tms_http_requests_total{{method="DELETE",status="{requests.delete(web.base + path).status_code}"}} '
         lines = requests.get(f"{web.base}/metrics", timeout=PATIENCE).text.splitlines()
@@ -101,7 +101,7 @@ def test_every_answer_counts(web: Web, path: str, status: int) -> None:
     assert counted() + 1 == counted()
 
 
-def test_refused_requests_count(web: Web, strict: Web) -> None:
+def test_refused_requests_are_counted(web: Web, strict: Web) -> None:
     def counted(server: Web, status: int) -> float:
         name = f'tms_http_requests_total{{method="GET",status="{status}"}} '
         lines = requests.get(f"{server.base}/metrics", timeout=PATIENCE).text.splitlines()

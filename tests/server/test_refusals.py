@@ -1,4 +1,4 @@
-"""What the server itself refuses is answered like everything else; and whoever is refused sees it."""
+"""Requests that the server itself refuses get an ordinary error body, and their clients receive it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOST = b"Host: localhost\r\n\r\n"
 
 
 def check_refused(answer: Answer, detail: str = "", method: str = "GET") -> None:
-    """Our own error body, after which the connection ends."""
+    """The error body of the service, after which the connection ends."""
     body = answer.json()
     assert answer.status == 400
     assert (body["status"], body["type"], body["code"]) == (400, "invalid_request", "invalid_request")
@@ -64,7 +64,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_a_malformed_request_gets_the_error_body_and_the_next_client_is_served(web: Web, what: str) -> None:
+def test_a_malformed_request_gets_the_error_body_and_the_next_client_is_answered(web: Web, what: str) -> None:
     sent, detail = MALFORMED[what]
     with web.connect() as line:
         line.send(sent)
@@ -84,14 +84,14 @@ def test_an_unusual_method_is_named_as_it_was_sent(web: Web, line: str, method: 
 @pytest.mark.parametrize(
     "garbage", [b"\x16\x03\x01\x02\x00\x01\xfc\x03\x03\r\n\r\n", b"\r\n\r\nhello\r\n\r\n", b"\xff" * 300_000]
 )
-def test_what_is_no_http_at_all_is_answered_too(web: Web, garbage: bytes) -> None:
+def test_bytes_that_are_not_http_are_answered(web: Web, garbage: bytes) -> None:
     with web.connect() as link:
         link.send(garbage)
         answer = link.answer()
         assert (answer.status, answer.json()["type"]) == (400, "invalid_request")
 
 
-def test_a_field_of_8_kib_and_a_line_of_256_kib_are_taken(web: Web) -> None:
+def test_a_field_of_8_kib_and_a_line_of_256_kib_are_accepted(web: Web) -> None:
     target = b"/doors/what-came?name=".ljust(262_144 - len("POST  HTTP/1.1"), b"x")
     with web.connect() as line:
         answer = line.ask(b"POST " + target + b" HTTP/1.1\r\nX: " + b"x" * 8185 + b"\r\n" + HOST)
@@ -99,13 +99,13 @@ def test_a_field_of_8_kib_and_a_line_of_256_kib_are_taken(web: Web) -> None:
 
 
 @pytest.mark.parametrize("name", ["Über", "名前", "😀", "%C3%9Cber"])
-def test_a_query_may_hold_utf8_as_it_is(web: Web, name: str) -> None:
+def test_a_query_may_contain_unescaped_utf8(web: Web, name: str) -> None:
     with web.connect() as line:
         came = line.ask(f"POST /doors/what-came?name={name} HTTP/1.1\r\n".encode() + HOST).json()
     assert came["names"] == ["Über" if "%" in name else name]
 
 
-def test_a_line_of_256_kib_may_hold_utf8_as_it_is(web: Web) -> None:
+def test_a_line_of_256_kib_may_contain_unescaped_utf8(web: Web) -> None:
     with web.connect() as line:
         came = line.ask(f"POST /doors/what-came?name={'ü' * 130_000} HTTP/1.1\r\n".encode() + HOST).json()
     assert came["names"] == ["ü" * 130_000]
@@ -128,7 +128,7 @@ def test_a_body_arrives_as_it_was_sent_by_length_and_in_chunks(web: Web, size: i
             assert {name: came[name] for name in ("length", "sha256")} == digest(body)
 
 
-def test_requests_that_follow_each_other_at_once_are_answered_in_their_order(web: Web) -> None:
+def test_pipelined_requests_are_answered_in_order(web: Web) -> None:
     one = (OPEN + "Content-Length: 3\r\n\r\n").encode() + b"abc"
     two = (OPEN + "Transfer-Encoding: chunked\r\n\r\n").encode() + b"4;x=y\r\nabcd\r\n1\r\ne\r\n0\r\nT: t\r\n\r\n"
     with web.connect() as line:
@@ -136,14 +136,14 @@ def test_requests_that_follow_each_other_at_once_are_answered_in_their_order(web
         assert [line.answer().json()["length"] for _ in range(100)] == [3, 5] * 50
 
 
-def test_a_client_that_waits_for_a_word_gets_it_before_it_sends_the_body(web: Web) -> None:
+def test_a_client_that_expects_100_continue_gets_it_before_it_sends_the_body(web: Web) -> None:
     with web.connect() as line:
         line.send((OPEN + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n").encode())
         assert line.link.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert line.ask(b"12345").json()["length"] == 5
 
 
-def test_a_client_that_waits_for_a_word_learns_at_once_that_its_body_is_too_large(web: Web) -> None:
+def test_a_client_that_expects_100_continue_is_told_at_once_that_its_body_is_too_large(web: Web) -> None:
     with web.connect() as line:
         answer = line.ask(
             f"POST /v1/lists HTTP/1.1\r\nContent-Length: {10**12}\r\nExpect: 100-continue\r\n\r\n".encode()
@@ -151,7 +151,7 @@ def test_a_client_that_waits_for_a_word_learns_at_once_that_its_body_is_too_larg
     assert (answer.status, answer.headers["connection"]) == (401, "close")
 
 
-def test_too_large_a_body_names_the_limit(web: Web) -> None:
+def test_the_error_about_a_too_large_body_names_the_limit(web: Web) -> None:
     with web.connect() as line:
         answer = line.ask((OPEN + "Content-Length: 33554433\r\n\r\n").encode())
     check_refused(answer, "33,554,432 bytes", "POST")
@@ -168,7 +168,7 @@ def test_too_large_a_body_names_the_limit(web: Web) -> None:
         ("POST", "/doors/what-came", 400),
     ],
 )
-def test_who_sends_too_large_a_body_sees_the_answer_and_the_session_goes_on(
+def test_a_client_with_too_large_a_body_gets_the_answer_and_keeps_its_session(
     web: Web, method: str, path: str, status: int, chunked: bool
 ) -> None:
     body = b"x" * 40_000_000
@@ -181,14 +181,14 @@ def test_who_sends_too_large_a_body_sees_the_answer_and_the_session_goes_on(
 
 
 @pytest.mark.parametrize(("path", "status"), [("/v1/transactional-sends", 401), ("/nowhere", 404)])
-def test_who_is_refused_after_a_large_body_keeps_the_connection(web: Web, path: str, status: int) -> None:
+def test_a_client_refused_after_a_large_body_keeps_its_connection(web: Web, path: str, status: int) -> None:
     with web.connect() as line:
         answer = line.ask(f"POST {path} HTTP/1.1\r\nContent-Length: 2000000\r\n\r\n".encode() + b"x" * 2_000_000)
         assert (answer.status, answer.headers["connection"]) == (status, "keep-alive")
         assert line.ask(b"GET /healthz HTTP/1.1\r\n" + HOST).status == 200
 
 
-def test_https_that_is_missing_is_told_after_a_large_body(strict: Web) -> None:
+def test_missing_https_is_reported_after_a_large_body(strict: Web) -> None:
     answer = requests.post(f"{strict.base}/v1/lists", data=b"x" * 3_000_000, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (403, "ssl_required")
 
@@ -210,14 +210,14 @@ const body = Buffer.alloc(Number(size), 120);
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 @pytest.mark.parametrize("size", [5_000_000, 40_000_000])
-def test_fetch_of_node_sees_the_answer_and_goes_on(web: Web, size: int) -> None:
+def test_fetch_of_node_gets_the_answer_and_continues(web: Web, size: int) -> None:
     done = subprocess.run(
         ["node", "-e", NODE, "--", web.base, str(size)], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [[401, "api_key_missing", 200]] * 5
 
 
-def test_what_a_refused_client_goes_on_sending_is_read_so_that_it_sees_the_answer(web: Web) -> None:
+def test_the_rest_of_a_refused_request_is_read_so_that_the_client_gets_the_answer(web: Web) -> None:
     with web.connect() as line:
         line.send(b"POST /v1/lists HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
         for _ in range(200):
@@ -227,7 +227,7 @@ def test_what_a_refused_client_goes_on_sending_is_read_so_that_it_sees_the_answe
         assert line.is_ended()
 
 
-def test_an_answer_that_cannot_be_sent_is_told_with_an_id(web: Web) -> None:
+def test_an_answer_that_cannot_be_sent_is_reported_with_an_id(web: Web) -> None:
     answer = requests.get(f"{web.base}/doors/broken", timeout=PATIENCE)
     assert (answer.status_code, answer.json()["type"]) == (503, "service_unavailable")
     assert answer.json()["id"] == answer.headers["X-Request-Id"]

@@ -1,4 +1,4 @@
-"""No client holds a thread: a request has one from the moment it is whole until its answer is made."""
+"""Slow clients occupy no thread: a request has one only from its last byte until its answer is rendered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(web: Web, count: int) -> Iterator[list[Line]]:
 
 
 def is_alive(web: Web) -> bool:
-    """Whether /healthz and a page that a thread makes answer."""
+    """Whether /healthz and a page that needs a thread answer."""
     with web.connect() as line:
         page = line.ask(HEALTH.replace(b"/healthz", b"/docs/errors"))
         return (page.status, line.ask(HEALTH).status) == (200, 200)
@@ -36,26 +36,26 @@ def is_alive(web: Web) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", HALF, POST % 10, POST % 10 + b"12345", POST % 2_000_000 + b"x" * 300_000])
-def test_any_number_of_connections_that_stop_in_the_middle_hold_no_thread(web: Web, sent: bytes) -> None:
+def test_incomplete_requests_occupy_no_thread(web: Web, sent: bytes) -> None:
     with lines(web, 30) as slow:
         for line in slow:
             line.send(sent)
         assert is_alive(web)
 
 
-def test_a_trickled_request_is_answered_when_it_is_whole(web: Web) -> None:
+def test_a_trickled_request_is_answered_when_it_is_complete(web: Web) -> None:
     with web.connect() as line:
         for byte in POST % 3 + b"abc":
             line.send(bytes([byte]))
         assert line.answer().json()["length"] == 3
 
 
-def test_a_connection_without_a_request_ends_in_silence(strict: Web) -> None:
+def test_a_connection_without_a_request_is_closed_without_an_answer(strict: Web) -> None:
     with strict.connect() as line:
         assert line.is_ended()
 
 
-def test_half_a_header_is_told_that_it_is_late_and_the_connection_ends(strict: Web) -> None:
+def test_an_incomplete_header_gets_a_time_out_error_and_the_connection_ends(strict: Web) -> None:
     with strict.connect() as line:
         answer = line.ask(HALF)
         assert line.is_ended()
@@ -64,7 +64,7 @@ def test_half_a_header_is_told_that_it_is_late_and_the_connection_ends(strict: W
     assert answer.headers["connection"] == "close"
 
 
-def test_a_header_that_trickles_on_is_late_all_the_same(strict: Web) -> None:
+def test_a_trickling_header_times_out(strict: Web) -> None:
     with strict.connect() as line:
         sent = iter(HALF + b"X" * 10_000)
 
@@ -78,20 +78,20 @@ def test_a_header_that_trickles_on_is_late_all_the_same(strict: Web) -> None:
         assert line.answer().status == 400
 
 
-def test_on_a_kept_connection_the_header_has_its_time_from_its_first_byte(strict: Web) -> None:
+def test_on_a_kept_connection_the_time_of_a_header_begins_with_its_first_byte(strict: Web) -> None:
     with strict.connect() as line:
         assert line.ask(HEALTH).status == 200
         assert line.ask(HALF).json()["developer_message"] == "The header of the request did not come in time."
 
 
-def test_a_kept_connection_without_a_further_request_ends_in_silence(strict: Web) -> None:
+def test_a_kept_connection_without_a_further_request_is_closed_without_an_answer(strict: Web) -> None:
     with strict.connect() as line:
         assert line.ask(HEALTH).headers["connection"] == "keep-alive"
         assert line.is_ended()
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
-def test_half_a_body_is_told_that_it_is_late_and_the_connection_ends(strict: Web, framing: bytes) -> None:
+def test_an_incomplete_body_gets_a_time_out_error_and_the_connection_ends(strict: Web, framing: bytes) -> None:
     with strict.connect() as line:
         answer = line.ask(b"POST /v1/lists HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n\r\n1\r\n")
         assert line.is_ended()
@@ -99,26 +99,26 @@ def test_half_a_body_is_told_that_it_is_late_and_the_connection_ends(strict: Web
     assert answer.json()["developer_message"] == "The body of the request did not come in time."
 
 
-def test_a_body_that_ends_with_the_connection_is_told_so(web: Web) -> None:
+def test_a_body_that_ends_with_the_connection_gets_an_error(web: Web) -> None:
     with web.connect() as line:
         line.send(POST % 10 + b"12345")
         line.link.shutdown(socket.SHUT_WR)
         assert line.answer().json()["developer_message"] == "The body ended before it was whole."
 
 
-def test_where_there_is_no_room_the_connection_that_has_waited_longest_gives_way(strict: Web) -> None:
+def test_at_the_limit_the_connection_that_has_waited_longest_is_closed(strict: Web) -> None:
     with lines(strict, 60) as idle:
         assert is_alive_over_https(strict)
         assert idle[0].is_ended()
 
 
 def is_alive_over_https(web: Web) -> bool:
-    """Whether a further client is served."""
+    """Whether a further client gets an answer."""
     with web.connect() as line:
         return line.ask(HEALTH).status == 200
 
 
-def test_of_requests_on_their_way_the_largest_gives_way_where_they_are_more_than_a_process_keeps(strict: Web) -> None:
+def test_at_the_limit_of_buffered_bytes_the_largest_request_is_refused(strict: Web) -> None:
     with strict.connect() as large, strict.connect() as small:
         large.send(POST % 1_000_000 + b"x" * 900_000)
         wait_until(lambda: unread(large) == 0, "the server has read it")
@@ -131,7 +131,7 @@ def test_of_requests_on_their_way_the_largest_gives_way_where_they_are_more_than
 
 
 def unread(line: Line) -> int:
-    """Bytes that the system holds on their way to the server."""
+    """Bytes that the system buffers on their way to the server."""
     local, remote = (f"{one[1]:04X}" for one in (line.link.getsockname(), line.link.getpeername()))
     for row in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = row.split()
@@ -145,7 +145,7 @@ def unread(line: Line) -> int:
 # ---------------------------------------------------------------------------------------------- going out
 
 
-def test_clients_that_do_not_read_their_answers_hold_no_thread(web: Web) -> None:
+def test_clients_that_do_not_read_their_answers_occupy_no_thread(web: Web) -> None:
     asked = b"GET /doors/large?bytes=20000000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with lines(web, 12) as slow:
         for line in slow:
@@ -155,7 +155,7 @@ def test_clients_that_do_not_read_their_answers_hold_no_thread(web: Web) -> None
         assert slow[0].ask(HEALTH).status == 200
 
 
-def test_an_answer_that_is_not_taken_ends_with_its_time(strict: Web) -> None:
+def test_an_answer_that_the_client_does_not_read_times_out(strict: Web) -> None:
     with strict.connect() as line:
         line.send(b"GET /doors/large?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until(lambda: connections(strict) == 0, "the server has given it up")
@@ -175,7 +175,7 @@ def connections(web: Web) -> int:
 
 @contextlib.contextmanager
 def hanging(web: Web, folder: Path, count: int) -> Iterator[list[Line]]:
-    """So many requests that hang until the end of the block; they are answered then."""
+    """Requests that hang until the end of the block and are answered then."""
     fifo = folder / "fifo"
     os.mkfifo(fifo)
     with lines(web, count) as held:
@@ -210,7 +210,9 @@ def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None
             assert line.ask(HEALTH.replace(b"/healthz", path)).json() == {"status": "ok"}
 
 
-def test_a_request_that_waits_for_a_thread_is_refused_in_time_and_the_others_go_on(strict: Web, tmp_path: Path) -> None:
+def test_a_request_that_waits_too_long_for_a_thread_is_refused_and_the_others_continue(
+    strict: Web, tmp_path: Path
+) -> None:
     with hanging(strict, tmp_path, 2):
         with strict.connect() as line:
             answer = line.ask(b"GET /docs/errors HTTP/1.1\r\nHost: localhost\r\n\r\n")
