@@ -20,7 +20,7 @@ from app.db.database import Transaction
 from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import collection_response, query_pairs
+from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import services
 from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
@@ -30,7 +30,6 @@ from app.ids import existing
 from app.lists.fields import ListSpec
 from app.query.conditions import Query
 from app.query.grammar import (
-    parse_collection,
     parse_delete_ids,
     parse_instance,
     parse_remove_unsubscribers,
@@ -88,7 +87,7 @@ class Contacts(MethodView):
         """A page of contacts, newest first."""
         contact_list = list_of_path(list_id)
         resource = contact_shape(contact_list.value_fields).resource
-        query = parse_collection(query_pairs(), resource)
+        query = collection_query(resource)
         with services().database.read() as session:
             page = page_contacts(session, contact_list, query)
         return collection_response(resource, query, page)

@@ -7,12 +7,12 @@ from flask.views import MethodView
 
 from app.groups.read import GROUPS, get_group, page_groups, require_group
 from app.http.api import Blueprint
-from app.http.collections import collection_response, query_pairs
+from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
-from app.query.grammar import parse_collection, parse_instance
+from app.query.grammar import parse_instance
 from schemas.groups import GroupCollectionSchema, GroupSchema
 
 blp = Blueprint(
@@ -28,7 +28,7 @@ class Groups(MethodView):
     @blp.describe(returns=GroupCollectionSchema, query=collection_parameters(GROUPS.resource))
     def get(self) -> Response:
         """A page of groups, newest first."""
-        query = parse_collection(query_pairs(), GROUPS.resource)
+        query = collection_query(GROUPS.resource)
         with services().database.read() as session:
             page = page_groups(session, principal().account_id, query)
         return collection_response(GROUPS.resource, query, page)

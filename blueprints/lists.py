@@ -7,13 +7,14 @@ from flask.views import MethodView
 
 from app.contacts.embed import page_lists_with_contacts, show_list_with_contacts
 from app.http.api import Blueprint
-from app.http.collections import collection_response, query_pairs
+from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
+from app.lists.paths import list_path
 from app.lists.read import LISTS, require_list
-from app.query.grammar import parse_collection, parse_instance
+from app.query.grammar import parse_instance
 from schemas.lists import ListCollectionSchema, ListSchema
 
 blp = Blueprint("lists", __name__, url_prefix="/v1/lists", description="Lists of contacts")
@@ -27,7 +28,7 @@ class Lists(MethodView):
     @blp.describe(returns=ListCollectionSchema, query=collection_parameters(LISTS.resource))
     def get(self) -> Response:
         """A page of lists, newest first."""
-        query = parse_collection(query_pairs(), LISTS.resource)
+        query = collection_query(LISTS.resource)
         with services().database.read() as session:
             page = page_lists_with_contacts(session, principal().account_id, query)
         return collection_response(LISTS.resource, query, page)
@@ -43,6 +44,6 @@ class List(MethodView):
         """The list."""
         with services().database.read() as session:
             require_list(session, principal().account_id, path_id(list_id))
-            query = parse_instance(query_pairs(), LISTS.resource)
+            query = parse_instance(query_pairs(), LISTS.resource, cursor_scope(list_path(path_id(list_id))))
             found = show_list_with_contacts(session, principal().account_id, path_id(list_id), query)
         return json_response(found)

@@ -7,13 +7,13 @@ from flask.views import MethodView
 
 from app.groups.sent_contacts import SENT_CONTACTS, page_sent_contacts
 from app.http.api import Blueprint
-from app.http.collections import collection_response, query_pairs
+from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
 from app.messages.read import CONTENT, MESSAGES, get_content, get_message, page_messages, require_message
-from app.query.grammar import parse_collection, parse_instance
+from app.query.grammar import parse_instance
 from schemas.groups import SentContactCollectionSchema
 from schemas.messages import MessageCollectionSchema, MessageContentSchema, MessageSchema
 
@@ -28,7 +28,7 @@ class Messages(MethodView):
     @blp.describe(returns=MessageCollectionSchema, query=collection_parameters(MESSAGES.resource))
     def get(self) -> Response:
         """A page of messages, newest first."""
-        query = parse_collection(query_pairs(), MESSAGES.resource)
+        query = collection_query(MESSAGES.resource)
         with services().database.read() as session:
             page = page_messages(session, principal().account_id, query)
         return collection_response(MESSAGES.resource, query, page)
@@ -74,6 +74,6 @@ class SentContacts(MethodView):
         """A page of sent contacts, the latest first."""
         with services().database.read() as session:
             require_message(session, principal().account_id, path_id(message_id))
-            query = parse_collection(query_pairs(), SENT_CONTACTS.resource)
+            query = collection_query(SENT_CONTACTS.resource)
             page = page_sent_contacts(session, principal().account_id, path_id(message_id), query)
         return collection_response(SENT_CONTACTS.resource, query, page)

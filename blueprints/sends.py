@@ -8,14 +8,14 @@ from flask.views import MethodView
 from app.groups.read import group_path
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import query_pairs
+from app.http.collections import cursor_scope, query_pairs
 from app.http.context import principal, request_id, services
 from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import paged_instance_parameters
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
-from app.recipients.read import RECIPIENT, Viewer, get_recipient, require_recipient
+from app.recipients.read import RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import accept, read_request
 from app.sends.accept.number_texts import with_number_texts
@@ -57,7 +57,8 @@ class Recipient(MethodView):
         viewer = Viewer("contact.view" in principal().scopes, Redaction.of(services().settings))
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
-            query = parse_paged_instance(query_pairs(), RECIPIENT.resource)
+            cursors = cursor_scope(recipient_path(uuid.lower()))
+            query = parse_paged_instance(query_pairs(), RECIPIENT.resource, cursors)
             recipient = get_recipient(session, principal().account_id, recipient_id, query, viewer)
         return json_response(recipient)
 

@@ -6,8 +6,8 @@ These use cases are contacts' and not lists', because contacts know lists and li
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session, aliased
@@ -19,10 +19,9 @@ from app.lists.fields import ListSpec
 from app.lists.find import get_list, lists_by_id
 from app.lists.paths import contacts_path
 from app.lists.read import page_lists, show_list
-from app.query.compile import split_page
 from app.query.conditions import Query
 from app.query.links import envelope
-from app.query.reader import Page, Shape, columns, renderer
+from app.query.reader import Page, Shape, page_columns, render_page
 
 
 def page_lists_with_contacts(session: Session, account_id: int, query: Query) -> Page:
@@ -30,7 +29,7 @@ def page_lists_with_contacts(session: Session, account_id: int, query: Query) ->
     page = page_lists(session, account_id, query)
     if "contacts" in query.expand and page.rows:
         lists = lists_by_id(session, account_id, [row.id for row in page.rows])
-        contacts = _contacts_of(session, lists.values(), query.zone)
+        contacts = _contacts_of(session, lists.values(), query)
         for row, item in zip(page.rows, page.items, strict=True):
             item["_embedded"] = {"contacts": contacts[row.id]}
     return page
@@ -41,14 +40,15 @@ def show_list_with_contacts(session: Session, account_id: int, list_id: int, que
     body = show_list(session, account_id, list_id, query)
     if "contacts" in query.expand:
         contact_list = get_list(session, account_id, list_id)
-        body["_embedded"] = {"contacts": _contacts_of(session, [contact_list], query.zone)[list_id]}
+        body["_embedded"] = {"contacts": _contacts_of(session, [contact_list], query)[list_id]}
     return body
 
 
-def _contacts_of(session: Session, lists: Collection[ListSpec], zone: ZoneInfo | None) -> dict[int, Any]:
-    """List id -> the envelope of the first default page of its contacts: one statement for all lists."""
-    # The links to further pages show times in the same zone.
-    query = Query(zone=zone, pairs=(("_tz", zone.key),) if zone else ())
+def _contacts_of(session: Session, lists: Collection[ListSpec], outer: Query) -> dict[int, Any]:
+    """List id -> the envelope of the first default page of its contacts: one statement for all lists. Times are in the
+    zone of the outer query, also on the further pages that its links lead to."""
+    zone = outer.zone
+    query = Query(zone=zone, pairs=(("_tz", zone.key),) if zone else (), cursors=outer.cursors)
     shapes = {contact_list.id: contact_shape(contact_list.value_fields) for contact_list in lists}
     by_list: dict[int, list[Row[Any]]] = {list_id: [] for list_id in shapes}
     for row in _newest(session, shapes, query) if shapes else ():
@@ -69,17 +69,18 @@ def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collect
         .correlate(List)
     )
     statement = (
-        columns(widest, query)
+        page_columns(widest, query)
         .join(List, in_subquery(session, Contact.id, newest))
         .where(List.id.in_(shapes))
-        .order_by(*widest.order_by)
+        .order_by(*(column.desc() for column in widest.order))
     )
     return session.execute(statement).all()
 
 
 def _envelope(shape: Shape, list_id: int, rows: list[Row[Any]], query: Query) -> dict[str, Any]:
-    page, has_next = split_page(rows, query)
-    show = renderer(shape, query)
-    body = envelope(contacts_path(list_id), query, size=len(page), has_next=has_next)
-    body["_embedded"] = {"contacts": [show(row) for row in page]}
+    path = contacts_path(list_id)
+    page = render_page(shape, query, rows)
+    cursors = query.cursors and query.cursors.at(path, shape.resource)
+    body = envelope(path, replace(query, cursors=cursors), page.ends)
+    body["_embedded"] = {"contacts": page.items}
     return body

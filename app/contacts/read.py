@@ -88,7 +88,7 @@ def contact_shape(value_fields: tuple[FieldSpec, ...] = ()) -> Shape:
         properties=properties,
         keys=(Contact.id, Contact.list_id),
         links=_links,
-        order_by=(Contact.creation_time.desc(), Contact.id.desc()),
+        order=(Contact.creation_time, Contact.id),
         filters=compared,
     )
 

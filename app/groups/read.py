@@ -52,7 +52,7 @@ GROUPS = Shape(
     properties=PROPERTIES,
     keys=(Group.id,),
     links=_links,
-    order_by=(Group.creation_time.desc(), Group.id.desc()),
+    order=(Group.creation_time, Group.id),
 )
 
 

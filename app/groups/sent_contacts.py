@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_
+from sqlalchemy import ColumnElement, Row, and_, func
 from sqlalchemy.orm import Session
 
 from app.db.index_hints import Indexed, by_index_or_order, planned_for_values
@@ -55,7 +55,8 @@ SENT_CONTACTS = Shape(
     properties=PROPERTIES,
     keys=(Recipient.list_id, Recipient.contact_id),
     links=_links,
-    order_by=(Recipient.sent_time.desc(), Recipient.contact_id.desc(), Recipient.id.desc()),
+    # A cursor compares all of them, and null compares with nothing.
+    order=(Recipient.sent_time, func.coalesce(Recipient.contact_id, 0), Recipient.id),
 )
 
 

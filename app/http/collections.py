@@ -7,12 +7,15 @@ from urllib.parse import parse_qsl
 
 from flask import Response, request
 
+from app.http.context import principal, services
 from app.http.paths import request_path
 from app.http.responses import json_response
 from app.query.conditions import Query
+from app.query.cursors import CursorScope
 from app.query.fields import Resource
+from app.query.grammar import parse_collection
 from app.query.links import envelope
-from app.query.parameters import MAX_PARAMETERS
+from app.query.parameters import LINK_PARAMETERS, MAX_PARAMETERS
 from app.query.reader import Page
 
 
@@ -28,11 +31,25 @@ def query_pairs() -> list[tuple[str, str]]:
 def query_bytes() -> bytes:
     """The raw query string, cut after one parameter more than any query may have."""
     parameters = filter(None, request.query_string.split(b"&"))
-    return b"&".join(islice(parameters, MAX_PARAMETERS + 1))
+    return b"&".join(islice(parameters, MAX_PARAMETERS + len(LINK_PARAMETERS) + 1))
+
+
+def collection_query(resource: Resource) -> Query:
+    """The query of a request for a collection. Raises the errors of its parameters."""
+    return parse_collection(query_pairs(), resource, cursor_scope(_path()))
+
+
+def cursor_scope(path: str) -> CursorScope:
+    """The cursors of this collection of the account."""
+    return CursorScope(services().settings.secret_key, principal().account_id, path)
 
 
 def collection_response(resource: Resource, query: Query, page: Page) -> Response:
     """200 with the page's items under the resource's key in `_embedded`."""
-    body = envelope(request_path().rstrip("/"), query, size=page.size, has_next=page.has_next)
+    body = envelope(_path(), query, page.ends)
     body["_embedded"] = {resource.collection: page.items}
     return json_response(body)
+
+
+def _path() -> str:
+    return request_path().rstrip("/")

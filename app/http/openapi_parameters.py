@@ -66,4 +66,5 @@ def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
     return [
         _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
         _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
+        _parameter("cursor", "Of the links next and prev, valid in them alone; opaque.", {"type": "string"}),
     ]

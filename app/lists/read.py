@@ -43,7 +43,7 @@ LISTS = Shape(
     properties=PROPERTIES,
     keys=(List.id,),
     links=_links,
-    order_by=(List.creation_time.desc(), List.id.desc()),
+    order=(List.creation_time, List.id),
 )
 
 

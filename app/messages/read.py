@@ -43,7 +43,7 @@ CONTENT_PROPERTIES = {
     "body_html": Property(Message.body_html),
     "body_text": Property(Message.body_text),
 }
-NEWEST_FIRST = (Message.creation_time.desc(), Message.id.desc())
+ORDER = (Message.creation_time, Message.id)
 
 
 def message_path(message_id: int) -> str:
@@ -71,7 +71,7 @@ MESSAGES = Shape(
     properties=PROPERTIES,
     keys=(Message.id,),
     links=_message_links,
-    order_by=NEWEST_FIRST,
+    order=ORDER,
 )
 CONTENT = Shape(
     resource=Resource(
@@ -80,7 +80,7 @@ CONTENT = Shape(
     properties=CONTENT_PROPERTIES,
     keys=(Message.id,),
     links=_content_links,
-    order_by=NEWEST_FIRST,
+    order=ORDER,
 )
 
 

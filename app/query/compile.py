@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -17,11 +18,13 @@ from sqlalchemy import (
     literal,
     not_,
     or_,
+    tuple_,
     type_coerce,
 )
 from sqlalchemy.sql.expression import Grouping
 
 from app.query.conditions import After, Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
+from app.query.cursors import Position
 from app.query.dates import on_stored_text
 from app.query.fields import FilterType
 
@@ -32,6 +35,9 @@ Columns = Mapping[str, ColumnElement[Any]]
 - `FilterType.DATE` and `FilterType.DATETIME`: the ISO text of the list field value.
 - `FilterType.TIMESTAMP`: a `UtcDateTime`. List field values: typed, as by `values[key].as_string()`.
 """
+
+Order = Sequence[ColumnElement[Any]]
+"""What orders a collection: expressions that are never null and together unique."""
 
 GROUP_SIZE = 100
 
@@ -45,21 +51,41 @@ def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
     )
 
 
-def page(select: Select[Any], query: Query, order_by: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    """The rows of the page and one more, which shows whether there is a next page; see `split_page`."""
-    # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
-    offset = literal(query.offset, BigInteger())
-    return select.order_by(*order_by).limit(query.limit + 1).offset(offset)
+def page(select: Select[Any], query: Query, order: Order, *, ascending: bool = False) -> Select[Any]:
+    """The rows of the page and one more, which shows whether there is a further page; see `split_page`. From a position
+    on they are read by the index of the order, whatever lies before it (docs/querying.md#cursors)."""
+    position = query.position
+    if position is None:
+        # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
+        select = select.offset(literal(query.offset, BigInteger()))
+    else:
+        ascending = ascending is not position.backward
+        select = select.where(_beyond(order, position, ascending))
+    directed = [column.asc() if ascending else column.desc() for column in order]
+    return select.order_by(*directed).limit(query.limit + 1)
 
 
 def split_page(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
-    """Returns the rows of the page, and whether there is a next page."""
-    return rows[: query.limit], len(rows) > query.limit
+    """Returns the rows of the page in the order of the collection, and whether there is a further page in the direction
+    of reading."""
+    on_page = rows[: query.limit]
+    backward = query.position is not None and query.position.backward
+    return on_page[::-1] if backward else on_page, len(rows) > query.limit
 
 
 def count(select: Select[Any]) -> Select[int]:
     """The number of rows of the select, for `limit=0`; it must not group."""
     return select.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+
+
+def _beyond(order: Order, position: Position, ascending: bool) -> ColumnElement[bool]:
+    """The rows on one side of the position; both databases read such a comparison of rows from an index."""
+    item = tuple_(*(literal(value, column.type) for value, column in zip(position.item, order, strict=True)))
+    if ascending:
+        compare = operator.ge if position.inclusive else operator.gt
+    else:
+        compare = operator.le if position.inclusive else operator.lt
+    return cast("ColumnElement[bool]", compare(tuple_(*order), item))
 
 
 def _condition(condition: FilterCondition, column: ColumnElement[Any]) -> ColumnElement[bool]:

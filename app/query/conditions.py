@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from app.query.cursors import CursorScope, Position
 from app.query.fields import Filter
 
 DEFAULT_LIMIT = 100
@@ -71,7 +72,8 @@ class Query:
     """A valid query. `Query()` is that of a request without parameters.
 
     `limit` 0 requests the count only; `fields` None means all fields; `zone` None means UTC. `pairs` are the parameters
-    of the request, from which the links to other pages are built.
+    of the request without its cursor, from which the links to other pages are built, with cursors of `cursors` where it
+    has one. `position` is where the page begins by the cursor of the request; without one, `offset` counts.
     """
 
     limit: int = DEFAULT_LIMIT
@@ -81,6 +83,8 @@ class Query:
     zone: ZoneInfo | None = None
     conditions: tuple[FilterCondition, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
+    cursors: CursorScope | None = None
+    position: Position | None = None
 
     @property
     def counts_only(self) -> bool:

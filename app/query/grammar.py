@@ -7,11 +7,13 @@ Every parameter is parsed on its own, and all errors are reported at once, in th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from app.errors import ServiceError
 from app.query.conditions import MAX_LIMIT, Alternative, FilterCondition, Query
+from app.query.cursors import CURSOR, CursorScope, Position
 from app.query.fields import Filter, Resource
 from app.query.parameters import (
     Parameter,
@@ -51,22 +53,47 @@ UNSUPPORTED = {
 """Parameters that no `GET` accepts, refused with their own codes."""
 
 
-def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
+def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:
     """The query of a `GET` of a collection; `pairs` are the decoded parameters in order.
 
-    Raises `ServiceError` with the code of the first error and the errors of all parameters.
+    Without `cursors` there is no parameter of that name. Raises `ServiceError` with the code of the first error and the
+    errors of all parameters.
     """
-    return _parse(pairs, resource, COLLECTION_CONTROLS, resource.filters)
+    return _parse_page(pairs, resource, cursors, resource.filters)
 
 
-def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
-    """The query of a `GET` of an instance, which accepts only `fields`, `expand` and `_tz`; raises as above."""
-    return _parse(pairs, resource, INSTANCE_CONTROLS, {})
+def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:
+    """The query of a `GET` of an instance, which accepts only `fields`, `expand` and `_tz`; raises as above. `cursors`
+    are for the links of embedded collections."""
+    return replace(_parse(pairs, resource, INSTANCE_CONTROLS, {}), cursors=cursors)
 
 
-def parse_paged_instance(pairs: Sequence[tuple[str, str]], resource: Resource) -> Query:
-    """The same for an instance with a list of its own, of which `limit` and `offset` select a page."""
-    return _parse(pairs, resource, COLLECTION_CONTROLS, {})
+def parse_paged_instance(
+    pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None
+) -> Query:
+    """The same for an instance with a list of its own, of which `limit`, `offset` and `cursor` select a page."""
+    return _parse_page(pairs, resource, cursors, {})
+
+
+def _parse_page(
+    pairs: Sequence[tuple[str, str]],
+    resource: Resource,
+    cursors: CursorScope | None,
+    filters: Mapping[str, Filter],
+) -> Query:
+    if cursors is None or CURSOR in filters:
+        return _parse(pairs, resource, COLLECTION_CONTROLS, filters)
+    others = tuple((key, value) for key, value in pairs if key != CURSOR)
+
+    def read_cursor(text: str, _resource: Resource) -> Position:
+        position = cursors.read(text, others)
+        if position is None:
+            detail = "cursor: it was not made for this request. Follow the links next and prev as they are."
+            raise parameter_error("invalid_query_syntax", CURSOR, detail)
+        return position
+
+    controls = {**COLLECTION_CONTROLS, CURSOR: ("position", read_cursor)}
+    return replace(_parse(pairs, resource, controls, filters), cursors=cursors, pairs=others)
 
 
 def _parse(

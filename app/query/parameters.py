@@ -9,11 +9,15 @@ from typing import Self
 from app.errors import MAX_LISTED_ERRORS, ErrorCollector, ServiceError
 from app.query.fields import Resource
 
-KNOWN_PARAMETERS = frozenset({"limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"})
+LINK_PARAMETERS = ("offset", "cursor")
+"""Parameters that the links to other pages add to those of the request."""
+KNOWN_PARAMETERS = frozenset(
+    {"limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"}
+)
 """Parameters that exist on some endpoint: on others they are not available, rather than unknown."""
 
 MAX_PARAMETERS = 200
-"""Per query; each filter is a condition for the database."""
+"""Per query, apart from those that links add; each filter is a condition for the database."""
 REPETITION_CODES = {"limit": "invalid_limit", "offset": "invalid_offset"}
 MAX_PRINTED = 60
 
@@ -76,7 +80,8 @@ def check_once(parameter: Parameter, seen: set[str]) -> None:
 
 def parse_each(pairs: Sequence[tuple[str, str]], parse: Callable[[Parameter], None]) -> None:
     """Calls `parse` for every parameter, then raises all of their errors at once (docs/requests.md#errors)."""
-    if len(pairs) > MAX_PARAMETERS:
+    counted = [key for key, _ in pairs if key not in LINK_PARAMETERS]
+    if len(counted) > MAX_PARAMETERS or len(pairs) > MAX_PARAMETERS + len(LINK_PARAMETERS):
         detail = f"The query has more than {MAX_PARAMETERS} parameters; use lists, as in id:in=1,2, or split it."
         raise parameter_error("invalid_query_syntax", pairs[MAX_PARAMETERS][0], detail)
     collector = ErrorCollector()

@@ -22,6 +22,7 @@ from app.db.prepared import PreparedStatement, read_rows
 from app.query import compile as compiled
 from app.query.conditions import Query
 from app.query.fields import Resource
+from app.query.links import PageEnds, page_ends
 
 Convert = Callable[[Any, ZoneInfo | None], Any]
 Links = Callable[[Row[Any]], dict[str, Any]]
@@ -44,15 +45,16 @@ class Property:
 class Shape:
     """How rows of a resource are rendered. Shapes are compared by identity, so that statements are cached per shape.
 
-    `keys` are selected for every query under their own names, for `links` and for embedding by the caller. `filters`
-    are the expressions of filters that differ from the property's column.
+    `keys` are selected for every query under their own names, for `links` and for embedding by the caller. `order`
+    orders pages, descending: see `app.query.compile.Order`. `filters` are the expressions of filters that differ from
+    the property's column.
     """
 
     resource: Resource
     properties: Mapping[str, Property]
     keys: tuple[Any, ...]
     links: Links
-    order_by: tuple[ColumnElement[Any], ...]
+    order: tuple[Any, ...]
     filters: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
 
     @property
@@ -63,12 +65,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of items, and the `rows` they were rendered from. `size` counts them, or with `limit=0` all matching
-    ones."""
+    """A page of items, and the `rows` they were rendered from."""
 
     items: list[dict[str, Any]]
-    size: int
-    has_next: bool
+    ends: PageEnds
     rows: Sequence[Row[Any]]
 
 
@@ -76,12 +76,25 @@ def read_page(session: Session, shape: Shape, query: Query, *scope: ColumnElemen
     """The page of the query within `scope`, which restricts it to the account: one statement."""
     conditions = [*scope, *compiled.where(query, shape.filter_columns)]
     if query.counts_only:
-        total = session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one()
-        return Page([], total, has_next=False, rows=[])
-    statement = compiled.page(columns(shape, query).where(*conditions), query, shape.order_by)
-    rows, has_next = compiled.split_page(read_rows(session, statement), query)
+        return counted(session.execute(compiled.count(select(shape.keys[0]).where(*conditions))).scalar_one())
+    statement = compiled.page(page_columns(shape, query).where(*conditions), query, shape.order)
+    return render_page(shape, query, read_rows(session, statement))
+
+
+def counted(total: int) -> Page:
+    """The page of `limit=0`."""
+    return Page([], PageEnds(total), [])
+
+
+def render_page(shape: Shape, query: Query, found: Sequence[Row[Any]]) -> Page:
+    """The page of rows with `page_columns`, of which one more than the limit shows that there is a further page."""
+    rows, has_more = compiled.split_page(found, query)
+    positions = _positions(shape, _page_columns(shape, query))
+    order = itemgetter(*(positions[id(column)] for column in shape.order))
+    first, last = (order(rows[0]), order(rows[-1])) if rows else (None, None)
     show = renderer(shape, query)
-    return Page([show(row) for row in rows], len(rows), has_next, rows)
+    ends = page_ends(query, len(rows), has_more=has_more, first=first, last=last)
+    return Page([show(row) for row in rows], ends, rows)
 
 
 def read_one(session: Session, shape: Shape, query: Query, within: Mapping[Any, int]) -> dict[str, Any] | None:
@@ -104,14 +117,34 @@ def _prepared_read(
 
 def columns(shape: Shape, query: Query) -> Select[Any]:
     """The select, without conditions, whose rows `renderer` renders."""
-    selected = [column.label(f"p_{position}") for position, column in enumerate(_distinct(shape, query))]
-    return select(*shape.keys, *selected)
+    return _select(shape, _distinct(shape, query))
+
+
+def page_columns(shape: Shape, query: Query) -> Select[Any]:
+    """The same for `render_page`."""
+    return _select(shape, _page_columns(shape, query))
+
+
+def _select(shape: Shape, selected: Sequence[Any]) -> Select[Any]:
+    return select(*shape.keys, *(column.label(f"p_{position}") for position, column in enumerate(selected)))
+
+
+def _page_columns(shape: Shape, query: Query) -> list[Any]:
+    """The columns of the query's properties, and what orders the page."""
+    selected = _distinct(shape, query)
+    present = {id(column) for column in selected}
+    return [*selected, *(column for column in shape.order if id(column) not in present)]
 
 
 def _distinct(shape: Shape, query: Query) -> list[Any]:
     """The columns of the query's properties, each selected once even if several properties use it."""
     selected = [shape.properties[name].column for name in _shown_names(shape, query)]
     return list({id(column): column for column in selected}.values())
+
+
+def _positions(shape: Shape, selected: Sequence[Any]) -> dict[int, int]:
+    """Identity of a selected column -> its position in the row."""
+    return {id(column): position for position, column in enumerate(selected, start=len(shape.keys))}
 
 
 def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
@@ -123,7 +156,7 @@ def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
 
 def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]:
     """Returns a function that renders a row of the same query's `columns`."""
-    positions = {id(column): position for position, column in enumerate(_distinct(shape, query), start=len(shape.keys))}
+    positions = _positions(shape, _distinct(shape, query))
     selected = [(name, shape.properties[name]) for name in _shown_names(shape, query)]
     names = tuple(name for name, _ in selected)
     # Two more positions than names, because `itemgetter` returns no tuple for a single one.

@@ -14,15 +14,18 @@ from app.errors import ServiceError
 from app.groups.read import group_path
 from app.lists.paths import contact_path, list_path
 from app.messages.read import message_path
+from app.query.compile import page, split_page
 from app.query.conditions import Query
 from app.query.fields import Resource
-from app.query.links import page_links
+from app.query.links import PageEnds, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
 from app.recipients.redaction import Redaction
 from app.recipients.states import RecipientState
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
+STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
+STEP_COLUMNS: tuple[Any, ...] = (RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail)
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "email", "mobile", "attempts")
 PROPERTIES = {
     "uuid": Property(Recipient.uuid),
@@ -74,7 +77,7 @@ RECIPIENT = Shape(
         Recipient.message_id,
     ),
     links=_links,
-    order_by=(),
+    order=(),
 )
 
 # The reason of a bounce is in the other side's words; that of a failure is a code of ours.
@@ -127,28 +130,27 @@ def get_recipient(session: Session, account_id: int, recipient_id: int, query: Q
     if found.get("reason") is not None and viewer.sees_contacts:
         found["reason"] = viewer.redacted(found["reason"])
     if query.fields is None or TIMELINE in query.fields:
-        found[TIMELINE], has_next = _timeline(session, account_id, recipient_id, query, viewer)
-        links = {**links, **page_links(links["self"]["href"], query, has_next=has_next)}
+        found[TIMELINE], ends = _timeline(session, account_id, recipient_id, query, viewer)
+        links = {**links, **page_links(links["self"]["href"], query, ends)}
     return {**found, "_links": links}
 
 
 def _timeline(
     session: Session, account_id: int, recipient_id: int, query: Query, viewer: Viewer
-) -> tuple[list[dict[str, Any]], bool]:
-    """A page of the steps, and whether there are more behind it."""
-    statement = (
-        select(RecipientStep.time, RecipientStep.step, RecipientStep.detail)
-        .where(RecipientStep.account_id == account_id, RecipientStep.recipient_id == recipient_id)
-        .order_by(RecipientStep.id)
-        .offset(query.offset)
-        .limit(query.limit + 1)
+) -> tuple[list[dict[str, Any]], PageEnds]:
+    """A page of the steps, and its ends."""
+    steps_of = select(*STEP_COLUMNS).where(
+        RecipientStep.account_id == account_id, RecipientStep.recipient_id == recipient_id
     )
-    rows = session.execute(statement).all()
+    found = session.execute(page(steps_of, query, STEP_ORDER, ascending=True)).all()
+    rows, has_more = split_page(found, query)
+    first, last = ((rows[0].id,), (rows[-1].id,)) if rows else (None, None)
+    ends = page_ends(query, len(rows), has_more=has_more, first=first, last=last)
     steps = [
         {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": viewer.redacted(row.detail)}
-        for row in rows[: query.limit]
+        for row in rows
     ]
-    return steps, len(rows) > query.limit
+    return steps, PageEnds(0) if query.counts_only else ends
 
 
 def find_recipient(session: Session, uuid: str) -> Recipient:

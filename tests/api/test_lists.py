@@ -11,6 +11,7 @@ import pytest
 from app.clock import this_second, timestamp
 from app.db.models import Contact, List
 from tests.support.client import Client, bad_query, check_error, ids, items, not_found
+from tests.support.collections import without_cursor
 from tests.support.contacts import contacts_path
 from tests.support.tenants import PLAIN_FIELDS, Tenant, new_email
 
@@ -95,7 +96,10 @@ def test_expand_embeds_the_first_default_page(tenant: Tenant, api: Client) -> No
     inner = api.get(f"/v1/lists/{list_id}", {"expand": "contacts"}).get_json()["_embedded"]["contacts"]
     page = api.get(contacts_path(list_id)).get_json()
     assert inner == page
-    assert (inner["size"], inner["_links"]["next"]["href"]) == (100, f"{contacts_path(list_id)}?offset=100")
+    assert (inner["size"], without_cursor(inner["_links"]["next"]["href"])) == (
+        100,
+        f"{contacts_path(list_id)}?offset=100",
+    )
 
 
 def test_the_next_page_of_embedded_contacts_keeps_the_time_zone(tenant: Tenant, api: Client) -> None:
@@ -105,7 +109,8 @@ def test_the_next_page_of_embedded_contacts_keeps_the_time_zone(tenant: Tenant, 
         body = api.get(path, {"expand": "contacts", "_tz": "Australia/Brisbane"}).get_json()
         body = body if "id" in body else next(one for one in body["_embedded"]["lists"] if one["id"] == list_id)
         inner = body["_embedded"]["contacts"]
-        assert inner["_links"]["next"]["href"].endswith(f"/{list_id}/contacts?_tz=Australia%2FBrisbane&offset=100")
+        href = without_cursor(inner["_links"]["next"]["href"])
+        assert href.endswith(f"/{list_id}/contacts?_tz=Australia/Brisbane&offset=100")
         (item,) = items(api.get(inner["_links"]["next"]["href"]))
         assert item["creation_time"].endswith("+1000")
 

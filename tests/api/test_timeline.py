@@ -12,6 +12,7 @@ from app.clock import now
 from app.db.models import RecipientStep
 from app.recipients.read import PROPERTIES
 from tests.support.client import SENDS, Client, bad_query, not_found
+from tests.support.collections import without_cursor
 from tests.support.rows import Rows
 from tests.support.sends import SendsApi
 from tests.support.tenants import Tenant, new_email, new_mobile
@@ -105,11 +106,11 @@ def test_a_long_timeline_is_paged(sends: SendsApi) -> None:
     path = f"{SENDS}/{row.uuid}"
     first = get(sends.tenant, row.uuid)
     assert [step["detail"] for step in first["timeline"]] == [str(number) for number in range(100)]
-    assert first["_links"]["next"] == {"href": f"{path}?offset=100"}
+    assert without_cursor(first["_links"]["next"]["href"]) == f"{path}?offset=100"
     assert "prev" not in first["_links"]
     second = sends.tenant.api.get(first["_links"]["next"]["href"]).get_json()
     assert [step["detail"] for step in second["timeline"]] == [str(number) for number in range(100, 105)]
-    assert second["_links"]["prev"] == {"href": f"{path}?offset=0"}
+    assert without_cursor(second["_links"]["prev"]["href"]) == f"{path}?offset=0"
     assert "next" not in second["_links"]
     middle = get(sends.tenant, row.uuid, {"limit": "2", "offset": "3"})
     assert [step["detail"] for step in middle["timeline"]] == ["3", "4"]

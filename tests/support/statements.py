@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, event
+
+
+@dataclass(frozen=True)
+class SentStatement:
+    """A statement as the driver got it."""
+
+    statement: str
+    parameters: Any
 
 
 class StatementCounter:
@@ -12,12 +21,17 @@ class StatementCounter:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.statements: list[str] = []
+        self.sent: list[SentStatement] = []
+
+    @property
+    def statements(self) -> list[str]:
+        """Their texts."""
+        return [one.statement for one in self.sent]
 
     @property
     def count(self) -> int:
         """How many statements there were."""
-        return len(self.statements)
+        return len(self.sent)
 
     def __enter__(self) -> StatementCounter:
         event.listen(self._engine, "before_cursor_execute", self._note)
@@ -26,5 +40,5 @@ class StatementCounter:
     def __exit__(self, *_: object) -> None:
         event.remove(self._engine, "before_cursor_execute", self._note)
 
-    def _note(self, connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        self.statements.append(statement)
+    def _note(self, connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        self.sent.append(SentStatement(statement, parameters))

@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import ServiceError
 from app.query.conditions import Alternative, Query
+from app.query.cursors import CursorScope
 from app.query.fields import Filter, FilterType, Resource
 from app.query.grammar import parse_collection
 
@@ -36,9 +37,17 @@ RESOURCE = Resource(
 )
 
 
+CURSORS = CursorScope("k" * 32, 7, "/v1/things")
+
+
 def parse(*pairs: Pair) -> Query:
-    """The query of a collection of things."""
+    """The query of a collection of things, without cursors."""
     return parse_collection(pairs, RESOURCE)
+
+
+def parse_with_cursors(*pairs: Pair) -> Query:
+    """The query of a collection of things of account 7."""
+    return parse_collection(pairs, RESOURCE, CURSORS)
 
 
 def alternatives(*pairs: Pair) -> tuple[Alternative, ...]:
@@ -57,6 +66,11 @@ def refused(*pairs: Pair) -> str:
     """The code of the only error of a query of things."""
     [(code, _)] = errors(parse, *pairs)
     return code
+
+
+def refused_with_cursors(*pairs: Pair) -> list[tuple[str, str | None]]:
+    """The code and the field of every error of a query of things of account 7."""
+    return errors(parse_with_cursors, *pairs)
 
 
 def first_message(*pairs: Pair) -> str:

@@ -183,6 +183,8 @@ def test_the_number_of_parameters_is_limited() -> None:
     most = [("name:ne", "a")] * MAX_PARAMETERS
     assert len(parse(*most).conditions) == MAX_PARAMETERS
     assert refused(*most, ("name", "a")) == "invalid_query_syntax"
+    # A link adds its own, and has to work.
+    assert len(parse(*most, ("offset", "100")).conditions) == MAX_PARAMETERS
 
 
 def test_an_instance_accepts_fields_expand_and_time_zone() -> None:
@@ -197,6 +199,7 @@ def test_an_instance_accepts_fields_expand_and_time_zone() -> None:
     [
         ("limit", "parameter_not_available"),
         ("offset", "parameter_not_available"),
+        ("cursor", "parameter_not_available"),
         ("id", "parameter_not_available"),
         ("name:in", "parameter_not_available"),
         ("subscribed.email", "parameter_not_available"),

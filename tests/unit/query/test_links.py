@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 from app.query.conditions import Query
-from app.query.links import envelope
+from app.query.cursors import Position
+from app.query.fields import Filter, FilterType
+from app.query.grammar import parse_collection
+from app.query.links import PageEnds, envelope, page_ends
 
-from .sample import Pair, parse
+from .sample import CURSORS, RESOURCE, Pair, parse, parse_with_cursors
 
 
 def links(*pairs: Pair, has_next: bool = True) -> dict[str, str]:
-    links = envelope("/v1/things", parse(*pairs), size=1, has_next=has_next)["_links"]
-    return {name: link["href"] for name, link in links.items()}
+    """The links of a full page that was read by its offset alone."""
+    query = parse(*pairs)
+    ends = page_ends(query, query.limit, has_more=has_next, first=(9,), last=(5,))
+    return {name: link["href"] for name, link in envelope("/v1/things", query, ends)["_links"].items()}
 
 
 def test_the_envelope_has_offset_limit_size_and_a_path_without_host() -> None:
-    assert envelope("/v1/things", Query(), size=7, has_next=False) == {
+    assert envelope("/v1/things", Query(), PageEnds(7)) == {
         "offset": 0,
         "limit": 100,
         "size": 7,
@@ -53,9 +59,67 @@ def test_links_are_percent_encoded() -> None:
 
 def test_a_count_has_no_other_pages() -> None:
     """With limit=0 the answer has limit 0 and the number of all matching items."""
-    assert envelope("/v1/things", parse(("limit", "0"), ("offset", "5")), size=7, has_next=True) == {
+    assert envelope("/v1/things", parse(("limit", "0"), ("offset", "5")), PageEnds(7)) == {
         "offset": 5,
         "limit": 0,
         "size": 7,
         "_links": {"self": {"href": "/v1/things"}},
     }
+
+
+# ---------------------------------------------------------------------------------------------- cursors
+
+FIRST, LAST = (9,), (5,)
+
+
+def followed(query: Query, size: int, *, has_more: bool = True) -> dict[str, Query]:
+    """The queries of the links of a page from item 9 to item 5, or of an empty one."""
+    first, last = (FIRST, LAST) if size else (None, None)
+    ends = page_ends(query, size, has_more=has_more, first=first, last=last)
+    made = envelope(CURSORS.path, query, ends)["_links"]
+    return {
+        name: parse_with_cursors(*parse_qsl(urlsplit(made[name]["href"]).query, keep_blank_values=True))
+        for name in made.keys() - {"self"}
+    }
+
+
+def test_links_carry_where_the_other_pages_begin() -> None:
+    pages = followed(parse_with_cursors(("limit", "5"), ("offset", "20"), ("name", "\udcff é")), 5)
+    assert {name: (page.offset, page.position) for name, page in pages.items()} == {
+        "next": (25, Position(LAST)),
+        "prev": (15, Position(FIRST, backward=True)),
+    }
+
+
+def test_a_page_that_was_reached_backward_has_a_next_and_looks_for_a_prev() -> None:
+    page = followed(parse_with_cursors(("limit", "5"), ("offset", "7")), 5)["prev"]
+    assert set(followed(page, 5, has_more=True)) == {"next", "prev"}
+    assert set(followed(page, 2, has_more=False)) == {"next"}
+
+
+def test_the_offset_after_a_short_first_page_is_the_number_of_its_items() -> None:
+    page = followed(parse_with_cursors(("limit", "5"), ("offset", "2")), 5)["prev"]
+    assert page.offset == 0
+    assert followed(page, 2, has_more=False)["next"].offset == 2
+
+
+def test_a_page_whose_items_are_gone_leads_back_to_the_item_that_it_followed() -> None:
+    forward = followed(parse_with_cursors(("limit", "5")), 5)["next"]
+    back = followed(forward, 0, has_more=False)
+    assert {name: page.position for name, page in back.items()} == {"prev": Position(LAST, True, True)}
+    again = followed(back["prev"], 0, has_more=False)
+    assert {name: page.position for name, page in again.items()} == {"next": Position(LAST)}
+
+
+def test_an_empty_page_by_offset_has_a_prev_by_offset() -> None:
+    pages = followed(parse_with_cursors(("limit", "5"), ("offset", "5000")), 0, has_more=False)
+    assert {name: (page.offset, page.position) for name, page in pages.items()} == {"prev": (4995, None)}
+
+
+def test_where_a_filter_is_named_cursor_links_have_none() -> None:
+    """What the specification gives a list field is not taken from it."""
+    filters = {"cursor": Filter("cursor", FilterType.STRING)}
+    query = parse_collection([("cursor", "x")], replace(RESOURCE, filters=filters), CURSORS)
+    ends = page_ends(query, 100, has_more=True, first=FIRST, last=LAST)
+    assert envelope(CURSORS.path, query, ends)["_links"]["next"]["href"] == "/v1/things?cursor=x&offset=100"
+    assert [condition.filter.name for condition in query.conditions] == ["cursor"]

@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from app.errors import FILTER, ServiceError
 from app.query.conditions import Equals
+from app.query.cursors import Position
 from app.query.grammar import parse_collection, parse_delete_ids, parse_instance, parse_write
-from app.query.links import envelope
+from app.query.links import PageEnds, envelope
 
-from .sample import FILTERS, RESOURCE, Pair, alternatives
+from .sample import CURSORS, FILTERS, RESOURCE, Pair, alternatives
 
 NAMES = [one.name for one in FILTERS]
-CONTROLS = ["limit", "offset", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"]
+CONTROLS = ["limit", "offset", "cursor", "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"]
+ENDS = PageEnds(0, has_next=True, has_prev=True, next=Position((1,)), prev=Position((1,), backward=True))
 anything = st.text(st.characters(exclude_categories=()))
 keys = st.one_of(
     anything,
@@ -41,7 +43,7 @@ pairs_of_anything = st.lists(st.tuples(keys, values), max_size=6)
 def test_any_parameters_result_in_a_query_or_filter_errors(pairs: list[Pair]) -> None:
     """No exception of another type is raised."""
     for parse in (
-        lambda: envelope("/v1/things", parse_collection(pairs, RESOURCE), size=0, has_next=True),
+        lambda: envelope("/v1/things", parse_collection(pairs, RESOURCE, CURSORS), ENDS),
         lambda: parse_instance(pairs, RESOURCE),
         lambda: parse_write(pairs, {"remove_unsubscribers"}, RESOURCE),
         lambda: parse_delete_ids(pairs, RESOURCE),

@@ -93,7 +93,7 @@ def statement(*pairs: Pair) -> Select[Any]:
     """The select of one page of things, newest first."""
     query = parse(*pairs)
     chosen = select(THINGS.c.id).where(*where(query, COLUMNS))
-    return page(chosen, query, [THINGS.c.creation_time.desc(), THINGS.c.id.desc()])
+    return page(chosen, query, [THINGS.c.creation_time, THINGS.c.id])
 
 
 def find_page(engine: Engine, *pairs: Pair) -> tuple[list[int], bool]:

@@ -1,0 +1,104 @@
+"""Cursors: where a page begins, in the links that lead to it (docs/querying.md#cursors). Pure.
+
+A cursor names the item at the edge of a page by the values that order the collection, so that the next page costs the
+same wherever it lies, and no item is skipped or repeated when others are created or deleted meanwhile. It is signed
+together with the request that it was made for: a cursor of another account, collection or query is none.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Self
+
+import orjson
+
+from app.query.fields import Resource
+
+CURSOR = "cursor"
+"""The parameter."""
+SIGNATURE_BYTES = 16
+_FORM = re.compile(r"[A-Za-z0-9_-]{24,240}")
+
+OrderValue = int | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page begins: at an item, named by the values that order its collection.
+
+    The page lies after the item, or before it if `backward`; the item is on the page only if `inclusive`.
+    """
+
+    item: tuple[OrderValue, ...]
+    backward: bool = False
+    inclusive: bool = False
+
+    @property
+    def opposite(self) -> Position:
+        """The rest of the collection, in the other direction."""
+        return replace(self, backward=not self.backward, inclusive=not self.inclusive)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorScope:
+    """A collection of an account: its cursors are valid in it alone. `path` is that of the links."""
+
+    secret_key: str = field(repr=False)
+    account_id: int
+    path: str
+
+    def at(self, path: str, resource: Resource) -> Self | None:
+        """The same for another collection of the account; None where a filter has the name of the parameter, which
+        then has no cursors (docs/querying.md#cursors)."""
+        return None if CURSOR in resource.filters else replace(self, path=path)
+
+    def make(self, position: Position, others: Sequence[tuple[str, str]]) -> str:
+        """The cursor in a link with these other parameters."""
+        content = orjson.dumps([position.backward, position.inclusive, *position.item])
+        return _text(content + self._signature(content, others))
+
+    def read(self, cursor: str, others: Sequence[tuple[str, str]]) -> Position | None:
+        """The position; None unless the cursor was made here for these other parameters, in whatever order."""
+        if not _FORM.fullmatch(cursor):
+            return None
+        try:
+            signed = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        except binascii.Error:
+            return None
+        content, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
+        # The text is compared, too: spare bits of its last character are not signed.
+        if not hmac.compare_digest(signature, self._signature(content, others)) or _text(signed) != cursor:
+            return None
+        backward, inclusive, *item = orjson.loads(content)
+        return Position(tuple(map(_order_value, item)), backward, inclusive)
+
+    def _signature(self, content: bytes, others: Sequence[tuple[str, str]]) -> bytes:
+        parameters = sorted((_linked(key), _linked(value)) for key, value in others)
+        # Text of JSON cannot go on behind its closing bracket, so what is signed is of two parts for certain.
+        request = orjson.dumps([self.account_id, self.path, parameters])
+        return hmac.digest(_key(self.secret_key), request + content, "sha256")[:SIGNATURE_BYTES]
+
+
+@lru_cache(maxsize=32)
+def _key(secret_key: str) -> bytes:
+    return f"transactional-messaging-service cursors\0{secret_key}".encode()
+
+
+def _linked(text: str) -> str:
+    """The text as it comes back from a link, which has no place for lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _text(signed: bytes) -> str:
+    return base64.urlsafe_b64encode(signed).decode("ascii").rstrip("=")
+
+
+def _order_value(value: int | str) -> OrderValue:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -1,0 +1,162 @@
+"""Every collection that comes in pages, with items to read; for tests of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from app.db.models import Base, Contact, Group, List, Message, Recipient, RecipientStep, Send
+from tests.support.client import SENDS
+from tests.support.filters import moment
+from tests.support.tenants import Tenant, new_email, unique
+
+BEGINNING = moment("2026-01-01")
+
+
+@dataclass(frozen=True)
+class Paged:
+    """A collection of an account, or an instance that comes in pages; `key` tells its items apart."""
+
+    tenant: Tenant
+    path: str
+    model: type[Base]
+    key: str
+    items: Callable[[dict[str, Any]], list[dict[str, Any]]]
+
+    def page(self, href: str | None = None) -> dict[str, Any]:
+        """The page that a link leads to."""
+        response = self.tenant.api.get(href or self.path)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.get_json()
+        return found
+
+    def keys(self, page: dict[str, Any]) -> list[Any]:
+        """The keys of its items, in their order."""
+        return [item[self.key] for item in self.items(page)]
+
+    def follow(self, href: str, direction: str) -> Iterator[dict[str, Any]]:
+        """The page of the link, and those that its links of this name lead to."""
+        following: str | None = href
+        while following:
+            page = self.page(following)
+            yield page
+            following = page["_links"].get(direction, {}).get("href")
+
+
+def without_cursor(href: str) -> str:
+    """The link as it would be without the addition; it must have a cursor."""
+    parts = urlsplit(href)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    assert pairs[-1][0] == "cursor"
+    return parts._replace(query=urlencode(pairs[:-1], safe=":,/")).geturl()
+
+
+def _embedded(name: str) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    return lambda page: list(page["_embedded"][name])
+
+
+def _times(number: int) -> dict[str, datetime]:
+    """Three items have the same time."""
+    time = BEGINNING + timedelta(minutes=number // 3)
+    return {"creation_time": time, "last_modified_time": time}
+
+
+def lists(tenant: Tenant, count: int) -> Paged:
+    """Lists without fields."""
+    columns = {"system": False, "allow_duplicates": False, "stop_words": []}
+    tenant.add_all(List, [{"name": unique("list"), **columns, **_times(number)} for number in range(count)])
+    return Paged(tenant, "/v1/lists", List, "id", _embedded("lists"))
+
+
+def contacts(tenant: Tenant, count: int) -> Paged:
+    """Contacts of a list."""
+    list_id = tenant.add_list()
+    columns = {"list_id": list_id, "values": {}}
+    tenant.add_all(Contact, [{**columns, **_times(number)} for number in range(count)])
+    return Paged(tenant, f"/v1/lists/{list_id}/contacts", Contact, "id", _embedded("contacts"))
+
+
+def messages(tenant: Tenant, count: int) -> Paged:
+    """Messages without content."""
+    tenant.add_all(Message, [{"name": "Message", "type": "sms", **_times(number)} for number in range(count)])
+    return Paged(tenant, "/v1/messages", Message, "id", _embedded("messages"))
+
+
+def groups(tenant: Tenant, count: int) -> Paged:
+    """Groups without sends."""
+    columns = {"type": "email", "own_last_sent_time": BEGINNING}
+    rows = [
+        {"name": unique("group"), "creation_time": _times(number)["creation_time"], **columns}
+        for number in range(count)
+    ]
+    tenant.add_all(Group, rows)
+    return Paged(tenant, "/v1/transactional-groups", Group, "id", _embedded("transactional-groups"))
+
+
+def sent_contacts(tenant: Tenant, count: int) -> Paged:
+    """Sent contacts of a message, told apart by their reports; every third is no contact."""
+    message_id = tenant.add_message()
+    columns = {
+        "send_id": _add_send(tenant),
+        "message_id": message_id,
+        "list_id": 1,
+        "type": "email",
+        "values": {},
+        "state": "delivered",
+        "creation_time": BEGINNING,
+        "due_time": BEGINNING,
+        "open_type": "not_opened",
+    }
+    rows = [
+        {
+            **columns,
+            "uuid": unique("uuid"),
+            "sent_time": _times(number)["creation_time"],
+            "contact_id": number if number % 3 else None,
+            "group_id": number,
+        }
+        for number in range(count)
+    ]
+    tenant.add_all(Recipient, rows)
+    path = f"/v1/messages/{message_id}/sent-contacts"
+    return Paged(tenant, path, Recipient, "report_id", _embedded("sent-contacts"))
+
+
+def timeline(tenant: Tenant, count: int) -> Paged:
+    """The steps of one recipient, told apart by what they say."""
+    body = {
+        "type": "email",
+        "list_id": tenant.add_list(),
+        "group_name": unique("group"),
+        "subject": "A subject",
+        "body_text": "A body",
+        "recipients": [{"email": new_email()}],
+    }
+    response = tenant.api.post(SENDS, body)
+    assert response.status_code == 202, response.text
+    uuid = response.get_json()["_embedded"]["recipients"][0]["uuid"]
+    path = f"{SENDS}/{uuid}"
+    recipient_id = tenant.api.get(path).get_json()["id"]
+    columns = {"recipient_id": recipient_id, "time": BEGINNING, "step": "deferred"}
+    tenant.add_all(RecipientStep, [{**columns, "detail": f"try {number}"} for number in range(count)])
+    return Paged(tenant, path, RecipientStep, "detail", lambda page: list(page["timeline"]))
+
+
+def _add_send(tenant: Tenant) -> int:
+    return tenant.add(
+        Send,
+        request_id=unique("request"),
+        creation_time=BEGINNING,
+        type="email",
+        group_id=1,
+        group_name="Group",
+        from_address=f"hello@{tenant.domain}",
+    )
+
+
+COLLECTIONS: dict[str, Callable[[Tenant, int], Paged]] = {
+    one.__name__: one for one in (lists, contacts, messages, groups, sent_contacts, timeline)
+}
