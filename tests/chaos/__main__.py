@@ -1,4 +1,4 @@
-"""`make chaos`: each fault on each database, a table at the end, and exit status 1 when a promise was broken."""
+"""`make chaos`: each fault on each database, a table at the end, and exit status 1 after a broken promise."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """The exit status."""
     options = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # its children are ended then, too
     if options.list:
         print("\n".join(options.names))
         return 0

@@ -1,8 +1,8 @@
-"""The promises, held against what was recorded and what is left. Pure; it returns what is broken, in words.
+"""The promises, compared with what was recorded and what is left. Pure; it returns the broken ones, in words.
 
-Lost: nothing. Doubled: the message in flight on a connection that was killed, and nothing else. A repeated request
-meets no 409. A refusal is a 503 with `Retry-After`; only where processes of the API die may a request be cut off. What
-was refused is undone or whole. A webhook hears of everything, once per `jti`, in order.
+Nothing is lost. Only the message in flight on a killed connection may be sent twice. A repeated request gets no 409. A
+refusal is a 503 with `Retry-After`; only where processes of the API die may a request be cut off. A refused change is
+made completely or not at all. A webhook receives every event, once per `jti`, in order.
 """
 
 from __future__ import annotations

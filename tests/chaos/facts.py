@@ -1,4 +1,4 @@
-"""What the database and the data folder say once everything has come to rest."""
+"""The contents of the database and of the data folder after a round, when all work is done."""
 
 from __future__ import annotations
 

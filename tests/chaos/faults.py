@@ -1,4 +1,4 @@
-"""What is broken, each fault by its name. A fault is over when its function returns."""
+"""The faults by their names. A fault is over when its function returns."""
 
 from __future__ import annotations
 

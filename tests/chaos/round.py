@@ -1,4 +1,4 @@
-"""One round: the service under load, a fault at a random instant, and the promises held against what is left."""
+"""One round: the service under load, a fault at a random instant, and a check of the promises afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round stands on: an empty database, the service under its launcher, a relay and a receiver of all webhooks.
+"""The environment of a round: an empty database, the service with its launcher, a relay and a receiver of all webhooks.
 
 The service is started as an operator starts it, and each of its processes is found by its command line.
 """

@@ -1,4 +1,4 @@
-"""What stands behind the relay: mail servers that keep what they get, or refuse it."""
+"""Mail servers behind the relay, which keep mail or refuse it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with a running service: sends, looks at reports, runs commands."""
+"""Actions of an operator of a running service: sends, reports, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text messages through a real gateway: out to the network, its receipts, and what people answer."""
+"""Text messages through a real gateway: delivery, receipts and replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail through a real relay: STARTTLS and authentication, what it takes, puts off and refuses, and what comes back."""
+"""Mail through a real relay: STARTTLS and authentication, accepted, deferred and refused mail, and bounces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visits are written after the answer (docs/tracking.md#the-answer-comes-first)."""
+"""Visits are written after the answer (docs/tracking.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition of secret links (docs/tracking.md#links)."""
+"""Recognition of secret links (docs/tracking.md#secret-links)."""
 
 from __future__ import annotations
 
