@@ -117,8 +117,13 @@ def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) ->
     first = select(BlockedAddress.id).where(of_account, BlockedAddress.kind.in_(kinds)).limit(FEW + 1)
     if len(session.execute(first).all()) > FEW:
         return or_(*(BLOCKED[kind] for kind in kinds))
-    addresses = {kind: select(BlockedAddress.address).where(of_account, BlockedAddress.kind == kind) for kind in kinds}
-    return or_(*(in_subquery(session, ADDRESS_COLUMNS[kind], found) for kind, found in addresses.items()))
+    indexed = []
+    for kind in kinds:
+        addresses = select(BlockedAddress.address).where(of_account, BlockedAddress.kind == kind)
+        column = ADDRESS_COLUMNS[kind]
+        indexed.append(Indexed(in_subquery(session, column, addresses), column))
+    has_blocked = or_(*(one.rows for one in indexed))
+    return by_index_or_order(session, Contact.id, Contact.list_id == contact_list.id, has_blocked, indexed)
 
 
 def _modified(session: Session, contact_list: ListSpec, condition: FilterCondition) -> ColumnElement[bool]:
