@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from flask import Flask
+import importlib
+from typing import TYPE_CHECKING
 
-from app import cli
-from app.http import api, errors, guards, openapi, plugins
-from app.http.context import EXTENSION
-from app.http.proxies import behind_proxies
-from app.infrastructure import logs
-from app.lists.key_and_list import find_principal_and_list
-from app.services import make_services
-from app.settings import Settings, from_environment
-from app.tracking.recorder import VISITS, Recorder
+if TYPE_CHECKING:
+    from flask import Flask
+
+    from app.settings import Settings
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """The WSGI application of these settings, by default those of the environment."""
-    settings = settings or from_environment()
-    logs.configure(settings)
-    app = Flask(__name__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_request_bytes
-    app.url_map.strict_slashes = False
-    app.url_map.merge_slashes = False
-    if settings.trusted_proxies:
-        app.wsgi_app = behind_proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
-    services = make_services(settings)
-    app.extensions[EXTENSION] = services
-    app.extensions[VISITS] = Recorder(services.database)
-    smorest = openapi.make_api(app)
-    for blueprint in plugins.discover():
-        smorest.register_blueprint(blueprint)
-    errors.register(app)
-    guards.register(app, find_principal_and_list)
-    cli.register(app)
-    api.check_declarations(app)
-    return app
+    """The WSGI application of these settings, by default those of the environment.
+
+    Its module is imported at the first call: every process imports this package, and those that serve no API start
+    sooner without the web framework.
+    """
+    made: Flask = importlib.import_module("app.application").create_app(settings)
+    return made

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 
 import pytest
 
-from tests.support.sources import PACKAGES, Source, is_module, source, sources
+from tests.support.sources import PACKAGES, ROOT, Source, is_module, source, sources
 
 MAY_IMPORT = {
     "app": {"app"},
@@ -54,16 +56,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
-    "": ("cli", "http", "infrastructure", "lists", "services", "tracking"),
+    "application": ("cli", "http", "infrastructure", "lists", "services", "tracking"),
+    "": (),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
-table, so that there are no cycles. The last one is `create_app`, which wires the others."""
+table, so that there are no cycles. The last but one is `create_app`, which wires the others."""
 
 ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {"accept": (), "outcomes": (), "delivery": ("outcomes",)}
 """The rooms inside `app.sends`: what follows from a delivery attempt knows nothing of how it was made."""
 
 AT_HOME = {
-    "flask": ("app", "app.http", "app.cli", "blueprints"),
+    "flask": ("app", "app.application", "app.http", "app.cli", "blueprints"),
     "flask_smorest": ("app.http",),
     "werkzeug": ("app", "app.http", "app.cli"),
     "marshmallow": ("app.http", "schemas"),
@@ -74,6 +77,9 @@ AT_HOME = {
     "requests": ("app.events.guarded_connection",),
 }
 """Library -> the rooms that may import it. A room is a module with all below it; `app` alone is its own module."""
+
+WITHOUT_WEB = ("app.demo.receiver", "app.launcher.__main__", "jobs.inbound", "jobs.schedule", "jobs.worker")
+"""Processes that serve no API: they start sooner and are smaller without the web framework."""
 
 DIALECT_NAMES = {"is_postgresql", "dialect", "dialects"}
 """Names by which code asks for the database that it is on."""
@@ -205,6 +211,15 @@ def test_schemas_import_only_pure_modules_of_the_domain() -> None:
         if package_of(imported) == "app" and reach(imported) & IMPURE
     ]
     assert wrong == []
+
+
+def test_processes_that_serve_no_api_do_not_load_the_web_framework() -> None:
+    """Asked of an interpreter: importing a module also imports the packages around it."""
+    program = (
+        f"import {', '.join(WITHOUT_WEB)}, sys; print({{'flask', 'flask_smorest', 'marshmallow'}} & {{*sys.modules}})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_no_import_stands_inside_a_function() -> None:
