@@ -39,9 +39,10 @@ help: ## list these commands
 run: setup ## run the whole service in the foreground (docs/settings.md lists its settings)
 	@exec $(PYTHON) -m app.launcher
 
+# Tests start over a hundred processes, none of which should have to compile the code anew.
 .PHONY: test
 test: setup-dev ## run all tests, on SQLite and on PostgreSQL (ARGS="-k name" for some)
-	@$(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 .PHONY: coverage-of-spec
 coverage-of-spec: setup-dev ## show which test produces which error code, and fail for a code without one

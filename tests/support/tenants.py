@@ -157,15 +157,15 @@ def new_tenant(app: Flask, **values: Any) -> Tenant:
         "last_modified_time": moment,
         **values,
     }
+    tokens = {level: new_token() for level in SCOPES}
     with services.database.write() as transaction:
         (account_id,) = draw_ids(transaction, Account, 1)
         transaction.execute(insert(Account).values(id=account_id, **columns))
-    tenant = Tenant(app, account_id, name, domain)
-    tenant.add(Domain, name=domain, creation_time=moment, verified_time=moment)
-    tokens = {level: new_token() for level in SCOPES}
-    tenant.add_all(ApiKey, [_key(level, token) for level, token in tokens.items()])
-    tenant.tokens.update(tokens)
-    return tenant
+        given = {"account_id": account_id, "name": domain, "creation_time": moment, "verified_time": moment}
+        transaction.execute(insert(Domain).values(**given))
+        keys = [{"account_id": account_id, **_key(level, token)} for level, token in tokens.items()]
+        transaction.execute(insert(ApiKey), keys)
+    return Tenant(app, account_id, name, domain, tokens)
 
 
 def add_key(tenant: Tenant, level: str, **values: Any) -> str:
