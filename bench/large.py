@@ -33,6 +33,13 @@ RECIPIENTS = """
 INSERT INTO recipients ({columns})
 SELECT {values} FROM recipients one, generate_series({first}, {last}) n WHERE one.id = {template}
 """
+QUEUE = """
+INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, attempts)
+SELECT id, account_id, 'normal', 'queued', now(), 0
+FROM recipients WHERE id > {template} AND state = 'queued'
+ON CONFLICT DO NOTHING
+"""
+"""Those recipients that are due."""
 OWN = {
     "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || lpad(to_hex(n), 12, '0')",
     "email": "'person' || n || '@customers.example'",
@@ -74,7 +81,11 @@ def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, s
         "{values}", ", ".join(own.get(name, f'one."{name}"') for name in columns)
     )
     _run(parts, statement, {"template": template}, count)
+    with parts.connect() as connection:
+        connection.execute(QUEUE.format(template=template))
+        connection.commit()
     _vacuum(parts, "recipients")
+    _vacuum(parts, "send_queue")
 
 
 def _vacuum(parts: Stack, table: str) -> None:

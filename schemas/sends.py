@@ -22,6 +22,8 @@ from schemas.recipients import Recipients
 from schemas.violations import Messages, add_violations
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
+PRIORITIES = ("high", "normal")
+"""An addition to the specification (docs/delivery.md#priority)."""
 STATES = tuple(state.value for state in RecipientState)
 """Of a recipient (docs/delivery.md)."""
 
@@ -61,6 +63,7 @@ class SendSchema(CodeSchema):
     from_address = String(allow_none=True)
     reply_to = String(allow_none=True)
     bcc_address = Email(allow_none=True)
+    priority = String(choices=PRIORITIES, allow_none=True)
     body_html = Body()
     body_text = Body()
     include_unsubscribed = Boolean(allow_none=True)
@@ -108,6 +111,7 @@ class SmsSendSchema(SendSchema):
 
 DEFAULTS = {
     **dict.fromkeys(SendDraft.__slots__),
+    "priority": "normal",
     "include_unsubscribed": False,
     "recipient_data_html_encoded": True,
 }

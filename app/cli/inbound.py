@@ -54,8 +54,8 @@ def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
     if effect is Effect.EARLY:
         raise ServiceError("conflict", field="uuid", detail="has not been sent yet; only what was sent has a receipt")
     with parts.database.read() as session:
-        state = find_recipient(session, uuid).state
-    print_row({"uuid": recipient.uuid, "state": state, "effect": effect.value}, as_json)
+        settled = find_recipient(session, uuid)
+    print_row({"uuid": settled.uuid, "state": settled.state, "effect": effect.value}, as_json)
 
 
 @group.command("kannel-url")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import click
 from sqlalchemy import select
 
@@ -19,11 +21,12 @@ from app.cli.base import (
 )
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
-from app.db.models import Recipient
+from app.db.models import QueueEntry, Recipient
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
+from app.recipients.current import current_entry
 from app.recipients.read import find_recipient, latest_steps
-from app.recipients.states import RecipientState
+from app.recipients.states import UNSETTLED, RecipientState
 from app.sends.outcomes.requeue import requeue
 
 group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
@@ -33,8 +36,10 @@ SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "atte
 TEXT_ONLY = ("segments", "gateway_id")
 
 
-def _row(recipient: Recipient) -> Row:
-    return {name: getattr(recipient, name) for name in SHOWN}
+def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:
+    """The recipient with the state and the attempts of its queue entry, if it has one."""
+    current = {"state": entry.state, "attempts": entry.attempts} if entry else {}
+    return {name: current.get(name, getattr(recipient, name)) for name in SHOWN}
 
 
 @group.command("list")
@@ -45,9 +50,11 @@ def _row(recipient: Recipient) -> Row:
 @json_option
 def list_(state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool) -> None:
     """Show the recipients of an account's sends, or of each account's, the newest first."""
-    newest = select(Recipient).order_by(Recipient.id.desc()).limit(limit)
+    newest = select(Recipient, QueueEntry).order_by(Recipient.id.desc()).limit(limit)
+    is_unsettled = state in UNSETTLED
+    newest = newest.join(QueueEntry, QueueEntry.recipient_id == Recipient.id, isouter=not is_unsettled)
     if state:
-        newest = newest.where(Recipient.state == state)
+        newest = newest.where((QueueEntry.state if is_unsettled else Recipient.state) == state)
     with services().database.read() as session:
         if group_:
             chosen = find_account(session, account)
@@ -55,7 +62,7 @@ def list_(state: str | None, group_: str | None, limit: int, account: str | None
             found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
             newest = newest.where(Recipient.group_id == found.id)
         rows = rows_of_accounts(
-            session, account, lambda one: map(_row, session.scalars(newest.where(Recipient.account_id == one)))
+            session, account, lambda one: starmap(_row, session.execute(newest.where(Recipient.account_id == one)))
         )
     print_rows(rows, as_json)
 
@@ -73,7 +80,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
         latest = latest_steps(session, recipient, limit)
         steps = [{"time": step.time, "step": step.step, "detail": step.detail, "note": step.note} for step in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
-        row = {**_row(recipient), **{name: getattr(recipient, name) for name in own}}
+        row = {**_row(recipient, current_entry(session, recipient)), **{name: getattr(recipient, name) for name in own}}
     if as_json:
         print_row({**row, "timeline": steps}, as_json)
         return
@@ -89,6 +96,7 @@ def retry(uuid: str, as_json: bool) -> None:
     """Send once more to a recipient that has bounced or failed, or at once to an uncertain one."""
     parts = services()
     with parts.database.write() as transaction:
-        row = _row(requeue(transaction, uuid))
+        recipient = requeue(transaction, uuid)
+        row = _row(recipient, current_entry(transaction, recipient))
         transaction.after_commit(lambda: parts.wake_ups.wake(SENDS))
     print_row(row, as_json)

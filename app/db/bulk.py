@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Table, insert, text
+from sqlalchemy import Table, insert, literal, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.db.dialect import is_postgresql
-from app.db.json_insert import ChildRows, fits_json, insert_json, insert_json_with_children
+from app.db.json_insert import ChildRows, CompanionRows, fits_json, insert_json, insert_json_with_children
 from app.db.models import Base, table_of
 
 NEXT_IDS = text(
@@ -65,7 +65,18 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
     row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
     for child in present:
         insert_rows(session, child.model, child.rows, {**child.shared, child.key: row_id})
+        if child.companions:
+            _insert_companions(session, child, child.companions, row_id)
     return row_id
+
+
+def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
+    """Inserts the companions of the parent's child rows, which were inserted just now."""
+    table, columns = table_of(companions.model), table_of(child.model).c
+    values = [literal(value, table.c[name].type) for name, value in companions.shared.items()]
+    of_parent = columns[child.key] == row_id, columns.account_id == child.shared["account_id"]
+    each = select(columns.id, *values).where(*of_parent)
+    session.connection().execute(insert(table).from_select([companions.key, *companions.shared], each))
 
 
 def _insert(

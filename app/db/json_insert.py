@@ -24,13 +24,23 @@ from app.db.prepared import execute_on_driver
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
+class CompanionRows(NamedTuple):
+    """One row for each child row, which it refers to in the column `key`; all have the columns `shared`."""
+
+    model: type[Base]
+    key: str
+    shared: Mapping[str, Any]
+
+
 class ChildRows(NamedTuple):
-    """Rows that refer to a parent row in the column `key`, whose value is unknown until the parent is inserted."""
+    """Rows that refer to a parent row in the column `key`, whose value is unknown until the parent is inserted, and
+    `companions` of each."""
 
     model: type[Base]
     key: str
     rows: Sequence[Mapping[str, Any]]
     shared: Mapping[str, Any]
+    companions: CompanionRows | None = None
 
 
 @lru_cache
@@ -52,12 +62,13 @@ def insert_json_with_children(
 ) -> int:
     """Inserts a row with the rows that refer to it, in one statement; returns its id."""
     parent = _Shape.of(table, row, [])
-    shapes = [_Shape.of(table_of(child.model), child.shared, child.rows) for child in children]
-    keys = [child.key for child in children]
-    statement = _insert_with_children(parent, tuple(zip(keys, shapes, strict=True)))
+    families = [_Family.of(child) for child in children]
+    statement = _insert_with_children(parent, tuple(families))
     parameters = [*parent.parameters(row, [])]
-    for child, shape in zip(children, shapes, strict=True):
-        parameters += shape.parameters(child.shared, child.rows)
+    for child, family in zip(children, families, strict=True):
+        parameters += family.child.parameters(child.shared, child.rows)
+        if child.companions and family.companion:
+            parameters += family.companion.parameters(child.companions.shared, [])
     created: int = execute_on_driver(connection, statement, parameters).fetchone()[0]
     return created
 
@@ -99,6 +110,23 @@ class _Shape(NamedTuple):
         return ", ".join(f"{_quoted(name)} {self.table.columns[name].type.compile(POSTGRESQL)}" for name in names)
 
 
+class _Family(NamedTuple):
+    """The shapes of `ChildRows`."""
+
+    key: str
+    child: _Shape
+    companion_key: str = ""
+    companion: _Shape | None = None
+
+    @classmethod
+    def of(cls, rows: ChildRows) -> _Family:
+        child = _Shape.of(table_of(rows.model), rows.shared, rows.rows)
+        if rows.companions is None:
+            return cls(rows.key, child)
+        companion = _Shape.of(table_of(rows.companions.model), rows.companions.shared, [])
+        return cls(rows.key, child, rows.companions.key, companion)
+
+
 @lru_cache
 def _insert(shape: _Shape, ignore: bool) -> str:
     columns, sources = ", ".join(shape.columns()), ", ".join(shape.sources())
@@ -107,13 +135,23 @@ def _insert(shape: _Shape, ignore: bool) -> str:
 
 
 @lru_cache
-def _insert_with_children(parent: _Shape, children: tuple[tuple[str, _Shape], ...]) -> str:
+def _insert_with_children(parent: _Shape, families: tuple[_Family, ...]) -> str:
     parts = [f"parent AS ({_insert(parent, False)} RETURNING id AS parent_id)"]
-    for number, (key, shape) in enumerate(children):
-        columns, sources = ", ".join(shape.columns()), ", ".join(shape.sources())
-        into = f"{shape.table.name} ({_quoted(key)}, {columns})"
-        parts.append(f"child{number} AS (INSERT INTO {into} SELECT parent_id, {columns} FROM parent, {sources})")  # noqa: S608 - names of models
+    for number, family in enumerate(families):
+        inserted = _insert_of_each(family.child, family.key, "parent_id", "parent")
+        if family.companion is None:
+            parts.append(f"child{number} AS ({inserted})")
+            continue
+        parts.append(f"child{number} AS ({inserted} RETURNING id AS child_id)")
+        inserted = _insert_of_each(family.companion, family.companion_key, "child_id", f"child{number}")
+        parts.append(f"companion{number} AS ({inserted})")
     return f"WITH {', '.join(parts)} SELECT parent_id FROM parent"  # noqa: S608 - names of models
+
+
+def _insert_of_each(shape: _Shape, key: str, value: str, source: str) -> str:
+    """Inserts the rows for each row of the source, whose `value` they have as their key."""
+    columns, sources = ", ".join(shape.columns()), ", ".join([source, *shape.sources()])
+    return f"INSERT INTO {shape.table.name} ({_quoted(key)}, {columns}) SELECT {value}, {columns} FROM {sources}"  # noqa: S608 - the same
 
 
 def _quoted(name: str) -> str:

@@ -1,103 +1,217 @@
 """The send queue's claim statement, which the two databases need in different forms.
 
-Fair between accounts: the accounts that have due rows are found by skipping through the partial index from one account
-to the next, a few index probes per account however many rows wait; then each account gives its oldest rows, the same
-number from each. So an account with one row never waits behind another one's hundred thousand
+Fair between accounts: the accounts that have due entries are found by skipping through the partial index from one
+account to the next, a few index probes per account however many entries wait; then each account has its turn, and gives
+the same number of its oldest entries. So an account with one message never waits behind another one's hundred thousand
 (docs/delivery.md#fairness).
+
+Within a turn entries of high priority come first, but as long as normal ones wait, one in `NORMAL_PART` is a normal one
+(docs/delivery.md#priority).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import CTE, ColumnElement, Integer, Select, and_, any_, bindparam, func, literal_column, select, true
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    and_,
+    any_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy import update as sql_update
 from sqlalchemy.orm import Session, aliased
 
 from app.db.dialect import is_postgresql
-from app.db.models import Recipient, table_of
+from app.db.in_json import in_json, json_array
+from app.db.models import QueueEntry, Recipient, table_of
 from app.db.prepared import PreparedStatement
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
 QUEUED: ColumnElement[str] = literal_column("'queued'")
+HIGH, NORMAL = literal_column("'high'", String), literal_column("'normal'", String)
 
+NORMAL_PART = 4
+"""One in so many entries of an account's turn is of normal priority, while any waits."""
 
-MOMENT = bindparam("moment", type_=Recipient.due_time.type)
+MOMENT = bindparam("moment", type_=QueueEntry.due_time.type)
 SIZE = bindparam("size", type_=Integer)
-AFTER = bindparam("after", type_=Recipient.account_id.type)
+AFTER = bindparam("after", type_=QueueEntry.account_id.type)
+TURN = bindparam("turn", type_=Integer)
+
+RECIPIENT = (
+    "id",
+    "account_id",
+    "uuid",
+    "send_id",
+    "list_id",
+    "contact_id",
+    "type",
+    "email",
+    "mobile",
+    "values",
+    "reason",
+)
+"""Columns of a claimed recipient."""
+ENTRY = "attempts", "priority", "due_time"
+"""Columns of its entry in the queue."""
+
+
+class ClaimedRow(NamedTuple):
+    """The columns of a recipient, named in `RECIPIENT`, and those of its entry in the queue."""
+
+    recipient: tuple[Any, ...]
+    attempts: int
+    priority: str
+    due_time: datetime
 
 
 def claim_due(
     session: Session,
-    columns: tuple[str, ...],
     *,
     moment: datetime,
     size: int,
     after: int,
+    number: int,
     state: str,
     worker: str,
     lease_end: datetime,
-) -> list[Any]:
-    """Claims about `size` rows due at `moment`, evenly from the accounts that come after the account `after`: gives
-    them the state, the worker and the lease, counts the attempt, and returns these columns of them."""
-    statement = _claim_statement(columns, on_postgresql=is_postgresql(session))
-    return statement.tuples(
-        session, moment=moment, size=size, after=after, claimed_state=state, claimer=worker, lease_end=lease_end
+) -> list[ClaimedRow]:
+    """Claims about `size` entries due at `moment`, evenly from the accounts that come after the account `after`: gives
+    them the state, the worker and the lease, counts the attempt, and returns them with their recipients.
+
+    `number` counts the claims of the worker: where an account gives fewer entries than `NORMAL_PART`, the priorities
+    take turns. One statement on PostgreSQL, two on SQLite.
+    """
+    values = {
+        "moment": moment,
+        "size": size,
+        "after": after,
+        "turn": number % NORMAL_PART,
+        "claimed_state": state,
+        "claimer": worker,
+        "lease_end": lease_end,
+    }
+    if is_postgresql(session):
+        rows = _claim_with_recipients().tuples(session, **values)
+        return [ClaimedRow(row[: len(RECIPIENT)], *row[len(RECIPIENT) :]) for row in rows]
+    return _claim_on_sqlite(session, values)
+
+
+def _claim_on_sqlite(session: Session, values: Mapping[str, Any]) -> list[ClaimedRow]:
+    """Its UPDATE cannot return columns of another table."""
+    entries = {row[0]: row[1:] for row in _claim_entries().tuples(session, **values)}
+    if not entries:
+        return []
+    recipients = _recipients().tuples(session, ids=json_array(entries))
+    return [ClaimedRow(tuple(recipient), *entries[recipient[0]]) for recipient in recipients]
+
+
+@cache
+def _claim_with_recipients() -> PreparedStatement:
+    """Built once: building it takes ten times as long as running it for a row."""
+    entry, recipient = table_of(QueueEntry).c, table_of(Recipient).c
+    # An array leaves the planner no choice but the column's index: it expects a tenth of the table to be picked, and
+    # would read all of it to join with them.
+    is_picked = entry.recipient_id == any_(func.array(_picked_entries(on_postgresql=True).scalar_subquery()))
+    return PreparedStatement(
+        sql_update(table_of(QueueEntry))
+        .where(is_picked, recipient.id == entry.recipient_id)
+        .values(**_claimed_values())
+        .returning(*(recipient[name] for name in RECIPIENT), *(entry[name] for name in ENTRY))
     )
 
 
 @cache
-def _claim_statement(columns: tuple[str, ...], *, on_postgresql: bool) -> PreparedStatement:
-    """Built once: building it takes ten times as long as running it for a row."""
-    table = table_of(Recipient)
+def _claim_entries() -> PreparedStatement:
+    entry = table_of(QueueEntry).c
     return PreparedStatement(
-        sql_update(table)
-        .where(_is_picked(table.c.id, on_postgresql=on_postgresql))
-        .values(
-            state=bindparam("claimed_state"),
-            worker=bindparam("claimer"),
-            lease_time=bindparam("lease_end", type_=table.c.lease_time.type),
-            attempts=table.c.attempts + 1,
-        )
-        .returning(*(table.c[name] for name in columns))
+        sql_update(table_of(QueueEntry))
+        .where(entry.recipient_id.in_(_picked_entries(on_postgresql=False)))
+        .values(**_claimed_values())
+        .returning(entry.recipient_id, *(entry[name] for name in ENTRY))
     )
 
 
-def _is_picked(column: Any, *, on_postgresql: bool) -> ColumnElement[bool]:
-    """Whether the column contains the id of a picked row.
-
-    On PostgreSQL an array, which leaves the planner no choice but the column's index: it expects a tenth of the table
-    to be picked, and would read all of it to join with them.
-    """
-    ids = select(_picked_rows(on_postgresql=on_postgresql).c.id)
-    picked: ColumnElement[bool] = (
-        column == any_(func.array(ids.scalar_subquery())) if on_postgresql else column.in_(ids)
-    )
-    return picked
+@cache
+def _recipients() -> PreparedStatement:
+    columns = table_of(Recipient).c
+    ids = bindparam("ids", type_=String)
+    return PreparedStatement(select(*(columns[name] for name in RECIPIENT)).where(in_json(columns.id, ids)))
 
 
-def _picked_rows(*, on_postgresql: bool) -> CTE:
-    """Ids of about SIZE rows due at MOMENT, taken evenly from the accounts that come after the account AFTER.
+def _claimed_values() -> dict[str, Any]:
+    entry = table_of(QueueEntry).c
+    return {
+        "state": bindparam("claimed_state", type_=String),
+        "worker": bindparam("claimer", type_=String),
+        "lease_time": bindparam("lease_end", type_=entry.lease_time.type),
+        "attempts": entry.attempts + 1,
+    }
 
-    At most SIZE accounts are served. On PostgreSQL the rows are locked, and rows locked by other workers are skipped.
-    SQLite has neither LATERAL nor row locks; there a transaction that claims has the only write lock.
+
+def _picked_entries(*, on_postgresql: bool) -> Select[Any]:
+    """Ids of about SIZE entries due at MOMENT, taken evenly from the accounts that come after the account AFTER.
+
+    At most SIZE accounts are served. On PostgreSQL the entries are locked, and those locked by other workers are
+    skipped. SQLite has neither LATERAL nor row locks; there a transaction that claims has the only write lock.
     """
     served = _served_accounts()
-    turn = aliased(Recipient, name="turn")
     share = select(SIZE // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
+    turn = _turn(served, share, locks=on_postgresql)
+    if on_postgresql:
+        turns = turn.lateral("turns")
+        return select(turns.c.recipient_id).select_from(served.join(turns, true()))
+    entry = aliased(QueueEntry, name="entry")
+    return select(entry.recipient_id).select_from(served.join(entry, entry.recipient_id.in_(turn)))
+
+
+def _turn(served: CTE, share: Any, *, locks: bool) -> Select[Any]:
+    """At most `share` entries of one account: first those of high priority but for the reserved part, then normal ones
+    up to that part, then what else there is, those of high priority first."""
+    reserved: ColumnElement[int] = (share + TURN) // NORMAL_PART
+    high, normal = (_oldest(served, share, priority, locks=locks) for priority in (HIGH, NORMAL))
+    ranked = union_all(
+        select(high.c.recipient_id, high.c.place, case((high.c.place <= share - reserved, 0), else_=2).label("rank")),
+        select(normal.c.recipient_id, normal.c.place, case((normal.c.place <= reserved, 1), else_=3).label("rank")),
+    ).subquery("ranked")
+    return select(ranked.c.recipient_id).order_by(ranked.c.rank, ranked.c.place).limit(share).correlate(served)
+
+
+def _oldest(served: CTE, share: Any, priority: ColumnElement[str], *, locks: bool) -> Any:
+    """The oldest due entries of an account and a priority, at most `share`, with their places among these."""
+    entry = aliased(QueueEntry)
     oldest = (
-        select(turn.id)
-        .where(turn.state == QUEUED, turn.account_id == served.c.account_id, turn.due_time <= MOMENT)
-        .order_by(turn.due_time, turn.id)
+        select(entry.recipient_id, entry.due_time)
+        .where(
+            entry.state == QUEUED,
+            entry.account_id == served.c.account_id,
+            entry.priority == priority,
+            entry.due_time <= MOMENT,
+        )
+        .order_by(entry.due_time, entry.recipient_id)
         .limit(share)
         .correlate(served)
     )
-    if on_postgresql:
-        turns = oldest.with_for_update(skip_locked=True).lateral("turns")
-        return select(turns.c.id).select_from(served.join(turns, true())).cte("picked")
-    return select(Recipient.id).select_from(served.join(Recipient, Recipient.id.in_(oldest))).cte("picked")
+    if locks:
+        oldest = oldest.with_for_update(skip_locked=True)
+    found = oldest.subquery()
+    place = func.row_number().over(order_by=(found.c.due_time, found.c.recipient_id))
+    return select(found.c.recipient_id, place.label("place")).subquery()
 
 
 @cache
@@ -113,16 +227,21 @@ def _served_accounts() -> CTE:
 
 def _due_accounts() -> CTE:
     waiting = _waiting_accounts().c.account_id
-    own = aliased(Recipient, name="own")
-    first_due = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == waiting).scalar_subquery()
-    return select(waiting).where(first_due <= MOMENT).cte("due")
+    is_due = or_(*(_first_due(waiting, priority) <= MOMENT for priority in (HIGH, NORMAL)))
+    return select(waiting).where(is_due).cte("due")
+
+
+def _first_due(account_id: ColumnElement[int], priority: ColumnElement[str]) -> Any:
+    own = aliased(QueueEntry)
+    first = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == account_id)
+    return first.where(own.priority == priority).scalar_subquery()
 
 
 def _waiting_accounts() -> CTE:
-    """Every account that has queued rows; the last step of the recursion adds a null, which no comparison accepts."""
-    first = select(func.min(Recipient.account_id).label("account_id")).where(Recipient.state == QUEUED)
+    """Every account that has queued entries; the last step of the recursion adds a null, which equals nothing."""
+    first = select(func.min(QueueEntry.account_id).label("account_id")).where(QueueEntry.state == QUEUED)
     waiting = first.cte("waiting", recursive=True)
-    further = aliased(Recipient, name="further")
+    further = aliased(QueueEntry, name="further")
     beyond: ColumnElement[bool] = and_(further.state == QUEUED, further.account_id > waiting.c.account_id)
     following = select(func.min(further.account_id)).where(beyond).scalar_subquery()
     return waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))

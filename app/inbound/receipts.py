@@ -17,12 +17,12 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.models import Recipient
+from app.db.models import QueueEntry, Recipient
 from app.db.storable import storable_id, storable_text
 from app.events.outbox import record
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.texts import first_text, select_texts
-from app.recipients.conditions import IS_TEXT, in_state
+from app.recipients.conditions import IS_TEXT, entry_in_state
 from app.recipients.redaction import Redaction
 from app.recipients.row import RecipientRow
 from app.recipients.states import NOT_YET_SENT, RecipientState
@@ -92,5 +92,6 @@ def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
 
 def has_texts_in_flight(session: Session) -> bool:
     """Whether any text message is being sent, so that a receipt may have been quicker than the write of its id."""
-    statement = select(Recipient.id).where(in_state(RecipientState.SENDING), IS_TEXT).limit(1)
+    sending = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
+    statement = sending.where(entry_in_state(RecipientState.SENDING), IS_TEXT).limit(1)
     return session.scalars(statement).first() is not None

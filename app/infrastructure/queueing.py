@@ -1,6 +1,6 @@
 """Wake-ups: the only jobs in the Redis queues.
 
-The recipients and events tables are the queues; a job has no content, it only makes a worker check its tables. So a job
+The tables send_queue and events are the queues; a job has no content, it only makes a worker check its tables. So a job
 may be lost (a sweep checks every half second, app/maintenance/sweeps.py) or duplicated (the second check finds nothing)
 without harm, and a thousand accepted sends need one job. Inside `app` only this module uses RQ.
 """

@@ -14,8 +14,8 @@ import orjson
 from sqlalchemy import ColumnElement, Select, and_, func, null, select
 from sqlalchemy.orm import Session
 
-from app.db.models import Event, Recipient, Webhook
-from app.recipients.conditions import in_state
+from app.db.models import Event, QueueEntry, Webhook
+from app.recipients.conditions import IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
 from app.settings import Settings
 
@@ -41,21 +41,21 @@ def status(session: Session, settings: Settings, moment: datetime) -> dict[str, 
 
 def figures(moment: datetime) -> dict[str, Select[int, Any]]:
     """The statement of each figure: the number, and what tells the age of the oldest."""
-    queued, sending = in_state(RecipientState.QUEUED), in_state(RecipientState.SENDING)
+    queued = entry_in_state(RecipientState.QUEUED)
     oldest_event = select(Event.payload).order_by(Event.id).limit(1).scalar_subquery()
     return {
-        "due": _recipients(and_(queued, Recipient.due_time <= moment)),
-        "deferred": _recipients(and_(queued, Recipient.due_time > moment)),
-        "in_flight": _recipients(sending),
-        "abandoned": _recipients(and_(sending, Recipient.lease_time < moment)),
-        "uncertain": _recipients(in_state(RecipientState.UNCERTAIN)),
+        "due": _entries(and_(queued, QueueEntry.due_time <= moment)),
+        "deferred": _entries(and_(queued, QueueEntry.due_time > moment)),
+        "in_flight": _entries(IS_SENDING),
+        "abandoned": _entries(and_(IS_SENDING, QueueEntry.lease_time < moment)),
+        "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN)),
         "events_waiting": select(func.count(), oldest_event).select_from(Event),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
 
 
-def _recipients(condition: ColumnElement[bool]) -> Select[int, Any]:
-    return select(func.count(), func.min(Recipient.due_time)).select_from(Recipient).where(condition)
+def _entries(condition: ColumnElement[bool]) -> Select[int, Any]:
+    return select(func.count(), func.min(QueueEntry.due_time)).select_from(QueueEntry).where(condition)
 
 
 def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]:

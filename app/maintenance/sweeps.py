@@ -11,7 +11,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, delete, select, tuple_
+from sqlalchemy import CursorResult, delete, not_, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
@@ -21,6 +21,8 @@ from app.db.models import (
     HourlyCount,
     IdempotencyRecord,
     InboundRecord,
+    QueueEntry,
+    Recipient,
     TriggerFiring,
     WebhookAttempt,
     table_of,
@@ -37,6 +39,8 @@ BACKOFFS_KEPT = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer."""
 PART_OF_A_DAY = timedelta(days=1)
 """Counts by hour are kept so much longer, so that those of the first day are complete."""
+OVERDUE = timedelta(hours=1)
+"""Entries of the send queue that are due for longer are checked."""
 CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
@@ -58,8 +62,8 @@ def replies_waiting(session: Session) -> bool:
 
 def clean(services: Services) -> None:
     """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings, records
-    of processed reports and counts by hour past their retention, and expired back-offs; updates the planner's
-    statistics."""
+    of processed reports and counts by hour past their retention, expired back-offs, and queue entries whose recipient
+    was deleted by hand; updates the planner's statistics."""
     reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -70,6 +74,7 @@ def clean(services: Services) -> None:
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
+    _delete_entries_without_recipient(services)
     services.database.refresh_statistics()
 
 
@@ -84,6 +89,19 @@ def _delete_older(
             break
     if total:
         logger.info("cleaned %s", model.__tablename__, extra={"rows": total})
+
+
+def _delete_entries_without_recipient(services: Services) -> None:
+    """They would be claimed in vain for ever. The oldest are looked at: what has its recipient leaves the queue."""
+    by_id = select(QueueEntry.recipient_id, QueueEntry.due_time).where(QueueEntry.recipient_id > 0)
+    entry = by_id.order_by(QueueEntry.recipient_id).limit(CHUNK).subquery("oldest").c
+    recipient = select(Recipient.id).where(Recipient.id == entry.recipient_id).exists()
+    left = select(entry.recipient_id).where(entry.due_time < now() - OVERDUE, not_(recipient))
+    with services.database.write() as transaction:
+        statement = delete(QueueEntry).where(QueueEntry.recipient_id.in_(left))
+        result: CursorResult[Any] = transaction.connection().execute(statement)
+    if result.rowcount:
+        logger.warning("deleted queue entries without a recipient", extra={"rows": result.rowcount})
 
 
 def _delete_chunk(

@@ -1,5 +1,5 @@
-"""Conditions on recipients, written out and not bound: with a parameter in its place neither database would use the
-partial index."""
+"""Conditions on recipients and their queue entries, written out and not bound: with a parameter in its place neither
+database would use the partial index."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from app.recipients.states import RecipientState
 IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
 
 
-def in_state(state: RecipientState) -> ColumnElement[bool]:
-    """Of recipients in that state."""
-    return literal_column(f"recipients.state = '{state}'")
+def entry_in_state(state: RecipientState) -> ColumnElement[bool]:
+    """Of entries of the send queue in that state."""
+    return literal_column(f"send_queue.state = '{state}'")
 
 
-IS_SENDING = in_state(RecipientState.SENDING)
+IS_SENDING = entry_in_state(RecipientState.SENDING)

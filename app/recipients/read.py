@@ -19,6 +19,7 @@ from app.query.conditions import Query
 from app.query.fields import Resource
 from app.query.links import PageEnds, page_ends, page_links
 from app.query.reader import Property, Shape, as_timestamp, read_one
+from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.redaction import Redaction
 from app.recipients.states import RecipientState
 
@@ -27,10 +28,11 @@ TIMELINE = "timeline"
 STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
 STEP_COLUMNS: tuple[Any, ...] = (RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail)
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "email", "mobile", "attempts")
+CURRENT: dict[str, Any] = {"state": CURRENT_STATE, "attempts": CURRENT_ATTEMPTS}
 PROPERTIES = {
     "uuid": Property(Recipient.uuid),
     "id": Property(Recipient.id),
-    **{name: Property(getattr(Recipient, name)) for name in PLAIN},
+    **{name: Property(CURRENT[name] if name in CURRENT else getattr(Recipient, name)) for name in PLAIN},
     "creation_time": Property(Recipient.creation_time, as_timestamp),
     "send_time": Property(Recipient.sent_time, as_timestamp),
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),

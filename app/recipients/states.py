@@ -19,5 +19,7 @@ class RecipientState(enum.StrEnum):
     FAILED = "failed"
 
 
+UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN)
+"""States of a recipient that has an entry in the send queue; any other is an outcome."""
 NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)
 """A receipt for such a recipient was quicker than the write of its outcome."""

@@ -1,20 +1,24 @@
-"""Selecting, locking and changing recipients, and appending to their timelines."""
+"""Selecting, locking and changing recipients and their queue entries, and appending to their timelines."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import Select, delete, select, update
 
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
-from app.db.models import Recipient, RecipientStep, Send
+from app.db.in_json import in_json
+from app.db.models import QueueEntry, Recipient, RecipientStep, Send
+from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.row import RecipientRow
 
 _FROM_SEND = {"group_name", "request_id", "from_address"}
 _COLUMNS: dict[str, Any] = {
-    name: getattr(Send if name in _FROM_SEND else Recipient, name) for name in RecipientRow._fields
+    **{name: getattr(Send if name in _FROM_SEND else Recipient, name) for name in RecipientRow._fields},
+    "state": CURRENT_STATE,
+    "attempts": CURRENT_ATTEMPTS,
 }
 
 
@@ -30,14 +34,38 @@ def as_recipient(row: Sequence[Any]) -> RecipientRow:
 
 def lock_recipient(transaction: Transaction, recipient_id: int) -> None:
     """Locks the row until the end of the transaction: two reports at the same moment are written one after the
-    other."""
-    transaction.execute(select(Recipient.id).where(Recipient.id == recipient_id).with_for_update())
+    other, and none beside the outcome.
+
+    Rows may refer to it meanwhile: recovery appends to the timeline while it holds the queue entry.
+    """
+    statement = select(Recipient.id).where(Recipient.id == recipient_id)
+    transaction.execute(statement.with_for_update(key_share=True))
+
+
+def lock_queue_entry(transaction: Transaction, recipient_id: int) -> QueueEntry | None:
+    """Locks the entry of a recipient that is locked already, so that no worker claims it meanwhile; None when the
+    recipient is settled."""
+    statement = select(QueueEntry).where(QueueEntry.recipient_id == recipient_id)
+    return transaction.scalars(statement.with_for_update()).first()
 
 
 def update_recipients(transaction: Transaction, ids: Collection[int], **values: Any) -> None:
     """Sets the same values for all of them."""
-    statement = update(Recipient).where(Recipient.id.in_(ids)).values(**values)
+    statement = update(Recipient).where(in_json(Recipient.id, ids)).values(**values)
     transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def update_queue_entries(transaction: Transaction, ids: Collection[int], **values: Any) -> None:
+    """Sets the same values for the entries of all of them."""
+    statement = update(QueueEntry).where(in_json(QueueEntry.recipient_id, ids)).values(**values)
+    transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def delete_queue_entries(transaction: Transaction, ids: Collection[int]) -> None:
+    """Of recipients that are settled; one statement, and none for none."""
+    if ids:
+        statement = delete(QueueEntry).where(in_json(QueueEntry.recipient_id, ids))
+        transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
 def add_steps(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -37,9 +37,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 
 REST = 1.0
 """Seconds until the last wake-up has been looked at: a process stopped in a transaction would keep SQLite locked."""
-LEFT = text(
-    "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE state = 'queued' OR state = 'sending' LIMIT 1) AS unfinished"
-)
+LEFT = text("SELECT count(*) FROM (SELECT 1 FROM send_queue WHERE state <> 'uncertain' LIMIT 1) AS unfinished")
 FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STDIN'
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 

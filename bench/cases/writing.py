@@ -22,7 +22,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 CONTACTS = 10_000
 BULK = 1000
 OUTBOX = ("events", "trigger_firings")
-QUEUE = ("recipients", "sends")
+QUEUE = ("send_queue", "recipients", "sends")
 
 SEND = {
     "type": "email",
@@ -175,7 +175,10 @@ def _kept(promised: list[str]) -> Callable[[int, bytes], bool]:
 
 def _check_promises(parts: Stack, server: Server, promised: list[str], wanted: int) -> None:
     """Exactly the accepted recipients are in the queue, with their contacts and values."""
-    whole = "SELECT uuid FROM recipients WHERE state = 'queued' AND contact_id IS NOT NULL AND \"values\" IS NOT NULL"
+    whole = (
+        "SELECT uuid FROM recipients JOIN send_queue ON recipient_id = id "
+        "WHERE send_queue.state = 'queued' AND contact_id IS NOT NULL AND \"values\" IS NOT NULL"
+    )
     with parts.services.database.read() as session:
         queued = session.execute(text(whole)).scalars().all()
     if len(promised) != wanted or sorted(queued) != sorted(promised):

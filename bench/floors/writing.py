@@ -66,11 +66,15 @@ WITH grouped AS (
     RETURNING account_id, id, group_id
 ), queued AS (
     INSERT INTO recipients (uuid, account_id, send_id, group_id, list_id, contact_id, type, email, "values", state,
-        creation_time, due_time, attempts, open_type)
+        creation_time, attempts, open_type)
     SELECT one.uuid, accepted.account_id, accepted.id, accepted.group_id, %(list_id)s, contact.id, 'email', one.email,
-        one."values", 'queued', date_trunc('second', now()), now(), 0, 'not_opened'
+        one."values", 'queued', date_trunc('second', now()), 0, 'not_opened'
     FROM accepted, unnest(%(uuids)s::text[], %(emails)s::text[], %(values)s::jsonb[]) one (uuid, email, "values")
     JOIN contacts contact ON contact.list_id = %(list_id)s AND contact.email_key = one.email
+    RETURNING id, account_id
+), due AS (
+    INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, attempts)
+    SELECT id, account_id, 'normal', 'queued', now(), 0 FROM queued
 )
 SELECT id FROM grouped
 """

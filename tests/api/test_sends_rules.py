@@ -53,6 +53,8 @@ ERRORS: dict[str, Case] = {
     "message unknown": ({"message_id": 2**40}, "invalid_id", {"field": "message_id"}),
     "message beyond 64 bits": ({"message_id": 1e20}, "invalid_id", {"field": "message_id"}),
     "unsubscribe_type": ({"unsubscribe_type": "fax"}, "invalid_string", {"field": "unsubscribe_type"}),
+    "priority": ({"priority": "urgent"}, "invalid_string", {"field": "priority"}),
+    "priority of another type": ({"priority": 1}, "invalid_string", {"field": "priority"}),
     "subject no string": ({"subject": 5}, "invalid_string", {"field": "subject"}),
     "subject too long": ({"subject": "x" * 999}, "too_long", {"field": "subject"}),
     "no subject": ({"subject": None}, "subject_empty", {"field": "subject"}),
@@ -488,7 +490,17 @@ ODD_VALUES: list[Any] = [
     *("", "x", "\U0001f600", "\x00", [], [[]], [{}], [None], {}, {"a": {}}),
 ]
 ATTRIBUTES = (
-    *("type", "list_id", "group_id", "group_name", "message_id", "unsubscribe_type", "subject", "from_name"),
+    *(
+        "type",
+        "list_id",
+        "group_id",
+        "group_name",
+        "message_id",
+        "unsubscribe_type",
+        "priority",
+        "subject",
+        "from_name",
+    ),
     *("from_address", "reply_to", "bcc_address", "body_html", "body_text", "include_unsubscribed"),
     *("recipient_data_html_encoded", "recipients", "attachments"),
 )

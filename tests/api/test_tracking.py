@@ -46,7 +46,7 @@ class Mail:
         return self.rows
 
     @property
-    def row(self) -> Recipient:
+    def row(self) -> Any:
         return self.written().recipient(self.id)
 
     @property

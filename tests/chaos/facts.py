@@ -14,6 +14,7 @@ from app.clock import now
 from app.db.models import Account, Contact, Group, HourlyCount, IdempotencyRecord, Recipient, RecipientStep, Webhook
 from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
+from app.recipients.current import CURRENT_STATE
 from app.services import Services
 
 COUNTERS = ("sent", "failed_contacts", "bounced", "delivered")
@@ -89,7 +90,9 @@ def facts(services: Services) -> Facts:
             Person(
                 row.id, row.uuid, names[row.account_id], row.email or "", row.group_id, row.state, tuple(steps[row.id])
             )
-            for row in session.execute(select(*columns, Recipient.group_id, Recipient.state).order_by(Recipient.id))
+            for row in session.execute(
+                select(*columns, Recipient.group_id, CURRENT_STATE.label("state")).order_by(Recipient.id)
+            )
         ]
         groups = {
             row.id: {name: getattr(row, name) for name in COUNTERS} for row in session.scalars(select(Group)).all()

@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import delete, text
 
 from app.clock import now, this_second
-from app.db.models import Event, Recipient
+from app.db.models import Event, QueueEntry, Recipient
 from app.events.payloads import contact_event
 from app.maintenance.status import figures, status
 from app.services import Services
@@ -57,7 +57,7 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
     with tenant.services.database.write() as transaction:
         transaction.execute(delete(Event).where(Event.account_id != tenant.id))
         busy = status(transaction, settings, moment)
-        for model in (Recipient, Event):
+        for model in (Recipient, QueueEntry, Event):
             transaction.execute(delete(model))
         idle = status(transaction, settings, moment)
         transaction.rollback()
@@ -79,7 +79,7 @@ def test_the_default_output_has_a_line_for_each_figure(bare: Cli) -> None:
 
 def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(services: Services) -> None:
     """The tables of a test are so small that PostgreSQL has to be kept from reading them."""
-    of_recipients = {name: one for name, one in figures(now()).items() if "FROM recipients" in str(one)}
+    of_recipients = {name: one for name, one in figures(now()).items() if "FROM send_queue" in str(one)}
     assert list(of_recipients) == ["due", "deferred", "in_flight", "abandoned", "uncertain"]
     verb = "EXPLAIN" if services.database.is_postgresql else "EXPLAIN QUERY PLAN"
     with services.database.write() as transaction:
@@ -88,4 +88,4 @@ def test_each_figure_about_recipients_is_one_statement_with_a_partial_index(serv
         for name, statement in of_recipients.items():
             compiled = statement.compile(services.database.engine, compile_kwargs={"literal_binds": True})
             rows = transaction.execute(text(f"{verb} {compiled}".replace(":", r"\:"))).all()
-            assert any("ix_recipients_" in str(row[-1]) for row in rows), (name, rows)
+            assert any("ix_send_queue_" in str(row[-1]) for row in rows), (name, rows)

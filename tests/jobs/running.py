@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import insert
+
 from app import create_app
 from app.clock import now
 from app.db.migrate import upgrade
-from app.db.models import Event, Recipient, Send, Webhook
+from app.db.models import Event, QueueEntry, Recipient, Send, Webhook
 from app.http.context import EXTENSION
 from app.services import Services
 from tests.conftest import test_settings
 from tests.support.redis_process import RedisProcess
+from tests.support.rows import UNSETTLED
 from tests.support.servers import scratch_database, short_folder
 from tests.support.tenants import Tenant, new_tenant, unique
 
@@ -52,10 +55,19 @@ class Alone:
             "values": {},
             "state": "queued",
             "creation_time": moment,
-            "due_time": moment,
             "open_type": "not_opened",
         }
-        return self.tenant.add(Recipient, **{**defaults, **values})
+        of_entry: dict[str, Any] = {
+            name: values.pop(name) for name in ("due_time", "lease_time", "worker") if name in values
+        }
+        recipient_id = self.tenant.add(Recipient, **{**defaults, **values})
+        state = values.get("state", "queued")
+        if state in UNSETTLED:
+            entry = {"due_time": moment, "state": state, "priority": "normal", **of_entry}
+            with self.services.database.write() as transaction:
+                entry |= {"account_id": self.tenant.id, "recipient_id": recipient_id}
+                transaction.execute(insert(QueueEntry).values(**entry))
+        return recipient_id
 
     def add_event(self, due: datetime) -> int:
         """Adds an event of a webhook that is due at a time."""

@@ -95,7 +95,7 @@ def test_the_scheduler_continues_without_redis(parts: Alone) -> None:
 
 def test_the_scheduler_continues_when_the_database_fails(parts: Alone, caplog: pytest.LogCaptureFixture) -> None:
     with parts.services.database.write() as transaction:
-        transaction.execute(text("ALTER TABLE recipients RENAME TO elsewhere"))
+        transaction.execute(text("ALTER TABLE send_queue RENAME TO elsewhere"))
     with caplog.at_level(logging.WARNING, logger="jobs.schedule"):
         tick(parts.services, periodic_jobs())
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["cannot look for work"]

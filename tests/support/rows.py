@@ -6,16 +6,31 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
 
 from app.addresses import email_key
 from app.clock import now, this_second
 from app.content.attachments import new_content_id
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
-from app.db.models import Attachment, Base, Contact, Event, Group, List, Recipient, RecipientStep, Send, Webhook
+from app.db.models import (
+    Attachment,
+    Base,
+    Contact,
+    Event,
+    Group,
+    List,
+    QueueEntry,
+    Recipient,
+    RecipientStep,
+    Send,
+    Webhook,
+    table_of,
+)
 from app.services import Services
 from tests.support.tenants import unique
 
@@ -104,10 +119,10 @@ class Rows:
             "type": type_,
             "state": "queued",
             "creation_time": moment,
-            "due_time": moment + timedelta(seconds=due_in),
             "attempts": 0,
             "open_type": "sms" if type_ == "sms" else "not_opened",
         }
+        entry = {"due_time": moment + timedelta(seconds=due_in), "priority": columns["priority"]}
         with self.services.database.write() as transaction:
             ids = draw_ids(transaction, Recipient, len(recipients))
             given = [_recipient_columns(one, type_) for one in recipients]
@@ -116,6 +131,7 @@ class Rows:
                 files += [(number, file) for file in one.pop("attachments")]
             rows = [{**shared, **one, "id": number} for number, one in zip(ids, given, strict=True)]
             insert_rows(transaction, Recipient, rows)
+            insert_rows(transaction, QueueEntry, [{**entry, **_entry(row)} for row in rows if row["state"] == "queued"])
             self._attach(transaction, send_id, files)
         return ids
 
@@ -136,18 +152,18 @@ class Rows:
         insert_rows(transaction, Attachment, rows)
 
     def change(self, ids: Sequence[int], **values: Any) -> None:
-        """Sets columns of recipients."""
+        """Sets columns of recipients, or of their queue entries; one that gets an outcome has no entry any more."""
         with self.services.database.write() as transaction:
-            transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(**values))
+            change_recipients(transaction, ids, **values)
 
     def make_due(self, ids: Sequence[int]) -> None:
         """The time of the next try has come."""
         self.change(ids, due_time=now())
 
-    def recipient(self, recipient_id: int) -> Recipient:
-        """A recipient as it is now."""
+    def recipient(self, recipient_id: int) -> Any:
+        """The columns of a recipient as it is now, and those of its queue entry while it has one."""
         with self.services.database.read() as session:
-            return session.get_one(Recipient, recipient_id)
+            return current(session, session.get_one(Recipient, recipient_id))
 
     def states(self, ids: Sequence[int]) -> list[str]:
         """The states of recipients, in the given order."""
@@ -172,6 +188,54 @@ class Rows:
             return list(session.scalars(statement))
 
 
+UNSETTLED = ("queued", "sending", "uncertain")
+ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "priority")
+"""Columns of a queue entry that tests set and read as the recipient's."""
+
+
+def current(session: Session, recipient: Recipient) -> Any:
+    """The columns of the recipient, and those of its queue entry while it has one."""
+    entry = session.get(QueueEntry, recipient.id)
+    columns = {column.name: getattr(recipient, column.name) for column in table_of(Recipient).columns}
+    of_entry = {name: getattr(entry, name) for name in ENTRY_COLUMNS} if entry else {}
+    return SimpleNamespace(**{**dict.fromkeys(ENTRY_COLUMNS), **columns, **of_entry})
+
+
+def change_recipients(transaction: Transaction, ids: Sequence[int], **values: Any) -> None:
+    """Sets columns of recipients, or of their queue entries; one that gets an outcome has no entry any more."""
+    of_entries = {name: value for name, value in values.items() if name in ENTRY_COLUMNS}
+    own = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
+    entries = table_of(QueueEntry)
+    if values.get("state", "queued") in UNSETTLED:
+        own = {name: value for name, value in own.items() if name not in of_entries}
+        if "state" in values:
+            _enter_queue(transaction, ids)
+        if of_entries:
+            transaction.execute(update(entries).where(entries.c.recipient_id.in_(ids)).values(**of_entries))
+    else:
+        transaction.execute(delete(entries).where(entries.c.recipient_id.in_(ids)))
+    if own:
+        transaction.execute(update(table_of(Recipient)).where(table_of(Recipient).c.id.in_(ids)).values(**own))
+
+
+def _enter_queue(transaction: Transaction, ids: Sequence[int]) -> None:
+    """Those that have no entry."""
+    known = select(QueueEntry.recipient_id).where(QueueEntry.recipient_id.in_(ids))
+    settled = transaction.scalars(select(Recipient).where(Recipient.id.in_(ids), Recipient.id.not_in(known))).all()
+    for row in settled:
+        shared = {"account_id": row.account_id, "attempts": row.attempts, "state": "queued", "priority": "normal"}
+        transaction.execute(insert(QueueEntry).values(recipient_id=row.id, due_time=now(), **shared))
+        transaction.execute(update(Recipient).where(Recipient.id == row.id).values(state="queued"))
+
+
+def _entry(recipient: Mapping[str, Any]) -> dict[str, Any]:
+    """The queue entry of a recipient's row."""
+    return {
+        "recipient_id": recipient["id"],
+        **{name: recipient[name] for name in ("account_id", "state", "attempts")},
+    }
+
+
 def _send_columns(content: Mapping[str, Any]) -> dict[str, Any]:
     is_sms = content.get("type") == "sms"
     columns: dict[str, Any] = {
@@ -186,6 +250,7 @@ def _send_columns(content: Mapping[str, Any]) -> dict[str, Any]:
         "bcc_address": None,
         "body_html": None,
         "body_text": "Hello there",
+        "priority": "normal",
         "include_unsubscribed": False,
         "recipient_data_html_encoded": True,
     }

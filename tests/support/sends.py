@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse
 
 from app.db.models import Attachment, Base, Group, Recipient, Send
 from tests.support.client import SENDS
+from tests.support.rows import current
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, unique
 
 Body = dict[str, Any]
@@ -112,8 +113,10 @@ class Accepted:
 
     @property
     def recipients(self) -> list[Any]:
-        """The rows of the queue, in the order of the request."""
-        by_uuid = {row.uuid: row for row in rows_of(self.tenant, Recipient)}
+        """The rows of the recipients with their queue entries, in the order of the request."""
+        with self.tenant.services.database.read() as session:
+            rows = session.scalars(select(Recipient).filter_by(account_id=self.tenant.id)).all()
+            by_uuid = {row.uuid: current(session, row) for row in rows if row.uuid in self.uuids}
         return [by_uuid[uuid] for uuid in self.uuids]
 
     @property

@@ -10,6 +10,7 @@ from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.inbound import DomainBackoff, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
+from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
 from app.db.models.webhooks import Event, Webhook, WebhookAttempt, WebhookSecret
 
@@ -33,6 +34,7 @@ __all__ = [
     "List",
     "ListField",
     "Message",
+    "QueueEntry",
     "Recipient",
     "RecipientStep",
     "ReplyPart",

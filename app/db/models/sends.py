@@ -1,4 +1,4 @@
-"""Sends, their recipients (which are the queue), their attachments and each recipient's timeline."""
+"""Sends, their recipients, their attachments and each recipient's timeline."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class Send(Base):
     bcc_address: Mapped[str | None]
     body_html: Mapped[str | None]
     body_text: Mapped[str | None]
+    priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
+    """`high` or `normal`."""
     include_unsubscribed: Mapped[bool] = mapped_column(default=False)
     recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
     track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
@@ -70,35 +72,16 @@ refer to no message have no entry."""
 
 
 class Recipient(Base):
-    """One recipient of a send, and its entry in the send queue.
+    """One recipient of a send: written when it is accepted and once more when it is settled.
 
-    `state` is queued, sending, sent, delivered, bounced or failed (docs/delivery.md#recipient-states), or uncertain
-    until `due_time`. A queued row is due at `due_time`; a row that is being sent belongs to `worker` until
-    `lease_time`. Ids of list, group, message and contact have no foreign keys, because a report outlives them.
+    `state` is queued until then, and afterwards sent, delivered, bounced or failed (docs/delivery.md#recipient-states).
+    What happens in between stands in its queue entry (app/db/models/send_queue.py); reports show both
+    (app/recipients/current.py). Ids of list, group, message and contact have no foreign keys, because a report
+    outlives them.
     """
 
     __tablename__ = "recipients"
     __table_args__ = (
-        Index(
-            "ix_recipients_due",
-            "account_id",
-            "due_time",
-            "id",
-            postgresql_where=text("state = 'queued'"),
-            sqlite_where=text("state = 'queued'"),
-        ),
-        Index(
-            "ix_recipients_lease",
-            "lease_time",
-            postgresql_where=text("state = 'sending'"),
-            sqlite_where=text("state = 'sending'"),
-        ),
-        Index(
-            "ix_recipients_uncertain",
-            "due_time",
-            postgresql_where=text("state = 'uncertain'"),
-            sqlite_where=text("state = 'uncertain'"),
-        ),
         Index(
             "ix_recipients_sent_contacts",
             "message_id",
@@ -150,10 +133,8 @@ class Recipient(Base):
     reason: Mapped[str | None]
     """Why it failed or bounced."""
     creation_time: Mapped[datetime]
-    due_time: Mapped[datetime]
-    lease_time: Mapped[datetime | None]
-    worker: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(default=0)
+    """As of when it was settled."""
     sent_time: Mapped[datetime | None]
     first_open_time: Mapped[datetime | None]
     last_open_time: Mapped[datetime | None]

@@ -11,7 +11,7 @@ from app.addresses import email_key
 from app.db.database import Transaction
 from app.db.models import Contact, List, Recipient, Send
 from app.recipients.row import RecipientRow
-from app.recipients.store import as_recipient, lock_recipient, select_recipients
+from app.recipients.store import as_recipient, lock_queue_entry, lock_recipient, select_recipients
 
 
 class Mail(NamedTuple):
@@ -28,9 +28,10 @@ class Mail(NamedTuple):
 
 
 def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
-    """The email, locked until the end of the transaction; None for one that is gone. A recipient that was named by its
-    contact has no address of its own until the outcome is written."""
+    """The email, locked with its queue entry until the end of the transaction; None for one that is gone. A recipient
+    that was named by its contact has no address of its own until the outcome is written."""
     lock_recipient(transaction, recipient_id)
+    lock_queue_entry(transaction, recipient_id)
     statement = (
         select_recipients(
             Recipient.complaint_time,

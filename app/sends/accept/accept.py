@@ -3,7 +3,7 @@
 It has two steps. `read_request` runs before the writing transaction: it decides the type of the send, checks the scope
 of the key and validates the body. `accept` runs in the writing transaction, with a fixed number of statements: a send
 to 100 recipients takes as many as a send to one. It looks up what the send refers to, collects every violation of a
-rule, and writes only if there is none. Nothing is delivered here: the recipient rows are the queue, and a worker is
+rule, and writes only if there is none. Nothing is delivered here: the recipients enter the send queue, and a worker is
 woken after the commit (docs/architecture.md#a-send).
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MessageType = Literal["email", "sms"]
+Priority = Literal["high", "normal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class SendDraft:
     from_address: str | None
     reply_to: str | None
     bcc_address: str | None
+    priority: Priority
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool

@@ -1,4 +1,4 @@
-"""The recipient rows of a send, which are the queue (docs/architecture.md#a-send)."""
+"""The recipient rows of a send, and their entries in the send queue (docs/architecture.md#a-send)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.contacts.get_or_create import get_or_create_contacts
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Contact
+from app.db.json_insert import CompanionRows
+from app.db.models import Contact, QueueEntry
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
@@ -80,8 +81,8 @@ def _existing(transaction: Transaction, contact_list: ListSpec, ids: Sequence[in
     return set(transaction.connection().execute(statement).scalars())
 
 
-def shared_columns(draft: SendDraft, account_id: int, group_id: int, due_time: datetime) -> dict[str, Any]:
-    """The columns that are the same in all rows: all recipients are due at once."""
+def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: datetime) -> dict[str, Any]:
+    """The columns that are the same in all rows."""
     return {
         "account_id": account_id,
         "group_id": group_id,
@@ -89,8 +90,19 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, due_time: d
         "list_id": draft.list_id,
         "type": draft.type,
         "state": RecipientState.QUEUED.value,
-        "creation_time": due_time.replace(microsecond=0),
-        "due_time": due_time,
+        "creation_time": accepted.replace(microsecond=0),
         "attempts": 0,
         "open_type": OPEN_TYPES[draft.type],
     }
+
+
+def queue_entries(draft: SendDraft, account_id: int, accepted: datetime) -> CompanionRows:
+    """The entries of all recipients, which are due at once."""
+    columns = {
+        "account_id": account_id,
+        "priority": draft.priority,
+        "state": RecipientState.QUEUED.value,
+        "due_time": accepted,
+        "attempts": 0,
+    }
+    return CompanionRows(QueueEntry, "recipient_id", columns)

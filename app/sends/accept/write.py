@@ -1,4 +1,5 @@
-"""Writing an accepted send: group, send, links, recipients and attachments, in a fixed number of statements."""
+"""Writing an accepted send: group, send, links, recipients with their queue entries, and attachments, in a fixed number
+of statements."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from app.lists.fields import ListSpec
 from app.sends.accept.content import Content
 from app.sends.accept.draft import AttachmentDraft, SendDraft
 from app.sends.accept.groups import SendGroup, count_send, create_group
-from app.sends.accept.recipients import shared_columns
+from app.sends.accept.recipients import queue_entries, shared_columns
 from app.sends.accept.senders import Sender
 from app.sends.accept.tracking import TrackingOptions
 
@@ -47,8 +48,8 @@ def write_send(
     transaction: Transaction, account_id: int, request_id: str, valid: ValidSend, rows: list[dict[str, Any]]
 ) -> AcceptedSend:
     """Writes the send with its recipients, whose own columns are the `rows`."""
-    draft, group, due_time = valid.draft, valid.group, now()
-    creation_time, count = due_time.replace(microsecond=0), len(rows)
+    draft, group, accepted = valid.draft, valid.group, now()
+    creation_time, count = accepted.replace(microsecond=0), len(rows)
     group_id = group.id or create_group(
         transaction, account_id, draft.type, group.name, recipients=count, send_time=creation_time
     )
@@ -56,7 +57,13 @@ def write_send(
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
     families = [
-        ChildRows(Recipient, "send_id", rows, shared_columns(draft, account_id, group_id, due_time)),
+        ChildRows(
+            Recipient,
+            "send_id",
+            rows,
+            shared_columns(draft, account_id, group_id, accepted),
+            queue_entries(draft, account_id, accepted),
+        ),
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
     send = _send_row(account_id, request_id, valid, group_id, creation_time)
@@ -91,6 +98,7 @@ def _send_row(
         "bcc_address": draft.bcc_address,
         "body_html": content.body_html,
         "body_text": content.body_text,
+        "priority": draft.priority,
         "include_unsubscribed": draft.include_unsubscribed,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
         "track_opens": valid.tracking.opens,

@@ -1,13 +1,14 @@
 """Claiming the recipients that a worker sends next, and releasing them.
 
-A claimed row is `sending` and leased to `worker` until `lease_time`, which a live worker keeps renewing. Only the
-worker that holds the lease may write the row's result.
+A claimed entry of the send queue is `sending` and leased to `worker` until `lease_time`, which a live worker keeps
+renewing. Only the worker that holds the lease may write the result. The recipient itself is only read.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ from app.clock import now, seconds_from_now
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Recipient, table_of
-from app.db.queue import any_due, claim_due
+from app.db.models import QueueEntry, table_of
+from app.db.queue import NORMAL_PART, ClaimedRow, any_due, claim_due
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
 
@@ -31,7 +32,7 @@ QUEUED, SENDING = RecipientState.QUEUED.value, RecipientState.SENDING.value
 
 
 class ClaimedRecipient(NamedTuple):
-    """The row of a recipient that this worker has claimed."""
+    """A recipient that this worker has claimed: the columns `RECIPIENT` of app/db/queue.py, and the attempt."""
 
     id: int
     account_id: int
@@ -47,92 +48,103 @@ class ClaimedRecipient(NamedTuple):
     attempts: int
 
 
-_COLUMNS = (*ClaimedRecipient._fields, "due_time")
-_DUE_TIME = _COLUMNS.index("due_time")
+def claim(transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0) -> list[ClaimedRecipient]:
+    """Claims about `size` due entries, evenly from the accounts that follow the account `after`; `number` counts the
+    claims of the worker.
 
-
-def claim(transaction: Transaction, worker: str, *, size: int, after: int) -> list[ClaimedRecipient]:
-    """Claims about `size` due rows in one statement, evenly from the accounts that follow the account `after`.
-
-    The oldest rows of an account come first, and the result interleaves the accounts.
+    The oldest of an account come first, its priorities take turns, and the result interleaves the accounts.
     """
     rows = claim_due(
         transaction,
-        _COLUMNS,
         moment=now(),
         size=size,
         after=after,
+        number=number,
         state=SENDING,
         worker=worker,
         lease_end=seconds_from_now(LEASE),
     )
-    oldest_first = sorted(rows, key=lambda row: (row[_DUE_TIME], row[0]))
-    return _interleaved([ClaimedRecipient._make(row[:_DUE_TIME]) for row in oldest_first])
+    by_account: dict[int, list[ClaimedRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.due_time, row.recipient[0])):
+        by_account.setdefault(row.recipient[1], []).append(row)
+    turns = itertools.zip_longest(*map(_by_priority, by_account.values()))
+    ordered = (row for one_each in turns for row in one_each if row is not None)
+    return [ClaimedRecipient._make((*row.recipient, row.attempts)) for row in ordered]
 
 
-def _interleaved(claimed: Sequence[ClaimedRecipient]) -> list[ClaimedRecipient]:
-    by_account: dict[int, list[ClaimedRecipient]] = {}
-    for row in claimed:
-        by_account.setdefault(row.account_id, []).append(row)
-    rounds = itertools.zip_longest(*by_account.values())
-    return [row for one_per_account in rounds for row in one_per_account if row is not None]
+def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
+    """The rows of one account: after so many of high priority one that is normal. The last rows of a batch are the
+    first to go back into the queue where connections are scarce, and these must not always be the normal ones."""
+    high = [row for row in rows if row.priority == "high"]
+    if not high:
+        return rows
+    normal = iter([row for row in rows if row.priority != "high"])
+    parts = [high[first : first + NORMAL_PART - 1] for first in range(0, len(high), NORMAL_PART - 1)]
+    return [*itertools.chain.from_iterable([*part, *itertools.islice(normal, 1)] for part in parts), *normal]
+
+
+def is_full(claimed: Collection[ClaimedRecipient], size: int) -> bool:
+    """Whether a claim of that size found as much as it may take of any account, so that there is probably more."""
+    counts = Counter(recipient.account_id for recipient in claimed)
+    return bool(counts) and max(counts.values()) >= max(1, size // len(counts))
 
 
 def release_claims(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
-    """Returns rows that were not attempted to the queue, with their due time unchanged."""
+    """Returns entries that were not attempted to the queue, with their due time unchanged."""
     if not ids:
         return
     statement = (
-        update(Recipient)
+        update(QueueEntry)
         .where(*_leased_to(worker, ids))
-        .values(state=QUEUED, worker=None, lease_time=None, attempts=Recipient.attempts - 1)
+        .values(state=QUEUED, worker=None, lease_time=None, attempts=QueueEntry.attempts - 1)
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
 def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, datetime]) -> None:
-    """Returns rows that were not attempted to the queue, each with a new due time."""
+    """Returns entries that were not attempted to the queue, each with a new due time."""
     if not due_times:
         return
     _POSTPONE.run(transaction, [{"row": row, "due": due_times[row], "owner": worker} for row in due_times])
 
 
 def _postpone_statement(row: RowValues) -> Update:
-    columns = table_of(Recipient).c
+    columns = table_of(QueueEntry).c
     return (
-        update(table_of(Recipient))
-        .where(columns.id == row["row"], columns.state == SENDING, columns.worker == row["owner"])
+        update(table_of(QueueEntry))
+        .where(columns.recipient_id == row["row"], columns.state == SENDING, columns.worker == row["owner"])
         .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=row["due"])
     )
 
 
 _POSTPONE = BulkUpdate(
-    {"row": Recipient.id.type, "due": Recipient.due_time.type, "owner": Recipient.worker.type}, _postpone_statement
+    {"row": QueueEntry.recipient_id.type, "due": QueueEntry.due_time.type, "owner": QueueEntry.worker.type},
+    _postpone_statement,
 )
 
 
 def release_unknown_claims(transaction: Transaction, worker: str, known: Collection[int]) -> None:
-    """Releases rows that are leased to the worker without its knowledge, because the answer to a committed claim was
+    """Releases entries that are leased to the worker without its knowledge, because the answer to a committed claim was
     lost."""
-    leased = select(Recipient.id).where(IS_SENDING, Recipient.worker == worker)
+    leased = select(QueueEntry.recipient_id).where(IS_SENDING, QueueEntry.worker == worker)
     release_claims(transaction, worker, set(transaction.scalars(leased)) - set(known))
 
 
 def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
-    """Extends the leases of rows that this worker is still sending."""
-    statement = update(Recipient).where(*_leased_to(worker, ids)).values(lease_time=seconds_from_now(LEASE))
+    """Extends the leases of what this worker is still sending."""
+    statement = update(QueueEntry).where(*_leased_to(worker, ids)).values(lease_time=seconds_from_now(LEASE))
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
 def _leased_to(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], ...]:
-    return in_json(Recipient.id, ids), Recipient.state == SENDING, Recipient.worker == worker
+    return in_json(QueueEntry.recipient_id, ids), QueueEntry.state == SENDING, QueueEntry.worker == worker
 
 
 def has_due(session: Session) -> bool:
-    """Whether any recipient is due; a few index probes per account with queued rows, however many rows those are."""
+    """Whether any recipient is due; a few index probes per account with queued entries, however many those are."""
     return session.execute(any_due(), {"moment": now()}).first() is not None
 
 
 def has_expired_leases(session: Session) -> bool:
-    """Whether the lease of any row has expired."""
-    return bool(session.scalar(select(exists().where(IS_SENDING, Recipient.lease_time < now()))))
+    """Whether any lease has expired."""
+    return bool(session.scalar(select(exists().where(IS_SENDING, QueueEntry.lease_time < now()))))

@@ -17,7 +17,7 @@ from app.addresses import domain_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Contact, DomainBackoff, Recipient, Send
+from app.db.models import Contact, DomainBackoff, QueueEntry, Send
 from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 
@@ -73,9 +73,9 @@ def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequen
     ids = [row.id for row in rows]
     if ids:
         statement = (
-            update(Recipient)
-            .where(Recipient.id.in_(ids), Recipient.state == SENDING, Recipient.worker == worker)
-            .values(state=QUEUED, worker=None, lease_time=None, attempts=Recipient.attempts - 1, due_time=until)
+            update(QueueEntry)
+            .where(in_json(QueueEntry.recipient_id, ids), QueueEntry.state == SENDING, QueueEntry.worker == worker)
+            .values(state=QUEUED, worker=None, lease_time=None, attempts=QueueEntry.attempts - 1, due_time=until)
         )
         transaction.execute(statement, execution_options={"synchronize_session": False})
     return ids

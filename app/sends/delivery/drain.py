@@ -21,7 +21,7 @@ from app.db.outage import is_unavailable, log_failure
 from app.infrastructure.queueing import SENDS
 from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
-from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, release_unknown_claims
+from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, is_full, release_unknown_claims
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.dispatcher import Dispatcher
 from app.sends.delivery.domain_backoff import defer_backed_off
@@ -197,7 +197,9 @@ class Drain:
             with self._services.database.write() as transaction:
                 if self._may_have_unknown_claims:
                     release_unknown_claims(transaction, worker, (*self._dispatcher.recipient_ids, *self._pending.ids))
-                claimed = claim(transaction, worker, size=size, after=last)
+                claimed = claim(transaction, worker, size=size, after=last, number=next(self._sender_worker.claims))
+                if is_full(claimed, size):
+                    transaction.after_commit(lambda: self._services.wake_ups.wake(SENDS))  # for another worker
                 accepted = defer_backed_off(transaction, worker, claimed)
         except SQLAlchemyError as error:
             self._may_have_unknown_claims = True

@@ -1,11 +1,11 @@
 """The limit of all bytes that one send renders, enforced across batches and workers (docs/delivery.md#size-limits).
 
 Nearly always nothing has to be counted: the maximum that all recipients of the send can render together is within the
-limit. Where it is not, the bytes rendered for each recipient are stored in its row from its first result on, and are
-never counted twice, however many attempts it takes. Rows that other workers are sending and that have no result yet
-count with their maximum; recipients that fit beside them are rendered, and the others wait for those results. So no two
-workers ever spend the same bytes, no recipient is refused for bytes that another did not need, and a dead worker leaves
-nothing to repair.
+limit. Where it is not, the bytes rendered for each recipient are stored from its first result on, in its queue entry
+and later in its row, and are never counted twice, however many attempts it takes. Recipients that other workers are
+sending and that have no result yet count with their maximum; recipients that fit beside them are rendered, and the
+others wait for those results. So no two workers ever spend the same bytes, no recipient is refused for bytes that
+another did not need, and a dead worker leaves nothing to repair.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import String, bindparam, select
+from sqlalchemy import String, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.in_json import in_json, json_array
-from app.db.models import Recipient
+from app.db.models import QueueEntry, Recipient
 from app.db.prepared import PreparedStatement
 from app.recipients.states import RecipientState
 from app.sends.delivery.compose import PreparedRecipient
@@ -34,9 +34,14 @@ DELAY = (0.3, 0.6)
 _random = secrets.SystemRandom()
 
 ROWS_OF_SENDS = PreparedStatement(
-    select(Recipient.send_id, Recipient.id, Recipient.state, Recipient.rendered_bytes).where(
-        in_json(Recipient.send_id, bindparam("send_ids", type_=String))
+    select(
+        Recipient.send_id,
+        Recipient.id,
+        QueueEntry.state,
+        func.coalesce(QueueEntry.rendered_bytes, Recipient.rendered_bytes).label("rendered_bytes"),
     )
+    .outerjoin(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+    .where(in_json(Recipient.send_id, bindparam("send_ids", type_=String)))
 )
 
 

@@ -7,6 +7,7 @@ so that an idle service keeps one connection open and not all of them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import queue
 import threading
@@ -53,6 +54,8 @@ class SenderWorker:
         self.batch_size = AdaptiveBatchSize()
         self.last_account = 0
         """Last account served (round-robin cursor)."""
+        self.claims = itertools.count()
+        """The numbers of its claims."""
 
     def transmit(
         self, slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None = None

@@ -11,8 +11,8 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.events.outbox import record
 from app.recipients.row import RecipientRow
-from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_recipients
+from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.store import add_steps, delete_queue_entries, update_recipients
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bounce_blocking import apply_bounce
 from app.sends.outcomes.bounces import COUNTED_AS_DELIVERED, Bounce
@@ -20,9 +20,13 @@ from app.sends.outcomes.bounces import COUNTED_AS_DELIVERED, Bounce
 
 def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> None:
     """Writes what a transition to `bounced` writes; of a group that counted the message as delivered, it takes that
-    back, in the hour in which it was counted. The caller holds the lock of the recipient."""
+    back, in the hour in which it was counted. The caller holds the locks of the recipient and of its queue entry, if
+    there is one."""
     moment, account_id = now(), recipient.account_id
-    update_recipients(transaction, [recipient.id], state=RecipientState.BOUNCED, reason=bounce.diagnostic)
+    bounced = {"state": RecipientState.BOUNCED, "reason": bounce.diagnostic, "attempts": recipient.attempts}
+    update_recipients(transaction, [recipient.id], **bounced)
+    if recipient.state in UNSETTLED:
+        delete_queue_entries(transaction, [recipient.id])
     changed = apply_bounce(transaction, recipient, bounce)
     event = recipient.event("bounced", moment, bounce.event_fields)
     record(transaction, account_id, [event, *contact_events("updated", changed.get(account_id, ()), moment)])

@@ -15,11 +15,11 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.models import Recipient
+from app.db.models import QueueEntry
 from app.recipients.conditions import IS_SENDING
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_recipients
+from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bisecting import write_bisecting
 from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
@@ -46,7 +46,7 @@ def recover_expired_leases(services: Services) -> None:
 
 
 def _expired_workers(session: Session) -> set[str]:
-    statement = select(Recipient.worker).distinct().where(IS_SENDING, Recipient.lease_time < now())
+    statement = select(QueueEntry.worker).distinct().where(IS_SENDING, QueueEntry.lease_time < now())
     return {worker for worker in session.scalars(statement) if worker}
 
 
@@ -65,22 +65,23 @@ def _requeue_all(services: Services, dead: Collection[str]) -> None:
 
 
 def _requeue_batch(services: Services, dead: Collection[str]) -> int:
-    """Requeues rows of dead workers, and rows whose lease has run out, due now; returns their number.
+    """Requeues entries of dead workers, and those whose lease has run out, due now; returns their number.
 
     The count of attempts stays: by it a late result of the dead worker is told apart from one of the next attempt.
     """
-    is_abandoned = or_(Recipient.worker.in_(dead), Recipient.lease_time < now())
-    oldest = select(Recipient.id, Recipient.account_id).where(IS_SENDING, is_abandoned).order_by(Recipient.id)
+    is_abandoned = or_(QueueEntry.worker.in_(dead), QueueEntry.lease_time < now())
+    abandoned = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_SENDING, is_abandoned)
+    oldest = abandoned.order_by(QueueEntry.recipient_id)
     with services.database.write() as transaction:
         rows = transaction.execute(oldest.limit(BATCH_SIZE).with_for_update(skip_locked=True)).all()
         if rows:
-            moment, ids = now(), [row.id for row in rows]
-            update_recipients(
+            moment, ids = now(), [row.recipient_id for row in rows]
+            update_queue_entries(
                 transaction, ids, state=RecipientState.QUEUED, due_time=moment, worker=None, lease_time=None
             )
             detail = "the worker that held it is gone"
             add_steps(
                 transaction,
-                [step_row(row.account_id, row.id, TimelineStep.RECOVERED, detail, moment) for row in rows],
+                [step_row(row.account_id, row.recipient_id, TimelineStep.RECOVERED, detail, moment) for row in rows],
             )
     return len(rows)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from app.addresses import email_key
 from app.clock import now
 from app.db.counters import count_in_group
 from app.db.database import Transaction
-from app.db.models import BlockedAddress, Recipient, RecipientStep
+from app.db.models import BlockedAddress, QueueEntry, Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.recipients.read import find_recipient
 from app.recipients.reasons import NOT_RETRYABLE
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps
+from app.recipients.store import add_steps, lock_queue_entry
 from app.recipients.timeline import TimelineStep
 
 COUNTERS = {
@@ -36,25 +36,38 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
 
     Raises `ServiceError`: `invalid_id` for an unknown uuid, `conflict` for one that cannot be retried.
     """
-    statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update()
+    statement = select(Recipient).where(Recipient.uuid == uuid.lower()).with_for_update(key_share=True)
     recipient = transaction.scalars(statement).first() or find_recipient(transaction, uuid)
-    _check(transaction, recipient)
+    entry = lock_queue_entry(transaction, recipient.id)
+    state = RecipientState(entry.state if entry else recipient.state)
+    _check(transaction, recipient, state)
     moment = now()
-    counter = COUNTERS[RecipientState(recipient.state)]
+    counter = COUNTERS[state]
     if counter is not None:
         failed_time = _failed_time(transaction, recipient) or moment
         count_in_group(transaction, recipient.account_id, recipient.group_id, failed_time, **{counter: -1})
-    detail = f"was {recipient.state}: {recipient.reason or 'no reason known'}"
+    detail = f"was {state}: {recipient.reason or 'no reason known'}"
     add_steps(transaction, [step_row(recipient.account_id, recipient.id, TimelineStep.REQUEUED, detail, moment)])
-    # The count of attempts goes on: results in journals are told apart by it.
-    recipient.state, recipient.reason, recipient.due_time, recipient.sent_time = (
-        RecipientState.QUEUED,
-        None,
-        moment,
-        None,
-    )
+    if entry:
+        entry.state, entry.due_time = RecipientState.QUEUED, moment
+    else:
+        _enter_queue(transaction, recipient, moment)
+    recipient.state, recipient.reason, recipient.sent_time = RecipientState.QUEUED, None, None
     transaction.flush()
     return recipient
+
+
+def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetime) -> None:
+    """The count of attempts goes on: results in journals are told apart by it."""
+    values = {
+        "recipient_id": recipient.id,
+        "account_id": recipient.account_id,
+        "priority": select(Send.priority).where(Send.id == recipient.send_id).scalar_subquery(),
+        "state": RecipientState.QUEUED,
+        "due_time": moment,
+        "attempts": recipient.attempts,
+    }
+    transaction.execute(insert(QueueEntry).values(values))
 
 
 def _failed_time(transaction: Transaction, recipient: Recipient) -> datetime | None:
@@ -65,9 +78,9 @@ def _failed_time(transaction: Transaction, recipient: Recipient) -> datetime | N
     return transaction.scalar(statement)
 
 
-def _check(transaction: Transaction, recipient: Recipient) -> None:
-    if recipient.state not in COUNTERS:
-        detail = f"is {recipient.state}; only a bounced, failed or uncertain recipient can be retried"
+def _check(transaction: Transaction, recipient: Recipient, state: RecipientState) -> None:
+    if state not in COUNTERS:
+        detail = f"is {state}; only a bounced, failed or uncertain recipient can be retried"
         raise ServiceError("conflict", field="uuid", detail=detail)
     if recipient.reason in NOT_RETRYABLE:
         raise ServiceError("conflict", field="uuid", detail=f"failed with {recipient.reason}; a retry cannot help")

@@ -1,8 +1,8 @@
 """Messages that may have arrived: the connection was lost after the whole message was sent and before the answer.
 
-Such a recipient is `uncertain` until its `due_time` (UNCERTAIN_WAIT). Meanwhile a DSN may say that it bounced, or the
-recipient may open it. Then it is resolved: one with a sign of arrival counts as delivered, any other is queued again,
-with the same Message-ID, by which mail servers and programs recognize a second copy.
+Such a recipient is `uncertain` until the `due_time` of its queue entry (UNCERTAIN_WAIT). Meanwhile a DSN may say that
+it bounced, or the recipient may open it. Then it is resolved: one with a sign of arrival counts as delivered, any other
+is queued again, with the same Message-ID, by which mail servers and programs recognize a second copy.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.database import Transaction
-from app.db.models import Recipient, RecipientStep
-from app.recipients.conditions import in_state
+from app.db.models import QueueEntry, Recipient, RecipientStep
+from app.recipients.conditions import entry_in_state
 from app.recipients.row import step_row
 from app.recipients.states import RecipientState
-from app.recipients.store import add_steps, update_recipients
+from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import SIGNS_OF_ARRIVAL, TimelineStep
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.transitions import RetryRules
@@ -30,17 +30,17 @@ from app.transports.base import DeliveryResult
 
 logger = logging.getLogger(__name__)
 
-IS_UNCERTAIN = in_state(RecipientState.UNCERTAIN)
+IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
 BATCH_SIZE = 500
 """Rows of one transaction."""
 RESOLVER = "resolving uncertain messages"
-"""Stands as the worker of a row while its arrival is written."""
+"""Stands as the worker of an entry while the arrival is written."""
 NO_SIGN = "no sign that it arrived; sent again with its Message-ID"
 
 
 def has_uncertain_due(session: Session) -> bool:
     """Whether any recipient has been uncertain for long enough."""
-    return bool(session.scalar(select(exists().where(IS_UNCERTAIN, Recipient.due_time <= now()))))
+    return bool(session.scalar(select(exists().where(IS_UNCERTAIN, QueueEntry.due_time <= now()))))
 
 
 def resolve_uncertain(services: Services) -> None:
@@ -59,12 +59,14 @@ def resolve_uncertain(services: Services) -> None:
 
 
 def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Locked, the recipients before their entries as everywhere."""
     statement = (
-        select(Recipient.id, Recipient.account_id, Recipient.attempts, Recipient.email)
-        .where(IS_UNCERTAIN, Recipient.due_time <= now())
-        .order_by(Recipient.due_time)
+        select(Recipient.id, Recipient.account_id, QueueEntry.attempts, Recipient.email)
+        .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+        .where(IS_UNCERTAIN, QueueEntry.due_time <= now())
+        .order_by(QueueEntry.due_time)
         .limit(BATCH_SIZE)
-        .with_for_update(skip_locked=True)
+        .with_for_update(skip_locked=True, key_share=True, of=[Recipient, QueueEntry])
     )
     return transaction.execute(statement).all()
 
@@ -81,7 +83,7 @@ def _write_arrived(
 ) -> None:
     if not rows:
         return
-    update_recipients(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=RESOLVER)
+    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.SENDING, worker=RESOLVER)
     accepted = {row.id: DeliveryResult.accepted(f"no answer, but it has arrived: {signs[row.id]}") for row in rows}
     results = [AttemptResult(row.id, row.attempts, row.email, now(), accepted[row.id]) for row in rows]
     write_outcomes(transaction, RESOLVER, results, RetryRules.of(services.settings))
@@ -91,5 +93,5 @@ def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) ->
     if not rows:
         return
     moment = now()
-    update_recipients(transaction, [row.id for row in rows], state=RecipientState.QUEUED, due_time=moment)
+    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.QUEUED, due_time=moment)
     add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.REQUEUED, NO_SIGN, moment) for row in rows])

@@ -1,7 +1,9 @@
 """Writing the outcomes of many recipients: one transaction, a fixed number of statements, whatever their number.
 
-Only rows that the worker still has a lease of are written. A row whose lease ran out meanwhile may belong to another
-worker, and the late result no longer counts.
+Only recipients that the worker still has a lease of are written. One whose lease ran out meanwhile may belong to
+another worker, and the late result no longer counts. A recipient that is settled leaves the send queue
+(app/sends/outcomes/queue_entries.py); of any other only the entry there is written, unless its message may have
+arrived.
 """
 
 from __future__ import annotations
@@ -20,18 +22,19 @@ from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Recipient, table_of
+from app.db.models import QueueEntry, Recipient, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload
 from app.recipients.row import RecipientRow
-from app.recipients.states import RecipientState
+from app.recipients.states import UNSETTLED, RecipientState
 from app.recipients.store import add_steps, as_recipient, select_recipients
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.bounce_blocking import apply_to_addresses
 from app.sends.outcomes.domain_deferrals import update_backoffs
+from app.sends.outcomes.queue_entries import rendered_before, settle_or_requeue
 from app.sends.outcomes.transitions import RetryRules, Transition, decide_transition
 
-WRITTEN = ("state", "reason", "due_time", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
+WRITTEN = ("state", "reason", "attempts", "sent_time", "gateway_id", "segments", "rendered_bytes", "email", "mobile")
 
 
 def write_outcomes(
@@ -47,6 +50,7 @@ def write_outcomes(
     ]
     if transitions:
         _update_recipients(transaction, transitions)
+        settle_or_requeue(transaction, transitions)
         changed = apply_to_addresses(transaction, transitions)
         update_backoffs(transaction, transitions)
         _record_events(transaction, transitions, changed)
@@ -56,18 +60,24 @@ def write_outcomes(
 
 
 def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> dict[int, RecipientRow]:
-    """The rows that are still the worker's, locked until the end of the transaction."""
+    """The recipients that are still the worker's, locked until the end of the transaction: each before its entry, as
+    everywhere, so that nobody waits for both at once."""
     statement = (
-        select_recipients()
-        .where(in_json(Recipient.id, ids), Recipient.state == RecipientState.SENDING, Recipient.worker == worker)
+        select_recipients(state=QueueEntry.state, attempts=QueueEntry.attempts)
+        .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
+        .where(
+            in_json(QueueEntry.recipient_id, ids),
+            QueueEntry.state == RecipientState.SENDING,
+            QueueEntry.worker == worker,
+        )
         .order_by(Recipient.id)
-        .with_for_update(of=Recipient)
+        .with_for_update(key_share=True, of=[Recipient, QueueEntry])
     )
     return {row.id: as_recipient(row) for row in transaction.execute(statement)}
 
 
 def _update_recipients(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    _UPDATE.run(transaction, [_column_values(one) for one in transitions])
+    _UPDATE.run(transaction, [values for one in transitions if (values := _column_values(one))])
 
 
 def _update_statement(row: RowValues) -> Update:
@@ -77,13 +87,13 @@ def _update_statement(row: RowValues) -> Update:
     values: dict[str, Any] = {
         "state": row["state"],
         "reason": row["reason"],
+        "attempts": row["attempts"],
         "email": func.coalesce(columns.email, row["email"]),
         "mobile": func.coalesce(columns.mobile, row["mobile"]),
         "open_type": case((columns.type == "sms", "sms"), else_=columns.open_type),
-        "worker": None,
-        "lease_time": None,
+        "rendered_bytes": func.coalesce(row["rendered_bytes"], rendered_before(columns.id), columns.rendered_bytes),
     }
-    for name in ("due_time", "sent_time", "gateway_id", "segments", "rendered_bytes"):
+    for name in ("sent_time", "gateway_id", "segments"):
         values[name] = func.coalesce(row[name], columns[name])
     return update(table_of(Recipient)).where(columns.id == row["row"]).values(values)
 
@@ -94,22 +104,27 @@ _UPDATE = BulkUpdate(
 
 
 def _column_values(transition: Transition) -> dict[str, Any]:
-    attempt_result = transition.attempt_result
-    is_final_or_uncertain = transition.event or transition.state is RecipientState.UNCERTAIN
-    address = attempt_result.address if is_final_or_uncertain else None
+    """What is written of the recipient: nothing while it stays in the queue, unless its message may have arrived."""
+    attempt_result, is_settled = transition.attempt_result, transition.state not in UNSETTLED
+    address = attempt_result.address if is_settled or transition.state is RecipientState.UNCERTAIN else None
     is_email = transition.recipient.type == "email"
     result = attempt_result.result
-    return {
-        "row": transition.recipient.id,
-        "state": transition.state,
-        "reason": transition.reason,
-        "due_time": transition.due_time,
-        "sent_time": transition.sent_time,
+    facts = {
         "gateway_id": result.gateway_id if result else None,
         "segments": result.segments if result else None,
-        "rendered_bytes": attempt_result.rendered,
         "email": address if is_email else None,
         "mobile": None if is_email else address,
+    }
+    if not is_settled and not any(facts.values()):
+        return {}
+    return {
+        "row": transition.recipient.id,
+        "state": transition.state if is_settled else RecipientState.QUEUED,
+        "reason": transition.reason,
+        "attempts": transition.recipient.attempts,
+        "sent_time": transition.sent_time,
+        "rendered_bytes": attempt_result.rendered,
+        **facts,
     }
 
 

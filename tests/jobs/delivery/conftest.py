@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from app.db.models import DomainBackoff, Recipient
+from app.db.models import DomainBackoff, QueueEntry, Recipient
 from app.sends.delivery import pending_outcomes
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
@@ -41,6 +41,7 @@ def make_worker(services: Services, mail_server: MailServer, tmp_path: Path) -> 
     workers: list[Services] = []
     with services.database.write() as transaction:
         transaction.execute(delete(Recipient))
+        transaction.execute(delete(QueueEntry))
         transaction.execute(delete(DomainBackoff))
 
     def make(**settings: Any) -> Services:

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from app.clock import now, this_second, timestamp
-from app.db.models import BlockedAddress, DomainBackoff, Recipient, RecipientStep
+from app.db.models import BlockedAddress, DomainBackoff, QueueEntry, Recipient, RecipientStep
 from app.groups.over_time import counts_by_day, counts_by_hour
 from app.inbound.email.receive import receive_email
 from app.inbound.receipts import Receipt, take_receipt
@@ -281,9 +281,8 @@ def deliver(day: Day) -> None:
         drain(day.worker)
         with day.worker.database.write() as transaction:
             transaction.execute(delete(DomainBackoff))
-            waiting = list(
-                transaction.scalars(select(Recipient.id).filter_by(account_id=day.tenant.id, state="queued"))
-            )
+            queued = select(QueueEntry.recipient_id).filter_by(account_id=day.tenant.id, state="queued")
+            waiting = list(transaction.scalars(queued))
         if not waiting:
             return
         day.rows.make_due(waiting)

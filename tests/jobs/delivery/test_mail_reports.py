@@ -48,7 +48,7 @@ class Sent:
 
     @property
     def state(self) -> str:
-        return self.rows.recipient(self.id).state
+        return self.rows.states([self.id])[0]
 
     @property
     def blocked(self) -> list[tuple[str, str]]:

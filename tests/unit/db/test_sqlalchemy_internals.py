@@ -53,7 +53,7 @@ def test_constants_of_a_statement_are_parameters_with_their_value() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "converted"),
     [
-        pytest.param(Recipient.due_time, MOMENT, MOMENT, id="instant"),
+        pytest.param(Recipient.creation_time, MOMENT, MOMENT, id="instant"),
         pytest.param(Recipient.uuid, "a", None, id="text"),
         pytest.param(Recipient.id, 1, None, id="integer"),
     ],

@@ -1,0 +1,73 @@
+"""The send queue: what is still to be sent, apart from the history (docs/decisions/015-send-queue-apart.md)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base
+from app.db.types import BigId
+
+STORAGE = {
+    "fillfactor": 50,
+    "autovacuum_vacuum_scale_factor": 0,
+    "autovacuum_vacuum_threshold": 1000,
+    "autovacuum_vacuum_insert_threshold": -1,
+    "autovacuum_vacuum_cost_delay": 0,
+    "autovacuum_analyze_scale_factor": 0,
+    "autovacuum_analyze_threshold": 5000,
+    "vacuum_truncate": "false",
+}
+"""PostgreSQL's settings of the table. Each entry is written, claimed and deleted, so half of a page is kept for the
+claimed version, and the table is vacuumed by the number of dead rows, not by their share. Its file is not cut to size
+after a backlog, because that takes a lock which no claim can pass."""
+
+
+class QueueEntry(Base):
+    """The entry of a recipient in the send queue, from its acceptance until it is settled.
+
+    `state` is queued, sending or uncertain (docs/delivery.md#recipient-states). A queued entry is due at `due_time`, an
+    uncertain one is decided then; one that is being sent belongs to `worker` until `lease_time`.
+    """
+
+    __tablename__ = "send_queue"
+    __table_args__ = (
+        Index(
+            "ix_send_queue_due",
+            "account_id",
+            "priority",
+            "due_time",
+            "recipient_id",
+            postgresql_where=text("state = 'queued'"),
+            sqlite_where=text("state = 'queued'"),
+        ),
+        Index(
+            "ix_send_queue_lease",
+            "lease_time",
+            postgresql_where=text("state = 'sending'"),
+            sqlite_where=text("state = 'sending'"),
+        ),
+        Index(
+            "ix_send_queue_uncertain",
+            "due_time",
+            postgresql_where=text("state = 'uncertain'"),
+            sqlite_where=text("state = 'uncertain'"),
+        ),
+        {"postgresql_with": STORAGE},
+    )
+
+    recipient_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    """No foreign key: checking it would take longer than writing the entry. The cleaning deletes entries whose
+    recipient was deleted by hand."""
+    account_id: Mapped[AccountId]
+    priority: Mapped[str]
+    """`high` or `normal`, as its send."""
+    state: Mapped[str]
+    due_time: Mapped[datetime]
+    lease_time: Mapped[datetime | None]
+    worker: Mapped[str | None]
+    attempts: Mapped[int] = mapped_column(default=0)
+    rendered_bytes: Mapped[int | None]
+    """Size of subject and bodies after rendering, once there was an attempt."""

@@ -1,0 +1,107 @@
+"""Revision 0015 moves what is not settled into the send queue, and back again (docs/operations.md#migrations)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from app.db import migrate
+from tests.conftest import BACKENDS
+from tests.support.servers import scratch_database, short_folder
+
+BEFORE, AFTER = "0014", "0015"
+TIME = "2026-03-01 10:00:00.000000+00"
+LATER = "2026-03-01 11:30:00.000000+00"
+
+ACCOUNT = """
+INSERT INTO accounts (id, name, owner_confirmed, allowed_networks, creation_time, last_modified_time)
+VALUES (1, 'Acme', :yes, '[]', :time, :time)
+"""
+SEND = """
+INSERT INTO sends (id, account_id, request_id, creation_time, type, group_id, group_name, from_address,
+    include_unsubscribed, recipient_data_html_encoded)
+VALUES (1, 1, 'request', :time, 'email', 1, 'group', 'hello@acme.example', :no, :yes)
+"""
+RECIPIENT = """
+INSERT INTO recipients (id, uuid, account_id, send_id, group_id, type, email, "values", state, creation_time, due_time,
+    lease_time, worker, attempts, open_type, rendered_bytes)
+VALUES (:id, :uuid, 1, 1, 1, 'email', 'a@example.com', '{}', :state, :time, :due, :lease, :worker, :attempts,
+    'not_opened', :rendered)
+"""
+COLUMNS = ("state", "attempts", "worker", "lease", "rendered")
+RECIPIENTS = {
+    1: ("queued", 0, None, None, None),
+    2: ("queued", 3, None, None, 700),
+    3: ("sending", 1, "w1", LATER, None),
+    4: ("uncertain", 2, None, None, 900),
+    5: ("delivered", 1, None, None, 800),
+    6: ("bounced", 5, None, None, None),
+}
+"""Recipients of the revision before."""
+
+
+def rows(database_url: str, statement: str) -> list[tuple[Any, ...]]:
+    engine = create_engine(database_url)
+    try:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(statement))]
+    finally:
+        engine.dispose()
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of the revision before, with recipients in every state."""
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            url = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+        else:
+            url = f"sqlite:///{stack.enter_context(short_folder())}/tms.sqlite3"
+        migrate.upgrade(url, BEFORE)
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            shared = {"time": TIME, "due": LATER, "yes": True, "no": False}
+            connection.execute(text(ACCOUNT), shared)
+            connection.execute(text(SEND), shared)
+            for number, values in RECIPIENTS.items():
+                own = dict(zip(COLUMNS, values, strict=True))
+                connection.execute(text(RECIPIENT), {**shared, "id": number, "uuid": f"uuid-{number}", **own})
+        engine.dispose()
+        yield url
+
+
+def test_what_is_not_settled_moves_into_the_queue(database_url: str) -> None:
+    old = "SELECT id, due_time, lease_time FROM recipients WHERE id < 5 ORDER BY id"
+    times = rows(database_url, old)
+    migrate.upgrade(database_url, AFTER)
+    moved = "SELECT recipient_id, state, attempts, worker, rendered_bytes, account_id, priority FROM send_queue"
+    assert rows(database_url, f"{moved} ORDER BY recipient_id") == [
+        (1, "queued", 0, None, None, 1, "normal"),
+        (2, "queued", 3, None, 700, 1, "normal"),
+        (3, "sending", 1, "w1", None, 1, "normal"),
+        (4, "uncertain", 2, None, 900, 1, "normal"),
+    ]
+    assert rows(database_url, "SELECT recipient_id, due_time, lease_time FROM send_queue ORDER BY 1") == times
+    assert rows(database_url, "SELECT state, attempts FROM recipients ORDER BY id") == [
+        *(("queued", 0), ("queued", 3), ("queued", 1), ("queued", 2)),
+        *(("delivered", 1), ("bounced", 5)),
+    ]
+    assert rows(database_url, "SELECT priority FROM sends") == [("normal",)]
+
+
+def test_a_downgrade_moves_it_back(database_url: str) -> None:
+    state = "SELECT id, state, attempts, worker, lease_time, rendered_bytes FROM recipients ORDER BY id"
+    due = "SELECT id, due_time FROM recipients WHERE id < 5 ORDER BY id"
+    before = rows(database_url, state), rows(database_url, due)
+    migrate.upgrade(database_url, AFTER)
+    migrate.downgrade(database_url, BEFORE)
+    assert (rows(database_url, state), rows(database_url, due)) == before
+    engine = create_engine(database_url)
+    assert "send_queue" not in inspect(engine).get_table_names()
+    engine.dispose()
+    migrate.upgrade(database_url)
+    assert rows(database_url, "SELECT count(*) FROM send_queue") == [(4,)]
