@@ -323,15 +323,21 @@ def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]
 
 
 def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other: Tenant, customers: int) -> None:
+    """It also changes the time of modification, perhaps to a later second."""
+
+    def described(found: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in found.items() if name != "last_modified_time"}
+
     email = new_email()
     before = tenant.new_contact(customers, email=email)
     block(other, email)
     assert contact(tenant, customers, before["id"]) == before
     block(tenant, email.upper())
-    assert find(tenant, customers, blocked="true") == [{**before, "blocked": {"email": True, "mobile": False}}]
+    [blocked] = find(tenant, customers, blocked="true")
+    assert described(blocked) == {**described(before), "blocked": {"email": True, "mobile": False}}
     assert unblock(tenant, email)
     assert not unblock(tenant, email)
-    assert contact(tenant, customers, before["id"]) == before
+    assert described(contact(tenant, customers, before["id"])) == described(before)
 
 
 def test_a_new_contact_with_a_blocked_address_is_blocked(tenant: Tenant, customers: int) -> None:
