@@ -26,7 +26,7 @@ API_PAGES = ("endpoints", "sending", "contacts", "webhooks", "requests")
 
 PYTHON = """
     abc annotations append args atexit cache clear daemon dataclass dataclasses datetime discard encode exc
-    exception frozen functools future get info init items join logger logging mapping monotonic partial register
+    exception frozen functools future get info init items join logger logging lower mapping monotonic partial register
     self sequence sleep target thread threading typing
 """
 SQLALCHEMY = "alchemy bindparam c columns commit execute execution select sql sqlalchemy where"
