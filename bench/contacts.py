@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy import text
 
+from app.contacts.counts import recount_contacts
 from bench.stack import Stack, seed
 
 FIELDS = [
@@ -80,6 +81,13 @@ def fill(stack: Stack, shop: Shop, count: int, first: int = 0) -> None:
         _copy(stack, rows)
     else:
         _insert(stack, rows)
+    recount(stack, shop)
+
+
+def recount(stack: Stack, shop: Shop) -> None:
+    """Counts the contacts that came past the service."""
+    with stack.services.database.write() as transaction:
+        recount_contacts(transaction, shop.account_id, shop.list_id)
 
 
 def _row(shop: Shop, number: int) -> tuple[Any, ...]:

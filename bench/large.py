@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from app.db.models import Recipient
-from bench.contacts import COLUMNS, Shop
+from bench.contacts import COLUMNS, Shop, recount
 from bench.mail import accept
 from bench.stack import Server, Stack
 
@@ -71,6 +71,7 @@ def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
     statement = CONTACTS.replace("{columns}", ", ".join(f'"{name}"' for name in COLUMNS))
     _run(parts, statement, {"account": shop.account_id, "list": shop.list_id}, count)
     _vacuum(parts, "contacts")
+    recount(parts, shop)
 
 
 def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, str]) -> None:

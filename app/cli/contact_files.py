@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 from flask.cli import with_appcontext
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.cli.base import Command, WrongValue, account_option, echo, json_option, list_option, print_json
 from app.cli.cells import cell, column_key, columns_of, contact_from_cells, flat, from_cell
 from app.cli.find_contacts import find_list
+from app.contacts.counts import number_of_contacts
 from app.contacts.read import contact_shape
 from app.contacts.upsert import upsert_contacts
 from app.db.models import Contact
@@ -133,7 +133,7 @@ def export(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     """Write all contacts of a list to a CSV file, which can be imported again."""
     with services().database.read() as session:
         contact_list = find_list(session, account, list_)
-        total = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == contact_list.id)) or 0
+        total = number_of_contacts(session, contact_list.id)
         head = columns_of(contact_list)
         progress = click.progressbar(length=total, label="Exporting", file=sys.stderr, hidden=_no_terminal())
         with progress as bar, file.open("w", encoding="utf-8", newline="") as target:

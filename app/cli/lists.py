@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
@@ -25,9 +25,10 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.cli.find_contacts import find_list
+from app.contacts.counts import number_of_contacts, recount_contacts
 from app.contacts.delete import delete_list
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Contact, List
+from app.db.models import List
 from app.http.context import services
 from app.lists.define import add_field, create_list, fields_of, update_list
 
@@ -68,8 +69,7 @@ def _full(session: Session, row: List) -> Row:
         {"name": field.name, "key": field.key, "type": field.type, "options": field.options}
         for field in fields_of(session, row)
     ]
-    contacts = session.scalar(select(func.count()).select_from(Contact).where(Contact.list_id == row.id))
-    return {**_row(row), "contacts": contacts, "fields": fields}
+    return {**_row(row), "contacts": number_of_contacts(session, row.id), "fields": fields}
 
 
 def _print_full(row: Row, as_json: bool) -> None:
@@ -157,6 +157,25 @@ def delete(list_: str, account: str | None, as_json: bool) -> None:
         contacts = delete_list(transaction, found)
     facts = {"id": found.id, "name": found.name, "contacts": contacts, "deleted": True}
     print_done(f"deleted list {found.name}", facts, as_json)
+
+
+@group.command("recount")
+@accounts_option
+@json_option
+def recount(account: str | None, as_json: bool) -> None:
+    """Count the contacts of each list anew, after contacts were restored or changed in the database itself."""
+    with services().database.read() as session:
+        lists = rows_of_accounts(session, account, lambda one: map(_row_with_account, _lists(session, one)))
+    rows = []
+    for one in lists:
+        with services().database.write() as transaction:
+            counted, present = recount_contacts(transaction, one["account_id"], one["id"])
+        rows.append({"account": one.get("account"), "id": one["id"], "counted": counted, "contacts": present})
+    print_rows(rows, as_json)
+
+
+def _row_with_account(row: List) -> Row:
+    return {"id": row.id, "account_id": row.account_id}
 
 
 @group.command("add-field")

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.automations.triggers import fire_triggers
 from app.clock import this_second
+from app.contacts.counts import count_in_list
 from app.contacts.events import record_contact_events
 from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
 from app.contacts.rules import address_errors, raise_in_order, system_errors
@@ -71,6 +72,7 @@ def create_contacts(
     with unique_violation_as_conflict(transaction, check):
         rows = _rows(ids, [state for _, state in results])
         insert_rows(transaction, Contact, rows, shared_columns(contact_list, moment))
+    count_in_list(transaction, contact_list, len(ids))
     created = [(contact_list.id, contact_id) for contact_id in ids]
     others = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from sqlalchemy import delete, select
 
 from app.clock import this_second
+from app.contacts.counts import count_in_list, forget_count
 from app.contacts.events import record_contact_events
 from app.contacts.rules import raise_in_order, system_errors
 from app.db.database import Transaction
@@ -32,6 +33,13 @@ def delete_contacts(
     raise_in_order(errors)
     if not ids:
         return 0
+    deleted = _delete(transaction, contact_list, ids)
+    count_in_list(transaction, contact_list, -deleted)
+    return deleted
+
+
+def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> int:
+    """Deletes the contacts with their events; the caller counts."""
     statement = delete(Contact).where(Contact.list_id == contact_list.id, Contact.id.in_(ids)).returning(Contact.id)
     rows = transaction.execute(statement, execution_options={"synchronize_session": False})
     deleted = sorted(rows.scalars())
@@ -52,7 +60,8 @@ def delete_list(transaction: Transaction, contact_list: ListSpec) -> int:
     batch = select(Contact.id).where(Contact.list_id == contact_list.id).order_by(Contact.id).limit(BATCH_SIZE)
     deleted = 0
     while ids := transaction.scalars(batch).all():
-        deleted += delete_contacts(transaction, contact_list, ids, allow_system=True)
+        deleted += _delete(transaction, contact_list, ids)
+    forget_count(transaction, contact_list.id)
     transaction.execute(
         delete(List).where(List.id == contact_list.id), execution_options={"synchronize_session": False}
     )

@@ -14,6 +14,7 @@ from sqlalchemy import String, bindparam, select
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.automations.triggers import fire_triggers
 from app.clock import this_second
+from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
 from app.contacts.events import record_contact_events
 from app.contacts.state import BLANK, ContactWrite, state_after
@@ -92,6 +93,7 @@ def _create(
     insert_new_rows(transaction, Contact, rows, shared_columns(contact_list, moment))
     present = _find(transaction, contact_list, kind, missing) if _is_unique(contact_list, kind) else drawn
     created = [(contact_list.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
+    count_in_list(transaction, contact_list, len(created))
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)
     fire_triggers(transaction, contact_list.account_id, "created", created)
     # A contact that was there at the insert and is deleted by the time of the look-up is created after all.

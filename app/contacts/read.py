@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import ColumnElement, Row, and_, case, or_, select
 from sqlalchemy.orm import Session
 
+from app.contacts.counts import number_of_contacts
 from app.contacts.filters import BLOCKED, answered_by_indexes, compared_value
 from app.db.index_hints import planned_for_values
 from app.db.models import Contact
@@ -19,7 +20,7 @@ from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
-from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
+from app.query.reader import Page, Property, Shape, as_timestamp, counted, read_one, read_page
 
 FILTER_KINDS = {
     ValueType.DATE: FilterType.DATE,
@@ -97,6 +98,8 @@ def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Pag
     """A page of the list's contacts. A filter may take a statement of its own, whatever it matches."""
     shape, in_list = contact_shape(contact_list.value_fields), Contact.list_id == contact_list.id
     if not query.conditions:
+        if query.counts_only:
+            return counted(number_of_contacts(session, contact_list.id))
         return read_page(session, shape, query, in_list)
     formed, others = answered_by_indexes(session, contact_list, query.conditions)
     with planned_for_values(session):

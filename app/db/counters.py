@@ -23,7 +23,7 @@ from sqlalchemy.dialects import sqlite
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.json_insert import POSTGRESQL, as_json
-from app.db.models import Base, GroupCount, HourlyCount, table_of
+from app.db.models import Base, ContactCount, GroupCount, HourlyCount, table_of
 from app.db.prepared import execute_on_driver
 
 SLOTS = 16
@@ -49,6 +49,7 @@ class Counters:
         self.nothing = {**dict.fromkeys(latest), **dict.fromkeys(self.names, 0)}
 
 
+CONTACT_COUNTS = Counters(10, ContactCount, key=("list_id",))
 HOURLY_COUNTS = Counters(20, HourlyCount, key=("group_id", "hour"))
 GROUP_COUNTS = Counters(30, GroupCount, key=("group_id",), latest=("last_sent_time",))
 

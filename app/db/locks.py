@@ -6,6 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.db.dialect import is_postgresql
+from app.db.models import Base
 
 EXCLUSIVE = text("SELECT pg_advisory_xact_lock(hashtextextended(:purpose, :number))")
 SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:purpose, :number))")
@@ -18,3 +19,10 @@ def advisory_lock(session: Session, purpose: str, number: int, *, shared: bool =
     """
     if is_postgresql(session):
         session.execute(SHARED if shared else EXCLUSIVE, {"purpose": purpose, "number": number})
+
+
+def lock_out_writers(session: Session, model: type[Base]) -> None:
+    """Waits for the transactions that have written the model's table, and lets no other one write it before the end of
+    this one. On SQLite the session must be a writing one, which does that anyway."""
+    if is_postgresql(session):
+        session.execute(text(f"LOCK TABLE {model.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))

@@ -87,6 +87,35 @@ SLOTS = (
 )
 
 
+def test_the_contacts_that_there_are_count_from_revision_0016_on(database_url: str) -> None:
+    migrate.upgrade(database_url, "0015")
+    engine = create_engine(database_url)
+    try:
+        with engine.begin() as connection:
+            for statement in (GROUPS_OF_REVISION_0012[0], *CONTACTS_OF_REVISION_0015):
+                connection.execute(text(statement))
+        for _ in range(2):
+            migrate.upgrade(database_url, "0016")
+            with engine.connect() as connection:
+                found = connection.execute(text("SELECT list_id, slot, account_id, contacts FROM contact_counts")).all()
+            assert sorted(map(tuple, found)) == [(1, 0, 1, 2), (2, 0, 1, 1)]
+            migrate.downgrade(database_url, "0015")
+    finally:
+        engine.dispose()
+
+
+CONTACTS_OF_REVISION_0015 = (
+    "INSERT INTO lists (id, account_id, name, system, allow_duplicates, stop_words, creation_time, last_modified_time) "
+    "VALUES (1, 1, 'a', false, false, '[]', '2026-01-01', '2026-01-01'), "
+    "(2, 1, 'b', false, false, '[]', '2026-01-01', '2026-01-01'), "
+    "(3, 1, 'c', false, false, '[]', '2026-01-01', '2026-01-01')",
+    "INSERT INTO contacts (account_id, list_id, subscribed_email, subscribed_mobile, is_active, double_opt_in, "
+    'creation_time, last_modified_time, "values") '
+    "SELECT 1, list_id, true, true, true, false, '2026-01-01', '2026-01-01', '{}' "
+    "FROM (SELECT 1 AS list_id UNION ALL SELECT 1 UNION ALL SELECT 2) AS three",
+)
+
+
 def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:
     """After a change of the models: `make migration m="what it does"`."""
     migrate.upgrade(database_url)

@@ -16,6 +16,7 @@ from app.addresses import email_key
 from app.clock import now, this_second
 from app.content.attachments import new_content_id
 from app.db.bulk import draw_ids, insert_rows
+from app.db.counters import CONTACT_COUNTS, count
 from app.db.database import Transaction
 from app.db.models import (
     Attachment,
@@ -51,6 +52,8 @@ class Rows:
         with self.services.database.write() as transaction:
             (row_id,) = draw_ids(transaction, model, 1)
             transaction.execute(insert(model).values(id=row_id, account_id=self.account_id, **values))
+            if model is Contact:
+                count(transaction, CONTACT_COUNTS, self.account_id, (values["list_id"],), contacts=1)
         return row_id
 
     def add_list(self, name: str | None = None) -> int:

@@ -13,7 +13,8 @@ from sqlalchemy import insert
 from app.accounts.auth import SCOPES, hash_token, new_token, token_hint
 from app.clock import this_second
 from app.db.bulk import draw_ids
-from app.db.models import Account, ApiKey, Base, Domain, List, ListField, Message, SmsSender
+from app.db.counters import CONTACT_COUNTS, count
+from app.db.models import Account, ApiKey, Base, Contact, Domain, List, ListField, Message, SmsSender
 from app.http.context import EXTENSION
 from app.lists.fields import field_key
 from app.services import Services
@@ -86,6 +87,9 @@ class Tenant:
             ids = draw_ids(transaction, model, len(rows))
             found = [{"id": row_id, "account_id": self.id, **row} for row_id, row in zip(ids, rows, strict=True)]
             transaction.execute(insert(model), found)
+            if model is Contact:
+                for row in found:
+                    count(transaction, CONTACT_COUNTS, self.id, (row["list_id"],), contacts=1)
         return ids
 
     def add_list(

@@ -4,7 +4,7 @@ from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
 from app.db.models.automations import TriggerFiring
 from app.db.models.base import Base, table_of
 from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
-from app.db.models.counts import GroupCount, HourlyCount
+from app.db.models.counts import ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.inbound import DomainBackoff, InboundRecord, ReplyPart
@@ -22,6 +22,7 @@ __all__ = [
     "Base",
     "BlockedAddress",
     "Contact",
+    "ContactCount",
     "DkimKey",
     "Domain",
     "DomainBackoff",

@@ -23,6 +23,18 @@ def latest(counter: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]
     return select(func.max(counter)).where(*conditions).correlate_except(counter.class_).scalar_subquery()
 
 
+class ContactCount(Base):
+    """A slot of the number of a list's contacts. No foreign key to the list: a count never waits for its lock."""
+
+    __tablename__ = "contact_counts"
+    __table_args__: Any = ()
+
+    list_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    contacts: Mapped[BigInt] = mapped_column(default=0)
+
+
 class GroupCount(Base):
     """A slot of a group's counters. No foreign key to the group: a count never keeps an outcome from being written."""
 

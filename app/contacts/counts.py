@@ -1,0 +1,44 @@
+"""How many contacts a list has: counters that change with the contacts (docs/querying.md#counting)."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.orm import Session
+
+from app.db.counters import CONTACT_COUNTS, count
+from app.db.database import Transaction
+from app.db.locks import lock_out_writers
+from app.db.models import Contact, ContactCount, table_of
+from app.db.models.counts import total
+from app.lists.fields import ListSpec
+
+
+def count_in_list(transaction: Transaction, contact_list: ListSpec, increment: int) -> None:
+    """Adds to the number of the list's contacts, in this transaction."""
+    count(transaction, CONTACT_COUNTS, contact_list.account_id, (contact_list.id,), contacts=increment)
+
+
+def number_of_contacts(session: Session, list_id: int) -> int:
+    """As counted: it does not read the contacts."""
+    counted = select(total(ContactCount.contacts, ContactCount.list_id == list_id))
+    return int(session.execute(counted).scalar_one())
+
+
+def forget_count(transaction: Transaction, list_id: int) -> None:
+    """Removes the counters of a list that is deleted."""
+    transaction.connection().execute(delete(table_of(ContactCount)).where(ContactCount.list_id == list_id))
+
+
+def recount_contacts(transaction: Transaction, account_id: int, list_id: int) -> tuple[int, int]:
+    """Counts the list's contacts anew; returns the number as it was counted and as it is. Requests that create or
+    delete contacts wait meanwhile."""
+    # Whoever has changed contacts has counted them, or counts them after this.
+    lock_out_writers(transaction, ContactCount)
+    counted = number_of_contacts(transaction, list_id)
+    statement = select(func.count()).select_from(Contact).where(Contact.list_id == list_id)
+    present = int(transaction.execute(statement).scalar_one())
+    if counted != present:
+        forget_count(transaction, list_id)
+        row = {"account_id": account_id, "list_id": list_id, "slot": 0, "contacts": present}
+        transaction.connection().execute(insert(table_of(ContactCount)), row)
+    return counted, present
