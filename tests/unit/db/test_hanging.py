@@ -135,9 +135,9 @@ def sleep_often(database: Database) -> None:
 
 
 def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> None:
-    """Each wait alone is short enough."""
+    """Each wait alone is short enough. The server may cancel the last one, or leave nothing of the budget for it."""
     wait_budget.begin_request()
-    with pytest.raises(OperationalError, match=r"cancel|too long"):
+    with pytest.raises(OperationalError, match=r"cancel|too long|has not answered within"):
         sleep_often(database)
     with pytest.raises(OperationalError, match="has not answered in time"):
         ask(database)
