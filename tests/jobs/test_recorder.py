@@ -1,4 +1,4 @@
-"""Visits are written after the answer (docs/tracking.md)."""
+"""Visits are written after the answer (docs/tracking.md#asynchronous-recording)."""
 
 from __future__ import annotations
 
