@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +15,11 @@ from rq.serializers import DefaultSerializer, JSONSerializer
 
 from app.infrastructure.queueing import SENDS, WakeUps
 from app.services import connect_redis
+from tests.jobs import worker_process
 from tests.jobs.worker_process import HOUR, LONG_PAUSES, MARK
+from tests.support.forked import Forked
 from tests.support.redis_process import RedisProcess
-from tests.support.servers import PATIENCE, short_folder, wait_until
+from tests.support.servers import short_folder, wait_until
 
 
 @dataclass
@@ -28,14 +28,12 @@ class WorkerBench:
 
     folder: Path
     redis: RedisProcess
-    process: subprocess.Popen[bytes] = field(init=False)
+    process: Forked = field(init=False)
 
     def start_worker(self, *options: str) -> None:
         """Starts a worker after another one has ended. It drains once by itself, because the other may have left
         work."""
-        command = [sys.executable, "-m", "tests.jobs.worker_process", str(self.folder), self.redis.url, *options]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log)
+        self.process = Forked(self.folder / "log", worker_process.main, self.folder, self.redis.url, *options)
 
     def wake(self) -> None:
         with connect_redis(self.redis.url) as client:
@@ -75,7 +73,7 @@ class WorkerBench:
         one."""
         for number in signals:
             self.process.send_signal(number)
-        assert self.process.wait(PATIENCE) == 0
+        assert self.process.wait() == 0
 
 
 @pytest.fixture
@@ -89,7 +87,6 @@ def bench() -> Iterator[WorkerBench]:
         (folder / "notes").unlink()
         yield worker_bench
         worker_bench.process.kill()
-        worker_bench.process.wait()
         redis.stop()
 
 

@@ -1,5 +1,4 @@
-"""A real worker process whose job writes its progress to a file: `python -m tests.jobs.worker_process FOLDER
-REDIS_URL`.
+"""What a real worker process does whose job writes its progress to a file.
 
 While the folder contains a file named `busy`, a job runs until it is asked to stop; with `fail` it raises. It waits an
 hour for a wake-up, and with `--long-pauses` before its third attempt to reach Redis: only a signal ends that.
@@ -53,7 +52,3 @@ def main(folder: Path, redis_url: str, *options: str) -> None:
     door.drain = drain  # type: ignore[attr-defined]
     sys.modules["jobs.sends"] = door
     worker.run(parts, ["sends"])
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])

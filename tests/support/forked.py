@@ -1,0 +1,50 @@
+"""Processes for tests that start without importing anything again: they are forked from a server that has imported the
+service once, and are as separate as any other process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.servers import PATIENCE
+
+IMPORTED = ["jobs.worker", "app.launcher.embedded_redis"]
+"""What the server imports at its start, which is that of the first process."""
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(IMPORTED)
+
+
+class Forked:
+    """A process that calls a function of a module; what it prints to standard error is appended to the log."""
+
+    def __init__(self, log: Path, function: Callable[..., object], *arguments: object) -> None:
+        self._process = context.Process(target=_run, args=(log, function, *arguments), daemon=True)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal, if the process has not ended yet."""
+        if self._process.exitcode is None:
+            os.kill(self.pid, number)
+
+    def wait(self) -> int | None:
+        """The exit status, negative for a signal; None when it does not end within PATIENCE."""
+        self._process.join(PATIENCE)
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+        self._process.join()
+
+
+def _run(log: Path, function: Callable[..., object], *arguments: object) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    function(*arguments)
