@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from app.demo.receiver import verify
 from app.events import batches
 from app.events.dispatch import MAX_IN_FLIGHT, WebhookDispatcher, dispatch_due, has_due
 from app.events.endpoint import PostResult
+from app.events.guarded_connection import trusted_roots
 from app.events.http_client import WebhookClient
 from app.events.lease_recovery import dispatcher_folder
 from app.events.outbox import record
@@ -33,10 +35,16 @@ from tests.support.statements import StatementCounter
 from tests.support.webhook_receiver import Receiver, Reply
 
 
+@pytest.fixture(scope="module")
+def trust() -> ssl.SSLContext:
+    """The certificate authorities of the machine; reading them takes longer than most of these tests."""
+    return trusted_roots()
+
+
 @pytest.fixture
-def dispatcher() -> Iterator[WebhookDispatcher]:
+def dispatcher(trust: ssl.SSLContext) -> Iterator[WebhookDispatcher]:
     """A dispatcher that no other test uses."""
-    with closing(WebhookClient()) as client:
+    with closing(WebhookClient(trust)) as client:
         yield WebhookDispatcher(client)
 
 
