@@ -22,6 +22,7 @@ LEAST_DEADLINE = 30
 """A shorter deadline that ends in a failure judges the machine. Below a second are waits for what must not happen."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
+    "tests/support/clocks.py": "it hands the clock over",
     "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
     "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
     "tests/unit/running/test_supervisor.py": "it says when a process that it has not started began",

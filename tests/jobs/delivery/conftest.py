@@ -15,13 +15,16 @@ import pytest
 from sqlalchemy import delete
 
 from app.db.models import DomainBackoff, QueueEntry, Recipient
+from app.sends.delivery import drain as drain_module
 from app.sends.delivery import pending_outcomes
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.sends.outcomes import bisecting
 from app.services import Services
 from tests.jobs.conftest import changed
+from tests.support.clocks import ClockAhead, clock_of
 from tests.support.rows import Rows
+from tests.support.servers import PATIENCE
 from tests.unit.transports.mailserver import MailServer
 
 Changed = Callable[..., Services]
@@ -75,6 +78,18 @@ def start_drain() -> Iterator[StartDrain]:
     for worker, thread in started:
         worker.stopping.set()
         thread.join()
+
+
+@pytest.fixture
+def drain_clock(monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
+    """The clock of drains."""
+    return clock_of(drain_module, monkeypatch)
+
+
+@pytest.fixture
+def patient_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claimed rows wait for a connection for as long as a test may take."""
+    monkeypatch.setattr(drain_module, "MAX_WAIT", PATIENCE)
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from sqlalchemy.exc import OperationalError
 
 from app.clock import now
 from app.db.database import Transaction
-from app.sends.delivery import dispatcher, pending_outcomes
+from app.sends.delivery import connection_slots, dispatcher, pending_outcomes
 from app.sends.delivery import drain as drain_module
+from app.sends.delivery.claim import LEASE
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.sender_worker import sender_worker_of
@@ -28,6 +29,7 @@ from app.services import Services
 from app.transports.base import DeliveryResult
 from tests.jobs.delivery.conftest import Changed, StartDrain, events, fail_writing
 from tests.jobs.delivery.test_fairness import addresses, take
+from tests.support.clocks import ClockAhead, clock_of
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import MailServer
@@ -195,27 +197,28 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
 ) -> None:
     """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
     one is sent, and all rows are requeued."""
-    monkeypatch.setattr(dispatcher, "MAX_QUEUE_AGE", 0.2)
-    mail_server.answer_delay = 0.1
+    clock = clock_of(dispatcher, monkeypatch)
+    monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)  # it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
     sender_worker = sender_worker_of(worker)
     with worker.database.read() as session:
         recipients = load(session, take(worker, 6, worker=sender_worker.name))
     sending = dispatcher.Dispatcher(sender_worker)
-    sending.enqueue(recipients)
-    wait_until(lambda: len(mail_server.mails) == 1, "the first is sent")
-    mail_server.answer_delay = 0.3
     settled, returned = set[int](), set[int]()
 
     def is_all_back() -> bool:
         settled.update(result.recipient_id for result in sending.collect(0.05))
-        returned.update(sending.withdraw(0.2))
+        returned.update(sending.withdraw(0))
         return len(sending) == 0
 
+    with mail_server.hold_answers(after=1):
+        sending.enqueue(recipients)
+        wait_until(lambda: len(mail_server.mails) == 1 and mail_server.unanswered, "the second is in flight")
+        clock.ahead = dispatcher.MAX_QUEUE_AGE
     wait_until(is_all_back, "nothing is in flight")
     assert settled | returned == set(ids)
-    assert len(settled) == len(mail_server.mails) <= 3
+    assert len(settled) == len(mail_server.mails) == 2
 
 
 def test_a_truncated_journal_line_is_skipped(rows: Rows, worker: Services) -> None:
@@ -249,22 +252,23 @@ def test_a_drained_journal_is_empty(rows: Rows, worker: Services) -> None:
         assert [(one.dead, one.results()) for one in found] == [(False, [])]
 
 
+@pytest.mark.usefixtures("patient_rows")
 def test_a_stop_finishes_messages_in_flight_and_requeues_the_rest(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
     """After SIGTERM nothing is lost, nothing stays claimed, and nothing is sent twice."""
-    mail_server.answer_delay = 0.2
     worker = make_worker(send_connections=2)
     ids = rows.add_send(addresses(100))
-    draining = start_drain(worker)
-    wait_until(lambda: len(mail_server.mails) >= 2, "some are sent")
-    worker.stopping.set()
+    with mail_server.hold_answers(after=2):
+        draining = start_drain(worker)
+        wait_until(lambda: len(mail_server.mails) == 2 and mail_server.unanswered, "some are sent, some in flight")
+        worker.stopping.set()
+        wait_until(lambda: "queued" in rows.states(ids), "the rest is requeued")
     draining.join(PATIENCE)
     assert not draining.is_alive()
     states = Counter(rows.states(ids))
     assert set(states) == {"queued", "delivered"}
     assert states["delivered"] == len(mail_server.mails)
-    mail_server.answer_delay = 0
     drain(make_worker())
     assert times_received(mail_server) == Counter(addresses(100))
 
@@ -330,16 +334,16 @@ def test_a_drain_that_fails_leaves_its_results_to_the_next_drain(
 
 
 def test_the_lease_of_a_message_in_flight_is_renewed(
-    rows: Rows, worker: Services, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
+    rows: Rows, worker: Services, mail_server: MailServer, start_drain: StartDrain, drain_clock: ClockAhead
 ) -> None:
     """However slow the relay is, no other worker takes the row."""
-    monkeypatch.setattr(drain_module, "LEASE", 0.2)
-    mail_server.answer_delay = 2.0
     (ann,) = rows.add_send(["ann@example.com"])
-    draining = start_drain(worker)
-    wait_until(lambda: rows.states([ann]) == ["sending"], "the row is claimed")
-    first = rows.recipient(ann).lease_time
-    wait_until(lambda: rows.recipient(ann).lease_time != first, "the lease is renewed")
-    draining.join()
+    with mail_server.hold_answers():
+        draining = start_drain(worker)
+        wait_until(lambda: mail_server.unanswered, "the message is in flight")
+        first = rows.recipient(ann).lease_time
+        drain_clock.ahead = LEASE / 4
+        wait_until(lambda: rows.recipient(ann).lease_time != first, "the lease is renewed")
+    draining.join(PATIENCE)
     assert rows.states([ann]) == ["delivered"]
     assert rows.recipient(ann).attempts == 1

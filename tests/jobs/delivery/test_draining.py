@@ -17,17 +17,22 @@ from app.sends.outcomes import observability
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, StartDrain, texts
 from tests.jobs.delivery.test_fairness import addresses
+from tests.support.clocks import ClockAhead
 from tests.support.rows import Rows
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import MailServer
 
 
-@pytest.fixture
-def sends_queue(worker: Services) -> Queue:
+def emptied_queue(worker: Services) -> Queue:
     """The queue of wake-ups, empty."""
     queue = Queue(SENDS, connection=worker.redis, serializer=JSONSerializer)
     worker.redis.delete(queue.key)
     return queue
+
+
+@pytest.fixture
+def sends_queue(worker: Services) -> Queue:
+    return emptied_queue(worker)
 
 
 def test_a_drain_without_due_rows_queues_no_wake_up(worker: Services, sends_queue: Queue) -> None:
@@ -44,45 +49,56 @@ def test_a_drain_that_leaves_no_due_rows_queues_no_wake_up(rows: Rows, worker: S
     assert sends_queue.count == 0
 
 
+@pytest.mark.usefixtures("patient_rows")
 def test_a_drain_at_the_end_of_its_time_slice_wakes_the_next(
-    rows: Rows, make_worker: Changed, sends_queue: Queue, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+    rows: Rows,
+    make_worker: Changed,
+    mail_server: MailServer,
+    start_drain: StartDrain,
+    drain_clock: ClockAhead,
 ) -> None:
     """It requeues the rows that it has not begun."""
-    monkeypatch.setattr(drain_module, "TIME_SLICE", 0.1)
-    mail_server.answer_delay = 0.15
-    ids = rows.add_send(addresses(10))
-    drain(make_worker(send_connections=1))
+    worker = make_worker(send_connections=1)
+    sends_queue, ids = emptied_queue(worker), rows.add_send(addresses(10))
+    with mail_server.hold_answers():
+        draining = start_drain(worker)
+        wait_until(lambda: mail_server.unanswered, "the first is in flight")
+        drain_clock.ahead = drain_module.TIME_SLICE
+        wait_until(lambda: "queued" in rows.states(ids), "the others are requeued")
+    draining.join(PATIENCE)
     assert set(rows.states(ids)) == {"delivered", "queued"}
     assert sends_queue.count == 1
 
 
 def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
-    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, monkeypatch: pytest.MonkeyPatch
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain, drain_clock: ClockAhead
 ) -> None:
     """While it is in flight, the drain continues."""
-    monkeypatch.setattr(drain_module, "TIME_SLICE", 0.4)
-    mail_server.answer_delay = 3.0
     (slow,) = rows.add_send(["slow@example.com"])
-    draining = start_drain(make_worker(send_connections=2))
-    wait_until(lambda: rows.states([slow]) == ["sending"], "the slow message is in flight")
-    (text,) = rows.add_send(["61411111111"], type="sms", due_in=0.6)
-    wait_until(lambda: rows.states([text]) == ["sent"], "the text is sent")
-    assert rows.states([slow]) == ["sending"]
-    assert draining.is_alive()
+    with mail_server.hold_answers():
+        draining = start_drain(make_worker(send_connections=2))
+        wait_until(lambda: mail_server.unanswered, "the slow message is in flight")
+        drain_clock.ahead = drain_module.TIME_SLICE + drain_module.MAX_WAIT
+        (text,) = rows.add_send(["61411111111"], type="sms")
+        wait_until(lambda: rows.states([text]) == ["sent"], "the text is sent")
+        assert rows.states([slow]) == ["sending"]
+        assert draining.is_alive()
+    draining.join(PATIENCE)
+    assert rows.states([slow]) == ["delivered"]
 
 
 def test_rows_that_become_due_during_a_drain_are_claimed(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
     """Their own wake-up may be queued behind this drain."""
-    mail_server.answer_delay = 1.0
     (first,) = rows.add_send(["first@example.com"])
-    draining = start_drain(make_worker(send_connections=2))
-    wait_until(lambda: rows.states([first]) == ["sending"], "the first is on its way")
-    (second,) = rows.add_send(["second@example.com"])
-    wait_until(lambda: rows.states([second]) == ["sending"], "the second is on its way")
-    assert rows.states([first]) == ["sending"]
-    draining.join()
+    with mail_server.hold_answers():
+        draining = start_drain(make_worker(send_connections=2))
+        wait_until(lambda: mail_server.unanswered == ["first@example.com"], "the first is in flight")
+        (second,) = rows.add_send(["second@example.com"])
+        wait_until(lambda: "second@example.com" in mail_server.unanswered, "the second is in flight, too")
+        assert rows.states([first, second]) == ["sending", "sending"]
+    draining.join(PATIENCE)
     assert rows.states([first, second]) == ["delivered", "delivered"]
 
 
@@ -93,11 +109,15 @@ def test_connections_stay_open_between_drains(rows: Rows, worker: Services, mail
     assert (len(mail_server.mails), mail_server.sessions) == (3, 1)
 
 
-def test_a_drain_uses_several_connections(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
+def test_a_drain_uses_several_connections(
+    rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
+) -> None:
     """As many as `SEND_CONNECTIONS` allows."""
-    mail_server.answer_delay = 0.1
     rows.add_send(addresses(12))
-    drain(make_worker(send_connections=3))
+    with mail_server.hold_answers():
+        draining = start_drain(make_worker(send_connections=3))
+        wait_until(lambda: len(mail_server.unanswered) == 3, "each connection carries a message")
+    draining.join(PATIENCE)
     assert (len(mail_server.mails), mail_server.sessions) == (12, 3)
 
 

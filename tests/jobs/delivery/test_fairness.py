@@ -26,7 +26,7 @@ from app.transports.base import DeliveryResult
 from tests.jobs.conftest import new_account
 from tests.jobs.delivery.conftest import Changed, StartDrain
 from tests.support.rows import Rows
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.statements import StatementCounter
 from tests.unit.transports.mailserver import MailServer
 
@@ -87,17 +87,17 @@ def test_a_password_reset_does_not_wait_for_a_backlog(
     """Measured in messages, not in seconds: few messages of the backlog leave between its acceptance and its
     delivery."""
     big, small, _ = accounts
-    mail_server.answer_delay = 0.01
     big.add_send(addresses(400, "backlog"))
     worker = make_worker(send_connections=2)
-    draining = start_drain(worker)
-    wait_until(lambda: len(mail_server.mails) >= 20, "the backlog is going out")
-    (reset,) = small.add_send(["reset@example.com"])
-    before = len(mail_server.mails)
+    with mail_server.hold_answers(after=20):
+        draining = start_drain(worker)
+        wait_until(lambda: len(mail_server.mails) == 20, "the backlog is going out")
+        (reset,) = small.add_send(["reset@example.com"])
+        before = len(mail_server.mails)
     wait_until(lambda: small.states([reset]) == ["delivered"], "the reset is delivered")
     order = [mail.recipients[0] for mail in mail_server.mails]
     worker.stopping.set()
-    draining.join()
+    draining.join(PATIENCE)
     assert order.index("reset@example.com") - before <= INITIAL_BATCH_SIZE + 10
 
 
@@ -105,13 +105,14 @@ def test_claimed_rows_that_find_no_connection_are_requeued(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
     """With a slow relay; later batches are smaller."""
-    mail_server.answer_delay = 0.4
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(50))
-    draining = start_drain(worker)
-    wait_until(lambda: sender_worker_of(worker).batch_size.size < 50, "batches are smaller")
-    worker.stopping.set()
-    draining.join()
+    with mail_server.hold_answers(after=1):
+        draining = start_drain(worker)
+        wait_until(lambda: sender_worker_of(worker).batch_size.size < 50, "batches are smaller")
+        worker.stopping.set()
+        wait_until(lambda: "queued" in rows.states(ids), "the rest is requeued")
+    draining.join(PATIENCE)
     assert set(rows.states(ids)) == {"queued", "delivered"}
     assert {rows.recipient(number).attempts for number in ids} == {0, 1}
 

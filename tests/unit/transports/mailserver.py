@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import math
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,6 +39,8 @@ class MailServer:
 
     Steps are `MAIL`, `RSET`, `DATA` (before the message), `.` (after it) and the address of a recipient. The reply
     `DROP` closes the connection; one that begins with 421 closes it afterwards, as in RFC 5321.
+
+    `unanswered` contains the recipients of the mails that were received and await their answer.
     """
 
     def __init__(
@@ -48,7 +51,8 @@ class MailServer:
         self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
         self.sessions = 0
         self.closed = threading.Semaphore(0)
-        self.answer_delay = 0.0
+        self.unanswered: list[str] = []
+        self._answers_left = math.inf
         self.users = users or {}
         if self.users:
             options |= {"authenticator": self._authenticate, "auth_require_tls": "tls_context" in options}
@@ -70,6 +74,26 @@ class MailServer:
 
     def reply(self, step: str, *replies: str) -> None:
         self.script[step].extend(replies)
+
+    @contextlib.contextmanager
+    def hold_answers(self, *, after: int = 0) -> Iterator[None]:
+        """Inside the block only so many mails are answered: the others are in flight until it ends, however long the
+        test takes."""
+        self._answers_left = after
+        try:
+            yield
+        finally:
+            self._answers_left = math.inf
+
+    async def wait_for_answer(self, recipient: str) -> None:
+        """Returns when the mail may be answered."""
+        self.unanswered.append(recipient)
+        try:
+            while self._answers_left <= 0:
+                await asyncio.sleep(0.01)
+            self._answers_left -= 1
+        finally:
+            self.unanswered.remove(recipient)
 
     def scripted(self, step: str) -> str | None:
         return self.script[step].popleft() if self.script[step] else None
@@ -98,7 +122,7 @@ class MailServer:
         return reply
 
     async def handle_DATA(self, server: ScriptedSmtp, session: Session, envelope: Envelope) -> str:
-        await asyncio.sleep(self.answer_delay)
+        await self.wait_for_answer(envelope.rcpt_tos[0])
         reply = await server.answer(".") or "250 2.0.0 queued"
         if reply.startswith("2"):
             self.mails.append(

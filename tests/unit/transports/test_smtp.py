@@ -256,8 +256,8 @@ def test_a_message_without_an_answer_is_uncertain(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smtp_transaction, "DATA_TIMEOUTS", 1)
-    server.answer_delay = 1.5
-    assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")]
+    with server.hold_answers():
+        assert send(server.url("?timeout=1"), mail()) == [DeliveryResult(Outcome.UNCERTAIN, NO_FINAL_REPLY, "4.4.2")]
 
 
 # ---------------------------------------------------------------------------------------------- unusual servers
