@@ -6,13 +6,11 @@ import threading
 from dataclasses import dataclass, field
 
 from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.retry import Retry
 
 from app.db.database import Database
 from app.infrastructure.circuit_breaker import CircuitBreaker
 from app.infrastructure.queueing import WakeUps
+from app.infrastructure.redis_client import connect_redis
 from app.settings import Settings
 
 WAIT = 2.0
@@ -40,17 +38,4 @@ def make_services(settings: Settings) -> Services:
         redis=redis,
         wake_ups=WakeUps(redis, breaker),
         redis_breaker=breaker,
-    )
-
-
-def connect_redis(url: str, *, wait: float = 5.0) -> Redis:
-    """A client that retries once over a new connection: the library's own ten retries would hold a request for many
-    seconds while Redis is down. A timeout is not retried: a Redis that hangs, or a network that drops packets, would
-    time out again."""
-    return Redis.from_url(
-        url,
-        socket_connect_timeout=2,
-        socket_timeout=wait,
-        health_check_interval=30,
-        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     )

@@ -34,8 +34,9 @@ from app.clock import now
 from app.db.outage import log_failure
 from app.inbound.smpp import incoming_handler
 from app.infrastructure.queueing import JOBS, SENDS
+from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.sender_worker import close_sender_worker, sender_worker_of
-from app.services import Services, connect_redis
+from app.services import Services
 from app.transports.base import TransportUrlError
 from jobs.runtime import process_services
 from jobs.stop import Stop

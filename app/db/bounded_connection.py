@@ -14,6 +14,7 @@ from psycopg.abc import PQGen
 
 from app.db import wait_budget
 from app.db.circuit_breaker import DatabaseCircuitBreaker
+from app.db.host_addresses import with_addresses
 
 CONNECT_SECONDS = 3
 MIN_CONNECT_SECONDS = 2
@@ -45,7 +46,8 @@ class BoundedConnection(psycopg.Connection[Any]):
         seconds = int(min(limit or CONNECT_SECONDS, CONNECT_SECONDS))
         with wait_budget.current().measured():
             try:
-                connection = cls.connect(*arguments, **{"connect_timeout": seconds, **options})
+                options = with_addresses({"connect_timeout": seconds, **options}, seconds)
+                connection = cls.connect(*arguments, **options)
             except psycopg.errors.ConnectionTimeout:
                 circuit_breaker.open()
                 raise

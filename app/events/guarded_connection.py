@@ -18,10 +18,9 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Retry
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from app.events.ssrf_guard import ascii_host, check_addresses, resolve, split_url
-
-SHORTEST_TIMEOUT = 0.001
-"""Seconds; a socket with a time-out of 0 would not wait at all."""
+from app.events.ssrf_guard import ascii_host, check_addresses, split_url
+from app.network.connections import connect_to_any, seconds_left
+from app.network.lookup import look_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +57,14 @@ class GuardedConnection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         """urllib3's hook for opening the TCP connection. The TLS handshake gets what is left of the time-out."""
         deadline = time.monotonic() + self._connect_timeout
-        addresses = resolve(self._target.host, self._connect_timeout)
+        addresses = look_up(self._target.host, self._connect_timeout)
         if not self._target.allow_private:
             check_addresses(self._target.host, addresses)
-        connected = self._connect_to_any(addresses, deadline)
+        connected = connect_to_any(self._target.host, addresses, self._target.port, deadline)
         for option in self.socket_options or ():
             connected.setsockopt(*option)
-        connected.settimeout(_seconds_left(deadline))
+        connected.settimeout(seconds_left(deadline))
         return connected
-
-    def _connect_to_any(self, addresses: list[str], deadline: float) -> socket.socket:
-        failure = OSError(f"{self._target.host} has no address")
-        for index, address in enumerate(addresses):
-            share = _seconds_left(deadline) / (len(addresses) - index)
-            try:
-                return socket.create_connection((address, self._target.port), timeout=share)
-            except OSError as error:
-                failure = error
-        raise failure
 
     def connect(self) -> None:
         """Raises `ConnectionFailed`."""
@@ -144,7 +133,3 @@ def read_target(url: str, *, allow_private: bool) -> Target:
     port = parts.port or (http.client.HTTPS_PORT if tls else http.client.HTTP_PORT)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(tls, ascii_host(parts), port, path, allow_private)
-
-
-def _seconds_left(deadline: float) -> float:
-    return max(deadline - time.monotonic(), SHORTEST_TIMEOUT)

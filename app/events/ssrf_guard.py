@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import queue
-import socket
-import threading
 from typing import NewType
 from urllib.parse import SplitResult, urlsplit
 
 import idna
 
+from app.network.lookup import look_up
 from app.settings import Settings
 
 CheckedUrl = NewType("CheckedUrl", str)
@@ -46,7 +44,7 @@ def check_url(url: str, settings: Settings) -> CheckedUrl:
     if not settings.webhook_allow_private:
         host = ascii_host(parts)
         with contextlib.suppress(OSError):
-            check_addresses(host, resolve(host))
+            check_addresses(host, look_up(host, LOOKUP_TIMEOUT))
     return CheckedUrl(url)
 
 
@@ -74,30 +72,6 @@ def ascii_host(parts: SplitResult) -> str:
     if not host.isascii():
         return idna.encode(host, uts46=True).decode("ascii")
     return host.encode("idna").decode("ascii")
-
-
-def resolve(host: str, seconds: float = LOOKUP_TIMEOUT) -> list[str]:
-    """The host's addresses, in the order of the system's preference.
-
-    The system's resolver has no time-out, so it runs in a thread. Raises `OSError`, also for no answer in time.
-    """
-    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
-
-    def look_up() -> None:
-        try:
-            results = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            answers.put([str(address[0]) for *_, address in results])
-        except (OSError, UnicodeError) as error:
-            answers.put(error if isinstance(error, OSError) else OSError(str(error)))
-
-    threading.Thread(target=look_up, daemon=True, name="webhook-lookup").start()
-    try:
-        answer = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer about {host} from the name server in {seconds:g} s") from None
-    if isinstance(answer, OSError):
-        raise answer
-    return answer
 
 
 def check_addresses(host: str, addresses: list[str]) -> None:

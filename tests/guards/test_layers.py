@@ -24,11 +24,12 @@ FOUNDATION = ("addresses", "clock", "errors", "ids", "media_types", "names", "pr
 
 ROOMS: dict[str, tuple[str, ...]] = {
     # Techniques, which know nothing of the service's nouns.
-    "db": (),
+    "network": (),
+    "db": ("network",),
     "content": (),
-    "transports": (),
+    "transports": ("network",),
     "query": ("db",),
-    "infrastructure": ("db", "transports"),
+    "infrastructure": ("db", "network", "transports"),
     "services": ("db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("db", "infrastructure", "query", "transports"),
@@ -36,7 +37,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),
     "automations": ("db",),
-    "events": ("db", "infrastructure", "services"),
+    "events": ("db", "infrastructure", "network", "services"),
     "recipients": ("db", "events", "groups", "lists", "messages", "query"),
     "contacts": ("automations", "db", "events", "lists", "query"),
     "tracking": ("contacts", "content", "db", "events", "recipients"),

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.infrastructure.redis_client import connect_redis
 from app.launcher import embedded_redis
-from app.services import connect_redis
 from app.settings import own_redis_socket
 from tests.support.servers import PATIENCE, short_folder
 

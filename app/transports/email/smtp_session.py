@@ -7,16 +7,18 @@ must not block the addresses of the messages that happened to be next.
 from __future__ import annotations
 
 import contextlib
-import functools
 import smtplib
 import socket
 import ssl
 
+from app.network.connections import connect
+from app.network.lookup import own_name
 from app.transports.base import DeliveryResult
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_url import SmtpSettings, Tls
 
 MAX_QUIT_TIMEOUT = 5.0
+MAX_OWN_NAME_LOOKUP = 5.0
 
 
 class SessionClosed(Exception):
@@ -76,10 +78,21 @@ def close_session(client: smtplib.SMTP) -> None:
     client.close()
 
 
+class _Client(smtplib.SMTP):
+    """The library's client, whose lookup of the relay's name counts toward the time-out of the connection."""
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return connect(host, port, timeout)
+
+
+class _TlsClient(smtplib.SMTP_SSL, _Client):
+    """The same with TLS from the first byte: the library's class encrypts the socket of the class behind it."""
+
+
 def _connect(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
     if settings.tls is Tls.IMPLICIT:
-        return smtplib.SMTP_SSL(settings.host, settings.port, _helo_name(), timeout=settings.timeout, context=context)
-    return smtplib.SMTP(settings.host, settings.port, _helo_name(), timeout=settings.timeout)
+        return _TlsClient(settings.host, settings.port, _helo_name(), timeout=settings.timeout, context=context)
+    return _Client(settings.host, settings.port, _helo_name(), timeout=settings.timeout)
 
 
 def _handshake(client: smtplib.SMTP, settings: SmtpSettings, context: ssl.SSLContext | None) -> None:
@@ -134,8 +147,7 @@ def _as_bytes(text: bytes | str) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-@functools.cache
 def _helo_name() -> str:
-    """The name for EHLO, looked up once: where DNS is slow, a look-up per connection would delay mail."""
-    name = socket.getfqdn()
+    """The name for EHLO."""
+    name = own_name(MAX_OWN_NAME_LOOKUP)
     return name if "." in name else "[127.0.0.1]"

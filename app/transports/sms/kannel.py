@@ -8,12 +8,16 @@ message: `%d` and `%A` in it are Kannel's escapes for the kind of receipt and th
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlencode
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
+from app.network.connections import connect
 from app.transports import urls
 from app.transports.base import DeliveryResult, OutboundSms, TransportUrlError
 from app.transports.sms.segments import count_segments, is_gsm
@@ -37,6 +41,34 @@ class KannelSettings:
     smsc: str | None
 
 
+class _Connection(HTTPConnection):
+    """The library's connection, whose lookup of the gateway's name counts toward the time-out."""
+
+    def _new_conn(self) -> socket.socket:
+        """urllib3's hook for opening the TCP connection, here and in the class for TLS."""
+        try:
+            connected = connect(self._dns_host, self.port, float(self.timeout or MAX_TIMEOUT))
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, str(error)) from error
+        except OSError as error:
+            raise NewConnectionError(self, str(error)) from error
+        for option in self.socket_options or ():
+            connected.setsockopt(*option)
+        return connected
+
+
+class _TlsConnection(HTTPSConnection, _Connection):
+    """The same over TLS."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
 class KannelTransport:
     """All threads share one connection pool, which reopens connections that the gateway has closed."""
 
@@ -45,6 +77,7 @@ class KannelTransport:
         self._pool = urllib3.PoolManager(
             timeout=urllib3.Timeout(connect=settings.timeout, read=settings.timeout), retries=False, maxsize=32
         )
+        self._pool.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
     def connect(self) -> KannelTransport:
         return self

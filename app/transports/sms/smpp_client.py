@@ -16,6 +16,7 @@ from smpplib.client import Client
 from smpplib.exceptions import ConnectionError as ConnectionLost
 from smpplib.exceptions import PDUError
 
+from app.network.connections import connect
 from app.transports.sms.smpp_url import SmppSettings, Tls
 
 LOST = (ConnectionLost, PDUError, OSError)
@@ -54,7 +55,7 @@ class SmppClient(Client):  # type: ignore[misc]
 
     def connect(self) -> None:
         """Raises `OSError` for a gateway that cannot be reached or whose certificate is not valid."""
-        plain = socket.create_connection((self.host, self.port), self.timeout)
+        plain = connect(self.host, self.port, self.timeout)
         self._socket = TlsSocket(plain, self._context, self.host) if self._context else plain
         self.state = consts.SMPP_CLIENT_STATE_OPEN
 

@@ -10,10 +10,11 @@ import pytest
 
 from app.clock import now, this_second
 from app.db.models import SmsSender
+from app.infrastructure.redis_client import connect_redis
 from app.sends.delivery.drain import drain
 from app.sends.delivery.rate_limit import Bucket, _reserve, reserve
 from app.sends.delivery.sender_worker import close_sender_worker
-from app.services import Services, connect_redis
+from app.services import Services
 from tests.jobs.delivery.conftest import Changed
 from tests.support.rows import Rows
 from tests.support.tenants import new_mobile

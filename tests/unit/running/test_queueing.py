@@ -14,7 +14,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from app.infrastructure.queueing import JOBS, MAINTENANCE, SENDS, WEBHOOKS, WakeUps
-from app.services import connect_redis
+from app.infrastructure.redis_client import connect_redis
 from tests.support.redis_process import RedisProcess, running_redis
 from tests.support.servers import PATIENCE
 

@@ -12,8 +12,8 @@ from app.transports.base import DeliveryResult, OutboundSms, Outcome, TransportU
 from app.transports.sms.incoming import GatewayReply, Incoming
 from app.transports.sms.smpp import SmppTransport, smpp_transport
 from app.transports.sms.smpp_url import Tls, parse_smpp_url
+from tests.support.fronts import tls_front
 from tests.support.smsc import OK, Smsc
-from tests.support.tls_front import tls_front
 from tests.unit.transports.conftest import Certificate
 
 MOBILE, NUMBER = "61411111111", "61400000001"

@@ -1,13 +1,18 @@
-"""TLS before a server that knows none: what comes in encrypted goes to its port in the clear, and back."""
+"""A port before a server: with TLS for a server that has none, or with TCP for one that has a Unix socket only."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
 from tests.support.asyncio_servers import in_thread
+
+Connect = Callable[[], Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -18,9 +23,9 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def _serve(context: ssl.SSLContext, port: int) -> asyncio.Server:
+async def _serve(context: ssl.SSLContext | None, connect: Connect) -> asyncio.Server:
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to, back = await asyncio.open_connection("127.0.0.1", port)
+        to, back = await connect()
         await asyncio.gather(_pass_on(reader, back), _pass_on(to, writer))
 
     return await asyncio.start_server(join, "127.0.0.1", 0, ssl=context)
@@ -28,4 +33,9 @@ async def _serve(context: ssl.SSLContext, port: int) -> asyncio.Server:
 
 def tls_front(context: ssl.SSLContext, port: int) -> AbstractContextManager[int]:
     """The port on which it listens."""
-    return in_thread(_serve(context, port))
+    return in_thread(_serve(context, partial(asyncio.open_connection, "127.0.0.1", port)))
+
+
+def tcp_front(path: str) -> AbstractContextManager[int]:
+    """A TCP port before the Unix socket of a server."""
+    return in_thread(_serve(None, partial(asyncio.open_unix_connection, path)))

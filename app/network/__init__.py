@@ -1,0 +1,1 @@
+"""Name lookups and TCP connections with a deadline."""

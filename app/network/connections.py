@@ -1,0 +1,37 @@
+"""TCP connections of which the name lookup and all attempts together end at a deadline."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+
+from app.network.lookup import look_up
+
+MIN_SECONDS = 0.001
+"""A socket with a time-out of 0 would not wait at all."""
+
+
+def connect(host: str, port: int, seconds: float) -> socket.socket:
+    """A connected socket with a time-out of `seconds`, which lookup and connection take at most. Raises `OSError`."""
+    deadline = time.monotonic() + seconds
+    connected = connect_to_any(host, look_up(host, seconds), port, deadline)
+    connected.settimeout(seconds)
+    return connected
+
+
+def connect_to_any(host: str, addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
+    """Connects to the first address of `host` that accepts; each gets an equal share of the time that is left."""
+    failure = OSError(f"{host} has no address")
+    for index, address in enumerate(addresses):
+        share = seconds_left(deadline) / (len(addresses) - index)
+        try:
+            return socket.create_connection((address, port), timeout=share)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def seconds_left(deadline: float) -> float:
+    """Seconds until the deadline, on the monotonic clock; never 0, so that a socket still waits."""
+    return max(deadline - time.monotonic(), MIN_SECONDS)
