@@ -173,14 +173,15 @@ def test_transactions_that_count_in_the_same_groups_do_not_deadlock(
 
 def test_a_late_bounce_is_taken_out_of_the_hour_of_the_delivery(rows: Rows) -> None:
     (ann,) = rows.add_send(["ann@example.com"])
-    group_id, sent, moment = rows.group_of(ann).id, now() - timedelta(hours=3), now()
+    group_id, sent, before = rows.group_of(ann).id, now() - timedelta(hours=3), now()
     rows.change([ann], state="delivered", attempts=1, sent_time=sent.replace(microsecond=0))
     with rows.services.database.write() as transaction:
         count_in_group(transaction, rows.account_id, group_id, sent, delivered=1)
     report = delivery_failure(return_path(rows.services.settings, ann, FROM), "ann@example.com")
     assert receive_email(rows.services, report, (), patience=0).effect is Effect.RECORDED
     assert group_counts(rows, group_id) == (0, 0, 1)
-    assert hours(rows) == {(group_id, hour_of(sent)): (0, 0), (group_id, hour_of(moment)): (0, 1)}
+    expected = [{(group_id, hour_of(sent)): (0, 0), (group_id, hour_of(end)): (0, 1)} for end in (before, now())]
+    assert hours(rows) in expected
 
 
 def test_an_hour_begins_at_its_first_minute() -> None:

@@ -80,7 +80,7 @@ def test_an_answer_received_during_an_outage_is_written_after_it(
         with own_postgres.away():
             gate.set()
             wait_until(lambda: dispatcher.unrecorded == 1, "the outcome waits")
-        wait_until(lambda: len(receiver.hits) == 2, "the next batch", seconds=10)
+        wait_until(lambda: len(receiver.hits) == 2, "the next batch")
         running.join()
     assert numbers(receiver) == [[1], [2]]
     assert hook.waiting == 0
@@ -96,7 +96,7 @@ def test_a_lost_answer_to_a_commit_costs_no_lease_and_duplicates_nothing(
         hook.happen(*range(1500))
         lost.lose(number)
         dispatcher.run(services)
-        wait_until(lambda: not hook.waiting, "all are delivered", seconds=10)
+        wait_until(lambda: not hook.waiting, "all are delivered")
         dispatcher.run(services)
     assert numbers(receiver) == [list(range(1000)), list(range(1000, 1500))]
     assert batch_id(receiver, 0) != batch_id(receiver, 1)

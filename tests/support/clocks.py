@@ -1,4 +1,4 @@
-"""A clock for a module of the service, which a test sets ahead instead of letting time pass."""
+"""Clocks that a test sets, instead of letting time pass or hoping that none passes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from types import ModuleType
 
 import pytest
+
+from app.clock import now
 
 
 class ClockAhead:
@@ -25,3 +27,10 @@ def clock_of(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
     clock = ClockAhead()
     monkeypatch.setattr(module, "time", clock)
     return clock
+
+
+def stop_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`this_second()` returns the same until the test ends: what depends on whether two changes fall into one second
+    does not vary."""
+    moment = now()
+    monkeypatch.setattr("app.clock.now", lambda: moment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 
 import pytest
@@ -25,10 +26,15 @@ BUSY = "451 4.3.2 this mailbox is busy"
 
 
 def backoffs(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Domain -> number of failures and remaining minutes of the back-off."""
+    """Domain -> number of failures and minutes of the back-off: the power of two of which at least half remains."""
     with rows.services.database.read() as session:
         rows_found = session.scalars(select(DomainBackoff)).all()
-    return {row.domain: (row.failures, round((row.until_time - now()).total_seconds() / 60)) for row in rows_found}
+    left = {row.domain: (row.until_time - now()).total_seconds() / 60 for row in rows_found}
+    return {row.domain: (row.failures, _power_of_two(left[row.domain])) for row in rows_found}
+
+
+def _power_of_two(least: float) -> int:
+    return 2 ** math.ceil(math.log2(least)) if least > 0 else 0
 
 
 def end_of_backoff(rows: Rows) -> datetime:

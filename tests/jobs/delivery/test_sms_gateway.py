@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from app.sends.delivery.sender_worker import sender_worker_of
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events, fail_writing
 from tests.support.rows import Rows
+from tests.support.servers import PATIENCE, wait_until
 from tests.support.smsc import OK, Smsc
+from tests.support.statements import StatementCounter
 from tests.support.tenants import new_mobile
 
 
@@ -56,18 +59,19 @@ def test_a_receipt_of_a_failure_bounces_the_recipient(rows: Rows, sender: Servic
     assert events(rows)[-1]["bounce_string"].endswith("stat:UNDELIV err:000")
 
 
-def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(rows: Rows, sender: Services, smsc: Smsc) -> None:
+def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The gateway answers and reports at once; the outcome is written a moment later."""
+    monkeypatch.setattr("app.inbound.smpp.PATIENCE", PATIENCE)
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
     rows.change([ann], state="sending", worker="slow", lease_time=this_second())
-    answers: list[int] = []
-    thread = threading.Thread(target=lambda: answers.append(smsc.receipt("early-1")))
-    thread.start()
-    smsc.wait(lambda: smsc.bound)
-    rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
-    thread.join()
-    assert answers == [OK]
+    with ThreadPoolExecutor(1) as gateway, StatementCounter(sender.database.engine) as counted:
+        answer = gateway.submit(smsc.receipt, "early-1")
+        wait_until(lambda: any("gateway_id" in one for one in counted.statements[:-1]), "it was looked up")
+        rows.change([ann], state="sent", gateway_id="early-1", sent_time=this_second(), worker=None, lease_time=None)
+        assert answer.result() == OK
     assert rows.recipient(ann).state == "delivered"
 
 
