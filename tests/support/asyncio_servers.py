@@ -8,6 +8,8 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from tests.support.servers import PATIENCE
+
 
 @contextlib.contextmanager
 def in_thread(start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[int]:
@@ -15,11 +17,11 @@ def in_thread(start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[int]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(start, loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(start, loop).result(PATIENCE)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        asyncio.run_coroutine_threadsafe(_end(server), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

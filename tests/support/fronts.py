@@ -23,10 +23,20 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
+async def _close(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
 async def _serve(context: ssl.SSLContext | None, connect: Connect) -> asyncio.Server:
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to, back = await connect()
-        await asyncio.gather(_pass_on(reader, back), _pass_on(to, writer))
+        try:
+            await asyncio.gather(_pass_on(reader, back), _pass_on(to, writer))
+        finally:
+            await _close(writer, back)
 
     return await asyncio.start_server(join, "127.0.0.1", 0, ssl=context)
 
