@@ -1,4 +1,4 @@
-"""Servers: one with the default limits, and one with limits so small that a test can reach them."""
+"""Servers: one with the default limits, and others with limits so small that a test can reach them."""
 
 from __future__ import annotations
 
@@ -42,21 +42,31 @@ def web(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFa
 
 
 STRICT = {
-    "HEADER_SECONDS": "0.8",
-    "BODY_SECONDS": "1",
-    "LEAST_RATE": "100000000",
-    "KEEPALIVE_SECONDS": "1",
-    "QUEUE_SECONDS": "0.8",
-    "WEB_THREADS": "2",
     "WEB_CONNECTIONS": "40",
     "WEB_BUFFER_BYTES": "1048576",
     "MAX_REQUEST_BYTES": "1048576",
+    "REQUIRE_HTTPS": "on",
+}
+HASTY = {
+    "HEADER_SECONDS": "2",
+    "BODY_SECONDS": "2",
+    "LEAST_RATE": "100000000",
+    "KEEPALIVE_SECONDS": "2",
+    "QUEUE_SECONDS": "0.8",
+    "WEB_THREADS": "2",
     "REQUIRE_HTTPS": "on",
 }
 
 
 @pytest.fixture(scope="package")
 def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A server with small limits, which requires https and trusts no proxy."""
+    """A server with small limits of size, which requires https and trusts no proxy; it has patience."""
     with web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def hasty(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server with small limits of time, for tests that exceed them."""
+    with web_server(settings, tmp_path_factory.mktemp("hasty"), PYTHONPATH=doors_path, **HASTY) as server:
         yield server

@@ -52,7 +52,8 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
 ) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with web_server(settings, tmp_path, PYTHONPATH=doors_path) as web, contextlib.ExitStack() as kept:
+    patience = {"HEADER_SECONDS": f"{PATIENCE:g}", "GUNICORN_CMD_ARGS": f"--graceful-timeout={PATIENCE / 2:g}"}
+    with web_server(settings, tmp_path, PYTHONPATH=doors_path, **patience) as web, contextlib.ExitStack() as kept:
         for beginning in (b"", b"GET /v1"):
             kept.enter_context(web.connect()).send(beginning)
         line = kept.enter_context(web.connect())

@@ -50,13 +50,13 @@ def test_a_trickled_request_is_answered_when_it_is_complete(web: Web) -> None:
         assert line.answer().json()["length"] == 3
 
 
-def test_a_connection_without_a_request_is_closed_without_an_answer(strict: Web) -> None:
-    with strict.connect() as line:
+def test_a_connection_without_a_request_is_closed_without_an_answer(hasty: Web) -> None:
+    with hasty.connect() as line:
         assert line.is_ended()
 
 
-def test_an_incomplete_header_gets_a_time_out_error_and_the_connection_ends(strict: Web) -> None:
-    with strict.connect() as line:
+def test_an_incomplete_header_gets_a_time_out_error_and_the_connection_ends(hasty: Web) -> None:
+    with hasty.connect() as line:
         answer = line.ask(HALF)
         assert line.is_ended()
     assert (answer.status, answer.json()["type"]) == (400, "invalid_request")
@@ -64,8 +64,8 @@ def test_an_incomplete_header_gets_a_time_out_error_and_the_connection_ends(stri
     assert answer.headers["connection"] == "close"
 
 
-def test_a_trickling_header_times_out(strict: Web) -> None:
-    with strict.connect() as line:
+def test_a_trickling_header_times_out(hasty: Web) -> None:
+    with hasty.connect() as line:
         sent = iter(HALF + b"X" * 10_000)
 
         def trickled() -> bool:
@@ -78,21 +78,21 @@ def test_a_trickling_header_times_out(strict: Web) -> None:
         assert line.answer().status == 400
 
 
-def test_on_a_kept_connection_the_time_of_a_header_begins_with_its_first_byte(strict: Web) -> None:
-    with strict.connect() as line:
+def test_on_a_kept_connection_the_time_of_a_header_begins_with_its_first_byte(hasty: Web) -> None:
+    with hasty.connect() as line:
         assert line.ask(HEALTH).status == 200
         assert line.ask(HALF).json()["developer_message"] == "The header of the request did not come in time."
 
 
-def test_a_kept_connection_without_a_further_request_is_closed_without_an_answer(strict: Web) -> None:
-    with strict.connect() as line:
+def test_a_kept_connection_without_a_further_request_is_closed_without_an_answer(hasty: Web) -> None:
+    with hasty.connect() as line:
         assert line.ask(HEALTH).headers["connection"] == "keep-alive"
         assert line.is_ended()
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
-def test_an_incomplete_body_gets_a_time_out_error_and_the_connection_ends(strict: Web, framing: bytes) -> None:
-    with strict.connect() as line:
+def test_an_incomplete_body_gets_a_time_out_error_and_the_connection_ends(hasty: Web, framing: bytes) -> None:
+    with hasty.connect() as line:
         answer = line.ask(b"POST /v1/lists HTTP/1.1\r\nHost: localhost\r\n" + framing + b"\r\n\r\n1\r\n")
         assert line.is_ended()
     assert (answer.status, answer.json()["type"]) == (400, "invalid_request")
@@ -155,10 +155,10 @@ def test_clients_that_do_not_read_their_answers_occupy_no_thread(web: Web) -> No
         assert slow[0].ask(HEALTH).status == 200
 
 
-def test_an_answer_that_the_client_does_not_read_times_out(strict: Web) -> None:
-    with strict.connect() as line:
+def test_an_answer_that_the_client_does_not_read_times_out(hasty: Web) -> None:
+    with hasty.connect() as line:
         line.send(b"GET /doors/large?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_until(lambda: connections(strict) == 0, "the server has given it up")
+        wait_until(lambda: connections(hasty) == 0, "the server has given it up")
         with pytest.raises((EOFError, ConnectionError)):
             line.answer()
 
@@ -211,14 +211,14 @@ def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None
 
 
 def test_a_request_that_waits_too_long_for_a_thread_is_refused_and_the_others_continue(
-    strict: Web, tmp_path: Path
+    hasty: Web, tmp_path: Path
 ) -> None:
-    with hanging(strict, tmp_path, 2):
-        with strict.connect() as line:
+    with hanging(hasty, tmp_path, 2):
+        with hasty.connect() as line:
             answer = line.ask(b"GET /docs/errors HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (answer.status, answer.json()["type"]) == (503, "service_unavailable")
         assert int(answer.headers["retry-after"]) > 0
-        with strict.connect() as line:
+        with hasty.connect() as line:
             page = line.ask(b"GET /u/token HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (page.status, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
-    assert is_alive(strict)
+    wait_until(lambda: is_alive(hasty), "its threads are free")

@@ -22,10 +22,11 @@ class ClockAhead:
         return time.monotonic() + self.ahead
 
 
-def clock_of(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
-    """The clock of that module until the test ends."""
+def clock_of(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> ClockAhead:
+    """The one clock of these modules until the test ends."""
     clock = ClockAhead()
-    monkeypatch.setattr(module, "time", clock)
+    for module in modules:
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import NullPool, create_engine, make_url, text
 from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds after which a test gives up waiting; far longer than any wait that succeeds."""
 
 

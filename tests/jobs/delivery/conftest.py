@@ -83,7 +83,7 @@ def start_drain() -> Iterator[StartDrain]:
 @pytest.fixture
 def drain_clock(monkeypatch: pytest.MonkeyPatch) -> ClockAhead:
     """The clock of drains."""
-    return clock_of(drain_module, monkeypatch)
+    return clock_of(monkeypatch, drain_module)
 
 
 @pytest.fixture

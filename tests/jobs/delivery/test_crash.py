@@ -197,7 +197,7 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
 ) -> None:
     """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
     one is sent, and all rows are requeued."""
-    clock = clock_of(dispatcher, monkeypatch)
+    clock = clock_of(monkeypatch, dispatcher)
     monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)  # it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from app.launcher import children
 from app.launcher import supervisor as supervisors
 from app.launcher.children import Child
 from app.launcher.supervisor import Supervisor
+from tests.support.clocks import clock_of
 from tests.support.servers import PATIENCE, wait_until
 
 
@@ -37,7 +39,7 @@ def shell(name: str, script: str, *, essential: bool = False) -> Child:
 
 
 def sleeper(name: str = "sleeper") -> Child:
-    return shell(name, "exec sleep 60")
+    return shell(name, "exec sleep 3600")
 
 
 def pid(child: Child) -> int:
@@ -114,20 +116,27 @@ def test_children_of_a_dead_process_are_ended_before_its_restart(
 ) -> None:
     """A child may hold the port. It is asked to end, so that it can finish its work, and killed if it does not."""
     monkeypatch.setattr("app.launcher.children.SHORTEST_PAUSE", 0.01)
-    monkeypatch.setattr("app.launcher.children.GROUP_GRACE", 0.5)
+    monkeypatch.setattr(children, "GROUP_GRACE", PATIENCE)
+    clock = clock_of(monkeypatch, children, supervisors)
     log, orphans = tmp_path / "log", tmp_path / "orphans"
     gentle = (
         f"(trap 'sleep 0.1; echo finished >> {log}; exit' TERM; while :; do sleep 0.02; done) & echo $! >> {orphans}"
     )
-    stubborn = f"(trap '' TERM; exec sleep 60) & echo $! >> {orphans}"
+    stubborn = f"(trap '' TERM; exec sleep 3600) & echo $! >> {orphans}"
     api = shell(
-        "api", f"[ -e {orphans} ] || {{ {gentle}; {stubborn}; }}; echo start >> {log}; exec sleep 60", essential=True
+        "api", f"[ -e {orphans} ] || {{ {gentle}; {stubborn}; }}; echo start >> {log}; exec sleep 3600", essential=True
     )
     supervisor.start(api)
     wait_until(lambda: log.exists() and log.read_text() == "start\n", "it has started")
     left = [int(line) for line in orphans.read_text().split()]
     os.kill(pid(api), signal.SIGKILL)
-    stop_when(lambda: log.read_text().count("start") == 2, "it has started again")
+
+    def has_started_again() -> bool:
+        if "finished" in log.read_text():
+            clock.ahead = PATIENCE
+        return log.read_text().count("start") == 2
+
+    stop_when(has_started_again, "it has started again")
     assert supervisor.watch() == 0
     assert log.read_text().split() == ["start", "finished", "start"]
     assert not any(runs(one) for one in left)
@@ -184,7 +193,7 @@ def test_a_process_that_does_not_end_is_killed_with_its_children(
 ) -> None:
     monkeypatch.setattr(supervisors, "GRACE", 0.3)
     file = tmp_path / "grandchild"
-    stubborn = shell("stubborn", f"trap '' TERM; sleep 60 & echo $! > {file}.new; mv {file}.new {file}; wait")
+    stubborn = shell("stubborn", f"trap '' TERM; sleep 3600 & echo $! > {file}.new; mv {file}.new {file}; wait")
     supervisor.start(stubborn)
     wait_until(file.exists, "it has started a process of its own")
     supervisor.stop()
@@ -200,10 +209,10 @@ def test_grace_periods_fit_into_ten_seconds() -> None:
 LAUNCHER = """
 import os, sys, time
 from app.launcher.children import Child
-child = Child("sleeper", ["/bin/sleep", "60"], os.environ)
+child = Child("sleeper", ["/bin/sleep", "3600"], os.environ)
 child.start()
 print(child._process.pid, flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
