@@ -22,7 +22,14 @@ def start_postgres(folder: Path) -> PostgresServer:
 
     Raises TimeoutExpired if it does not get ready within the deadline.
     """
-    return _until_ready(folder, lambda: get_server(folder, cleanup_mode="stop"))
+
+    def start() -> PostgresServer:
+        server = get_server(folder, cleanup_mode="stop")
+        # One that was late is known to the package, but not that it runs now.
+        server.ensure_postgres_running()
+        return server
+
+    return _until_ready(folder, start)
 
 
 def start_postgres_again(folder: Path, server: PostgresServer) -> None:
