@@ -19,6 +19,7 @@ from app.contacts.subscriptions import lock_subscriptions
 from app.contacts.suppress import unsubscribe
 from app.db.database import Transaction
 from app.db.models import Contact, List, Recipient, Send, SmsSender
+from app.db.storable import storable_id, storable_text
 from app.errors import ServiceError
 from app.events.outbox import record
 from app.events.payloads import reply_event
@@ -42,6 +43,7 @@ def record_reply(
     returned. Raises `ServiceError` (`invalid_id`) for a number that no account has.
     """
     mobile, number = plain_number(mobile), plain_number(number)
+    message_id = storable_id(message_id)
     text = _last_text(transaction, mobile, number)
     account_id = text.account_id if text else _owner(transaction, number)
     lock_subscriptions(transaction, account_id)
@@ -74,8 +76,8 @@ def account_of(session: Session, mobile: str, number: str) -> int:
 
 
 def plain_number(text: str) -> str:
-    """A number without plus and spaces, as numbers are stored."""
-    return text.strip().replace(" ", "").removeprefix("+")
+    """A number without plus, spaces and control characters, as numbers are stored."""
+    return storable_text(text).replace(" ", "").removeprefix("+")
 
 
 def _storable(body_text: str) -> str:

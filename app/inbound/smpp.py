@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from app.db.database import Transaction
 from app.db.outage import log_failure
@@ -26,11 +26,16 @@ PATIENCE = 3.0
 
 
 def incoming_handler(services: Services) -> IncomingHandler:
-    """Writes each receipt and reply in a transaction of its own. What cannot be stored stays with the gateway."""
+    """Writes each receipt and reply in a transaction of its own.
+
+    What cannot be stored now stays with the gateway. Raises `DataError` for one that the database can never store.
+    """
 
     def take(incoming: Incoming) -> bool:
         try:
             return _take(services, incoming)
+        except DataError:
+            raise
         except SQLAlchemyError as error:
             log_failure(logger, "the gateway keeps what it hands in", error)
             return False

@@ -132,6 +132,15 @@ def test_a_reply_is_decoded_by_its_character_set(
     assert event["body_text"] == text
 
 
+def test_control_characters_are_left_out_of_what_kannel_passes_on(anon: Client, tenant: Tenant, rows: Rows) -> None:
+    """PostgreSQL stores no NUL, and an answer of 500 would make Kannel bring the reply again."""
+    number = new_mobile()
+    tenant.add_sender(number)
+    call = {"from": "61\x00411111111", "to": f"{number}\x00", "text": "a\x00b", "id": "a\x00b"}
+    assert [reply(anon, tenant, **call).status_code for _ in range(2)] == [200, 200]
+    assert [(event["mobile"], event["body_text"]) for event in events(rows)] == [("61411111111", "ab")] * 2
+
+
 def test_a_reply_without_the_secret_changes_nothing(anon: Client, tenant: Tenant, rows: Rows) -> None:
     number = new_mobile()
     tenant.add_sender(number)

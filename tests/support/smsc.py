@@ -17,8 +17,11 @@ from types import TracebackType
 from tests.support.servers import PATIENCE
 
 BIND_TRANSMITTER, BIND_TRANSCEIVER = 0x02, 0x09
-SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK = 0x04, 0x05, 0x06, 0x15
+SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK, DATA_SM = 0x04, 0x05, 0x06, 0x15, 0x103
+GENERIC_NACK = 0x00
 ANSWER = 0x80000000
+LATER, NEVER = 0x64, 0x65
+"""Answers of the client to a `deliver_sm`: to be delivered again, and refused for good."""
 OK, INVALID_PASSWORD, THROTTLED, QUEUE_FULL, INVALID_DESTINATION = 0x00, 0x0E, 0x58, 0x14, 0x0B
 RECEIPT = 0x04
 
@@ -114,6 +117,14 @@ class Smsc:
         self.wait(lambda: sequence in self.answered)
         return self.answered[sequence]
 
+    def deliver_raw(self, body: bytes, command: int = DELIVER_SM) -> int:
+        """Sends a PDU with any bytes as its body, and returns the status of its answer."""
+        self.wait(lambda: self._bound)
+        sequence = next(self._numbers)
+        self._bound[-1].sendall(_pdu(command, OK, sequence, body))
+        self.wait(lambda: sequence in self.answered)
+        return self.answered[sequence]
+
     def deliver_together(self, source: str, destination: str, bodies: list[bytes]) -> list[int]:
         """Sends several in one write, and returns their sequence numbers without waiting for an answer."""
         self.wait(lambda: self._bound)
@@ -158,7 +169,7 @@ class Smsc:
                 answer = self.statuses.pop(0) if self.statuses else OK
                 named = f"m{len(self.submissions)}".encode() + b"\0" if answer == OK else b""
                 _send(connection, command | ANSWER, answer, sequence, named)
-        elif command == DELIVER_SM | ANSWER:
+        elif command in (DELIVER_SM | ANSWER, GENERIC_NACK | ANSWER):
             self.answered[sequence] = status
         elif command in (ENQUIRE_LINK, UNBIND):
             self.enquiries += command == ENQUIRE_LINK

@@ -63,7 +63,8 @@ class GatewayPart:
 
 Incoming = GatewayReceipt | GatewayReply | GatewayPart
 IncomingHandler = Callable[[Incoming], bool]
-"""Processes one; returns False where that is not possible now, so that the gateway delivers it again."""
+"""Processes one; returns False where that is not possible now, so that the gateway delivers it again. What it raises
+an exception for is refused for good."""
 
 
 @runtime_checkable
@@ -131,4 +132,4 @@ def _receipt(pdu: Any, text: str) -> GatewayReceipt | None:
 def _text(value: str | bytes | None) -> str:
     """A C string as the library returns it."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value or ""
-    return text.rstrip("\0")
+    return text.partition("\0")[0]

@@ -19,7 +19,7 @@ from smpplib.client import SimpleSequenceGenerator
 from smpplib.exceptions import ConnectionError as ConnectionLost
 
 from app.transports.sms.incoming import IncomingHandler, read_deliver_sm
-from app.transports.sms.smpp_client import LOST, SmppClient, error_text, tls_context
+from app.transports.sms.smpp_client import LOST, RESPONSE, SmppClient, UnreadablePdu, error_text, tls_context
 from app.transports.sms.smpp_responses import PendingResponses
 from app.transports.sms.smpp_url import SmppSettings
 
@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 FIRST_RECONNECT_DELAY, MAX_RECONNECT_DELAY = 1.0, 30.0
 POLL_INTERVAL = 0.2
 """Seconds after which the reading thread checks the clock."""
-RETRY_LATER = consts.SMPP_ESME_RX_T_APPN
+RETRY_LATER = int(consts.SMPP_ESME_RX_T_APPN)
+REFUSED = int(consts.SMPP_ESME_RX_P_APPN)
+DELIVER_SM = 0x05
 
 
 class NoBind(Exception):
@@ -178,11 +180,9 @@ class Bind:
         """Handles the next PDU; returns False when the gateway has ended the bind."""
         try:
             pdu = client.read_pdu()
-        except LOST:
-            raise
-        except Exception:
-            # It was read completely before it was parsed, so the next PDU is intact.
+        except UnreadablePdu as error:
             logger.exception("a PDU of %s cannot be read", self._settings.name)
+            self._refuse(client, error)
             return True
         match pdu.command:
             case "submit_sm_resp" | "generic_nack":
@@ -190,12 +190,21 @@ class Bind:
             case "deliver_sm":
                 self._incoming.put((client, pdu))
             case "enquire_link" | "unbind":
-                self._respond(client, pdu, f"{pdu.command}_resp")
+                self._respond(client, pdu.sequence, f"{pdu.command}_resp")
+            case "data_sm":
+                self._respond(client, pdu.sequence, "generic_nack", consts.SMPP_ESME_RINVCMDID)
         return pdu.command not in ("unbind", "unbind_resp")
 
-    def _respond(self, client: Any, pdu: Any, command: str, status: int = consts.SMPP_ESME_ROK) -> None:
+    def _refuse(self, client: Any, unreadable: UnreadablePdu) -> None:
+        """Without a response, the gateway would deliver it again and again."""
+        if unreadable.command == DELIVER_SM:
+            self._respond(client, unreadable.sequence, "deliver_sm_resp", REFUSED)
+        elif not unreadable.command & RESPONSE:
+            self._respond(client, unreadable.sequence, "generic_nack", consts.SMPP_ESME_RINVCMDID)
+
+    def _respond(self, client: Any, sequence: int, command: str, status: int = consts.SMPP_ESME_ROK) -> None:
         response = smpp.make_pdu(command, client=client, status=status)
-        response.sequence = pdu.sequence
+        response.sequence = sequence
         with contextlib.suppress(*LOST):  # the reading thread will notice
             self._send(client, response)
 
@@ -210,14 +219,15 @@ class Bind:
         while not self._closing.is_set():
             with contextlib.suppress(queue.Empty):
                 client, pdu = self._incoming.get(timeout=POLL_INTERVAL)
-                self._respond(client, pdu, "deliver_sm_resp", self._status_of(pdu))
+                self._respond(client, pdu.sequence, "deliver_sm_resp", self._status_of(pdu))
 
     def _status_of(self, pdu: Any) -> int:
-        """The gateway delivers again what cannot be handled now; a PDU that has no meaning here is confirmed."""
+        """The gateway delivers again what cannot be handled now. A PDU that has no meaning here is confirmed; one that
+        can never be handled is refused for good, since it would come again for ever."""
         try:
             incoming = read_deliver_sm(pdu)
             is_handled = incoming is None or self._handler is None or self._handler(incoming)
         except Exception:
-            logger.exception("cannot process what %s delivers", self._settings.name)
-            is_handled = False
+            logger.exception("refused for good what %s delivers: it cannot be processed", self._settings.name)
+            return REFUSED
         return int(consts.SMPP_ESME_ROK if is_handled else RETRY_LATER)

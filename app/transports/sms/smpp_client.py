@@ -5,13 +5,14 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from smpplib import consts
+from smpplib import consts, smpp
 from smpplib.client import Client
 from smpplib.exceptions import ConnectionError as ConnectionLost
 from smpplib.exceptions import PDUError
@@ -26,6 +27,18 @@ MAX_SELECT = 0.2
 """Seconds after which a thread that waits for the network retries: the other thread may have read its data."""
 
 Result = TypeVar("Result")
+HEADER_BYTES = 16
+RESPONSE = 0x80000000
+"""Bit of the commands that respond to another."""
+
+
+class UnreadablePdu(Exception):
+    """A PDU that was received completely and cannot be parsed; the connection can still be used."""
+
+    def __init__(self, command: int, sequence: int) -> None:
+        super().__init__(f"command {command:#x}, sequence {sequence}")
+        self.command = command
+        self.sequence = sequence
 
 
 def error_text(error: Exception) -> str:
@@ -58,6 +71,21 @@ class SmppClient(Client):  # type: ignore[misc]
         plain = connect(self.host, self.port, self.timeout)
         self._socket = TlsSocket(plain, self._context, self.host) if self._context else plain
         self.state = consts.SMPP_CLIENT_STATE_OPEN
+
+    def read_pdu(self) -> Any:
+        """The next PDU. Raises one of `LOST`, and `UnreadablePdu`, which the library's method does not tell apart."""
+        header = self._recv_exact(HEADER_BYTES)
+        length, command, _, sequence = struct.unpack(">4L", header)
+        if length < HEADER_BYTES:
+            raise PDUError(f"a PDU of {length} bytes")
+        body = self._recv_exact(length - HEADER_BYTES)
+        try:
+            pdu = smpp.parse_pdu(header + body, client=self, allow_unknown_opt_params=True)
+        except Exception as error:
+            raise UnreadablePdu(command, sequence) from error
+        if not pdu.is_error():
+            self.state = consts.STATE_SETTERS.get(pdu.command, self.state)
+        return pdu
 
     def is_readable(self, seconds: float) -> bool:
         """Whether a PDU, or the beginning of one, arrives within `seconds`."""

@@ -19,7 +19,7 @@ from app.services import Services
 from tests.jobs.delivery.conftest import Changed, events, fail_writing
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
-from tests.support.smsc import OK, Smsc
+from tests.support.smsc import NEVER, OK, Smsc
 from tests.support.statements import StatementCounter
 from tests.support.tenants import new_mobile
 
@@ -161,3 +161,31 @@ def test_a_text_that_the_gateway_refuses_fails(rows: Rows, sender: Services, sms
     refused, later = (rows.add_send([new_mobile()], type="sms")[0] for _ in range(2))
     drain(sender, incoming_handler(sender))
     assert sorted(rows.states([refused, later])) == ["failed", "queued"]
+
+
+def test_what_can_be_kept_of_a_reply_is_kept(rows: Rows, sender: Services, smsc: Smsc) -> None:
+    """Without control characters in the number and NUL characters in the text, which PostgreSQL does not store."""
+    number = new_mobile()
+    rows.add_webhook()
+    rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
+    sender_worker_of(sender, incoming_handler(sender))
+    assert smsc.deliver("61\x01411\x7f111111", number, b"Yes\0 please\xff", coding=3) == OK
+    assert smsc.deliver(new_mobile(), number, b"\xd8\x00\x00\x00", coding=8) == OK
+    replies = [(event["mobile"], event["body_text"]) for event in events(rows)]
+    assert (replies[0], replies[1][1]) == (("61411111111", "Yes please\xff"), "\ufffd")
+
+
+def test_a_reply_that_the_database_refuses_is_not_delivered_for_ever(
+    rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL refuses a NUL, which nothing takes out here; to SQLite this is a number that no account has."""
+    number = new_mobile()
+    rows.add_webhook()
+    rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
+    sender_worker_of(sender, incoming_handler(sender))
+    with monkeypatch.context() as patch:
+        patch.setattr("app.inbound.replies.plain_number", lambda text: f"{text}\0")
+        status = smsc.deliver(new_mobile(), number, b"poison")
+    assert status == (NEVER if sender.database.engine.dialect.name == "postgresql" else OK)
+    assert smsc.deliver(new_mobile(), number, b"harmless") == OK
+    assert events(rows)[-1]["body_text"] == "harmless"

@@ -18,7 +18,10 @@ from tests.support.servers import PATIENCE
 from tests.support.smsc import (
     BIND_TRANSCEIVER,
     BIND_TRANSMITTER,
+    DATA_SM,
     INVALID_DESTINATION,
+    LATER,
+    NEVER,
     OK,
     QUEUE_FULL,
     RECEIPT,
@@ -28,7 +31,7 @@ from tests.support.smsc import (
 )
 from tests.unit.transports.mailserver import free_port
 
-LATER = 0x64
+UNKNOWN_COMMAND = 0x03
 UUID = "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11"
 Open = Callable[..., SmppTransport]
 
@@ -250,13 +253,44 @@ def test_incoming_messages_reach_the_handler(
 
 
 def test_a_message_that_cannot_be_handled_now_is_delivered_again(smsc: Smsc, open_: Open) -> None:
-    answers: list[bool | None] = [False, None, True]
+    answers = [False, False, True]
+    open_(smsc.url()).listen(lambda _: answers.pop(0))
+    assert [smsc.deliver("61411111111", "61400000001", b"hi") for _ in range(3)] == [LATER, LATER, OK]
 
-    def take(_: Incoming) -> bool:
-        answer = answers.pop(0)
-        if answer is None:
-            raise RuntimeError("the database is away")
-        return answer
+
+def test_a_message_that_can_never_be_handled_is_refused_for_good(smsc: Smsc, open_: Open) -> None:
+    """Otherwise the gateway would deliver it for ever."""
+
+    def take(incoming: Incoming) -> bool:
+        if isinstance(incoming, GatewayReply) and incoming.text == "poison":
+            raise ValueError("a fault of this message")
+        return True
 
     open_(smsc.url()).listen(take)
-    assert [smsc.deliver("61411111111", "61400000001", b"hi") for _ in range(3)] == [LATER, LATER, OK]
+    texts = (b"poison", b"harmless", b"poison")
+    assert [smsc.deliver("61411111111", "61400000001", text) for text in texts] == [NEVER, OK, NEVER]
+
+
+CUT_OFF = b"\0\1\1" + b"61411111111\0" + b"\1\1" + b"61400000001\0" + b"\0" * 9 + b"\2hi" + b"\x02"
+"""A message that ends within the type of an optional parameter."""
+
+
+@pytest.mark.parametrize("body", [CUT_OFF, b""])
+def test_a_message_that_cannot_be_read_is_refused_for_good(smsc: Smsc, open_: Open, body: bytes) -> None:
+    """The bind goes on: the PDU was received completely."""
+    taken: list[Incoming] = []
+
+    def take(incoming: Incoming) -> bool:
+        taken.append(incoming)
+        return True
+
+    open_(smsc.url()).listen(take)
+    assert smsc.deliver_raw(body) == NEVER
+    assert smsc.deliver("61411111111", "61400000001", b"hi") == OK
+    assert taken == [GatewayReply(*NUMBERS, "hi")]
+
+
+def test_a_request_of_another_kind_gets_a_negative_answer(smsc: Smsc, open_: Open) -> None:
+    open_(smsc.url()).listen(lambda _: True)
+    assert smsc.deliver_raw(b"", command=0x7777) == UNKNOWN_COMMAND
+    assert smsc.deliver_raw(b"", command=DATA_SM) == UNKNOWN_COMMAND
