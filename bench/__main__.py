@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, fairness, growth, latency, memory, reading, slow_clients, webhooks, writing
+from bench.cases import delivery, fairness, growth, latency, memory, reading, slow_clients, snapshot, webhooks, writing
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -23,6 +23,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "growth": growth.run,
     "memory": memory.run,
     "slow-clients": slow_clients.run,
+    "snapshot": snapshot.run,
 }
 
 

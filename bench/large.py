@@ -34,12 +34,21 @@ INSERT INTO recipients ({columns})
 SELECT {values} FROM recipients one, generate_series({first}, {last}) n WHERE one.id = {template}
 """
 QUEUE = """
-INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, attempts)
-SELECT id, account_id, 'normal', 'queued', now(), 0
+INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, ready_time, attempts)
+SELECT id, account_id, 'normal', 'queued', now(), now(), 0
 FROM recipients WHERE id > {template} AND state = 'queued'
 ON CONFLICT DO NOTHING
 """
 """Those recipients that are due."""
+ADD_DUE = """
+WITH added AS (
+    INSERT INTO recipients ({columns})
+    SELECT {values} FROM recipients one, generate_series(1, {count}) n WHERE one.id = {template}
+    RETURNING id, account_id
+)
+INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, ready_time, attempts)
+SELECT id, account_id, 'normal', 'queued', now(), now(), 0 FROM added
+"""
 OWN = {
     "uuid": "'0b0a6d4e-5d0c-4c57-9d0e-' || lpad(to_hex(n), 12, '0')",
     "email": "'person' || n || '@customers.example'",
@@ -87,6 +96,17 @@ def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, s
         connection.commit()
     _vacuum(parts, "recipients")
     _vacuum(parts, "send_queue")
+
+
+def add_due(parts: Stack, template: int, count: int) -> None:
+    """So many further recipients like the one with that id, which are due; nothing is vacuumed."""
+    columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
+    own = {"uuid": "gen_random_uuid()::text", "email": OWN["email"], "state": "'queued'"}
+    names = ", ".join(f'"{name}"' for name in columns)
+    values = ", ".join(own.get(name, f'one."{name}"') for name in columns)
+    with parts.connect() as connection:
+        connection.execute("SET synchronous_commit = off")
+        connection.execute(ADD_DUE.format(columns=names, values=values, count=count, template=template))
 
 
 def _vacuum(parts: Stack, table: str) -> None:

@@ -41,10 +41,11 @@ def periodic_jobs() -> list[Periodic]:
     return [Periodic(MAINTENANCE, 3600)]
 
 
-def tick(services: Services, table: list[Periodic]) -> None:
-    """One sweep. A database that is unavailable is logged, and swept again at the next tick."""
+def tick(services: Services, table: list[Periodic], queue: sweeps.SendQueueSweep | None = None) -> None:
+    """One sweep; `queue` is what earlier ones have found. A database that is unavailable is logged, and swept again at
+    the next tick."""
     try:
-        _wake_for_work(services)
+        _wake_for_work(services, queue or sweeps.SendQueueSweep())
     except SQLAlchemyError as error:
         log_failure(logger, "cannot look for work", error)
     for job in table:
@@ -53,9 +54,9 @@ def tick(services: Services, table: list[Periodic]) -> None:
             services.wake_ups.wake(job.queue)
 
 
-def _wake_for_work(services: Services) -> None:
+def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep) -> None:
     with services.database.read() as session:
-        sends = sweeps.sends_waiting(session)
+        sends = queue.finds_work(session)
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
     if sends:
@@ -68,9 +69,9 @@ def _wake_for_work(services: Services) -> None:
 
 def run(services: Services) -> None:
     """Sweeps until the process is asked to stop."""
-    table = periodic_jobs()
+    table, queue = periodic_jobs(), sweeps.SendQueueSweep()
     while not services.stopping.wait(TICK):
-        tick(services, table)
+        tick(services, table, queue)
 
 
 def main() -> None:

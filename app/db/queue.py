@@ -1,9 +1,8 @@
 """The send queue's claim statement, which the two databases need in different forms.
 
-Fair between accounts: the accounts that have due entries are found by skipping through the partial index from one
-account to the next, a few index probes per account however many entries wait; then each account has its turn, and gives
-the same number of its oldest entries. So an account with one message never waits behind another one's hundred thousand
-(docs/delivery.md#fairness).
+Fair between accounts: it is given accounts that have due entries (`app/db/queue_looks.py`), and each has its turn and
+gives the same number of its oldest ones. So an account with one message never waits behind another one's hundred
+thousand (docs/delivery.md#fairness).
 
 Within a turn entries of high priority come first, but as long as normal ones wait, one in `NORMAL_PART` is a normal one
 (docs/delivery.md#priority).
@@ -17,18 +16,15 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
+    FromClause,
     Integer,
     Select,
     String,
-    and_,
     any_,
     bindparam,
     case,
     func,
-    literal_column,
-    or_,
     select,
     true,
     union_all,
@@ -40,17 +36,12 @@ from app.db.dialect import is_postgresql
 from app.db.in_json import in_json, json_array
 from app.db.models import QueueEntry, Recipient, table_of
 from app.db.prepared import PreparedStatement
-
-# Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
-QUEUED: ColumnElement[str] = literal_column("'queued'")
-HIGH, NORMAL = literal_column("'high'", String), literal_column("'normal'", String)
+from app.db.queue_looks import Positions, as_json, given_accounts, has_due_entries, is_due_in_turn
 
 NORMAL_PART = 4
 """One in so many entries of an account's turn is of normal priority, while any waits."""
 
-MOMENT = bindparam("moment", type_=QueueEntry.due_time.type)
 SIZE = bindparam("size", type_=Integer)
-AFTER = bindparam("after", type_=QueueEntry.account_id.type)
 TURN = bindparam("turn", type_=Integer)
 
 RECIPIENT = (
@@ -84,23 +75,24 @@ def claim_due(
     session: Session,
     *,
     moment: datetime,
+    accounts: Mapping[int, Positions],
     size: int,
-    after: int,
     number: int,
     state: str,
     worker: str,
     lease_end: datetime,
 ) -> list[ClaimedRow]:
-    """Claims about `size` entries due at `moment`, evenly from the accounts that come after the account `after`: gives
-    them the state, the worker and the lease, counts the attempt, and returns them with their recipients.
+    """Claims about `size` entries due at `moment`, evenly from those of the accounts that have some at or behind their
+    positions: gives them the state, the worker and the lease, counts the attempt, and returns them with their
+    recipients.
 
     `number` counts the claims of the worker: where an account gives fewer entries than `NORMAL_PART`, the priorities
     take turns. One statement on PostgreSQL, two on SQLite.
     """
     values = {
         "moment": moment,
+        "accounts": as_json(accounts),
         "size": size,
-        "after": after,
         "turn": number % NORMAL_PART,
         "claimed_state": state,
         "claimer": worker,
@@ -165,12 +157,13 @@ def _claimed_values() -> dict[str, Any]:
 
 
 def _picked_entries(*, on_postgresql: bool) -> Select[Any]:
-    """Ids of about SIZE entries due at MOMENT, taken evenly from the accounts that come after the account AFTER.
+    """Ids of about SIZE entries due at MOMENT, taken evenly from the given accounts.
 
-    At most SIZE accounts are served. On PostgreSQL the entries are locked, and those locked by other workers are
-    skipped. SQLite has neither LATERAL nor row locks; there a transaction that claims has the only write lock.
+    On PostgreSQL the entries are locked, and those locked by other workers are skipped. SQLite has neither LATERAL nor
+    row locks; there a transaction that claims has the only write lock.
     """
-    served = _served_accounts()
+    given = given_accounts(on_postgresql=on_postgresql)
+    served = select(given).where(has_due_entries(given)).cte("served")
     share = select(SIZE // func.nullif(func.count(), 0, type_=Integer)).select_from(served).scalar_subquery()
     turn = _turn(served, share, locks=on_postgresql)
     if on_postgresql:
@@ -180,11 +173,11 @@ def _picked_entries(*, on_postgresql: bool) -> Select[Any]:
     return select(entry.recipient_id).select_from(served.join(entry, entry.recipient_id.in_(turn)))
 
 
-def _turn(served: CTE, share: Any, *, locks: bool) -> Select[Any]:
+def _turn(served: FromClause, share: Any, *, locks: bool) -> Select[Any]:
     """At most `share` entries of one account: first those of high priority but for the reserved part, then normal ones
     up to that part, then what else there is, those of high priority first."""
     reserved: ColumnElement[int] = (share + TURN) // NORMAL_PART
-    high, normal = (_oldest(served, share, priority, locks=locks) for priority in (HIGH, NORMAL))
+    high, normal = (_oldest(served, share, priority, locks=locks) for priority in ("high", "normal"))
     ranked = union_all(
         select(high.c.recipient_id, high.c.place, case((high.c.place <= share - reserved, 0), else_=2).label("rank")),
         select(normal.c.recipient_id, normal.c.place, case((normal.c.place <= reserved, 1), else_=3).label("rank")),
@@ -192,17 +185,12 @@ def _turn(served: CTE, share: Any, *, locks: bool) -> Select[Any]:
     return select(ranked.c.recipient_id).order_by(ranked.c.rank, ranked.c.place).limit(share).correlate(served)
 
 
-def _oldest(served: CTE, share: Any, priority: ColumnElement[str], *, locks: bool) -> Any:
+def _oldest(served: FromClause, share: Any, priority: str, *, locks: bool) -> Any:
     """The oldest due entries of an account and a priority, at most `share`, with their places among these."""
     entry = aliased(QueueEntry)
     oldest = (
         select(entry.recipient_id, entry.due_time)
-        .where(
-            entry.state == QUEUED,
-            entry.account_id == served.c.account_id,
-            entry.priority == priority,
-            entry.due_time <= MOMENT,
-        )
+        .where(*is_due_in_turn(entry, served, priority))
         .order_by(entry.due_time, entry.recipient_id)
         .limit(share)
         .correlate(served)
@@ -212,36 +200,3 @@ def _oldest(served: CTE, share: Any, priority: ColumnElement[str], *, locks: boo
     found = oldest.subquery()
     place = func.row_number().over(order_by=(found.c.due_time, found.c.recipient_id))
     return select(found.c.recipient_id, place.label("place")).subquery()
-
-
-@cache
-def any_due() -> Select[Any]:
-    """Returns a row when any recipient is due at MOMENT."""
-    return select(_due_accounts().c.account_id).limit(1)
-
-
-def _served_accounts() -> CTE:
-    due = _due_accounts().c.account_id
-    return select(due).order_by(due <= AFTER, due).limit(SIZE).cte("served")
-
-
-def _due_accounts() -> CTE:
-    waiting = _waiting_accounts().c.account_id
-    is_due = or_(*(_first_due(waiting, priority) <= MOMENT for priority in (HIGH, NORMAL)))
-    return select(waiting).where(is_due).cte("due")
-
-
-def _first_due(account_id: ColumnElement[int], priority: ColumnElement[str]) -> Any:
-    own = aliased(QueueEntry)
-    first = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == account_id)
-    return first.where(own.priority == priority).scalar_subquery()
-
-
-def _waiting_accounts() -> CTE:
-    """Every account that has queued entries; the last step of the recursion adds a null, which equals nothing."""
-    first = select(func.min(QueueEntry.account_id).label("account_id")).where(QueueEntry.state == QUEUED)
-    waiting = first.cte("waiting", recursive=True)
-    further = aliased(QueueEntry, name="further")
-    beyond: ColumnElement[bool] = and_(further.state == QUEUED, further.account_id > waiting.c.account_id)
-    following = select(func.min(further.account_id)).where(beyond).scalar_subquery()
-    return waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))

@@ -15,6 +15,7 @@ from sqlalchemy import CursorResult, delete, not_, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
+from app.db.full_looks import FULL_SHARE
 from app.db.models import (
     Base,
     DomainBackoff,
@@ -29,8 +30,10 @@ from app.db.models import (
 )
 from app.events import batches
 from app.inbound import reassembly
-from app.sends.delivery import claim
-from app.sends.outcomes import uncertain
+from app.sends.delivery.claim import has_due
+from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.outcomes.expired_leases import ExpiredLeases
+from app.sends.outcomes.uncertain import has_uncertain_due
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -45,9 +48,16 @@ CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
 
-def sends_waiting(session: Session) -> bool:
-    """Whether there is a recipient that is due, has an expired lease, or has been uncertain for long enough."""
-    return claim.has_due(session) or claim.has_expired_leases(session) or uncertain.has_uncertain_due(session)
+class SendQueueSweep:
+    """What one process remembers of the send queue from sweep to sweep, so that each reads only what is new."""
+
+    def __init__(self, full_share: float = FULL_SHARE) -> None:
+        self._due = DueAccounts(full_share)
+        self._leases = ExpiredLeases(full_share)
+
+    def finds_work(self, session: Session) -> bool:
+        """Whether there is a recipient that is due, has an expired lease, or has been uncertain for long enough."""
+        return has_due(session, self._due) or bool(self._leases.workers(session)) or has_uncertain_due(session)
 
 
 def events_waiting(session: Session) -> bool:

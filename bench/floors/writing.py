@@ -73,8 +73,8 @@ WITH grouped AS (
     JOIN contacts contact ON contact.list_id = %(list_id)s AND contact.email_key = one.email
     RETURNING id, account_id
 ), due AS (
-    INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, attempts)
-    SELECT id, account_id, 'normal', 'queued', now(), 0 FROM queued
+    INSERT INTO send_queue (recipient_id, account_id, priority, state, due_time, ready_time, attempts)
+    SELECT id, account_id, 'normal', 'queued', now(), now(), 0 FROM queued
 )
 SELECT id FROM grouped
 """

@@ -174,7 +174,7 @@ def work(full: Full) -> None:
     drain(full.services)
     dispatch_due(full.services)
     with full.services.database.read() as session:
-        sweeps.sends_waiting(session)
+        sweeps.SendQueueSweep().finds_work(session)
         sweeps.events_waiting(session)
         sweeps.replies_waiting(session)
     sweeps.clean(full.services)

@@ -63,7 +63,14 @@ class Alone:
         recipient_id = self.tenant.add(Recipient, **{**defaults, **values})
         state = values.get("state", "queued")
         if state in UNSETTLED:
-            entry = {"due_time": moment, "state": state, "priority": "normal", **of_entry}
+            due_time = of_entry.get("due_time", moment)
+            entry = {
+                "due_time": due_time,
+                "ready_time": max(due_time, now()),
+                "state": state,
+                "priority": "normal",
+                **of_entry,
+            }
             with self.services.database.write() as transaction:
                 entry |= {"account_id": self.tenant.id, "recipient_id": recipient_id}
                 transaction.execute(insert(QueueEntry).values(**entry))

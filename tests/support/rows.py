@@ -125,7 +125,8 @@ class Rows:
             "attempts": 0,
             "open_type": "sms" if type_ == "sms" else "not_opened",
         }
-        entry = {"due_time": moment + timedelta(seconds=due_in), "priority": columns["priority"]}
+        due_time = moment + timedelta(seconds=due_in)
+        entry = {"due_time": due_time, "ready_time": max(due_time, now()), "priority": columns["priority"]}
         with self.services.database.write() as transaction:
             ids = draw_ids(transaction, Recipient, len(recipients))
             given = [_recipient_columns(one, type_) for one in recipients]
@@ -209,6 +210,8 @@ def change_recipients(transaction: Transaction, ids: Sequence[int], **values: An
     of_entries = {name: value for name, value in values.items() if name in ENTRY_COLUMNS}
     own = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
     entries = table_of(QueueEntry)
+    if of_entries:
+        of_entries["ready_time"] = max(now(), values.get("due_time") or now())
     if values.get("state", "queued") in UNSETTLED:
         own = {name: value for name, value in own.items() if name not in of_entries}
         if "state" in values:
@@ -227,7 +230,7 @@ def _enter_queue(transaction: Transaction, ids: Sequence[int]) -> None:
     settled = transaction.scalars(select(Recipient).where(Recipient.id.in_(ids), Recipient.id.not_in(known))).all()
     for row in settled:
         shared = {"account_id": row.account_id, "attempts": row.attempts, "state": "queued", "priority": "normal"}
-        transaction.execute(insert(QueueEntry).values(recipient_id=row.id, due_time=now(), **shared))
+        transaction.execute(insert(QueueEntry).values(recipient_id=row.id, due_time=now(), ready_time=now(), **shared))
         transaction.execute(update(Recipient).where(Recipient.id == row.id).values(state="queued"))
 
 

@@ -44,6 +44,12 @@ class QueueEntry(Base):
             sqlite_where=text("state = 'queued'"),
         ),
         Index(
+            "ix_send_queue_ready",
+            "ready_time",
+            postgresql_where=text("state = 'queued'"),
+            sqlite_where=text("state = 'queued'"),
+        ),
+        Index(
             "ix_send_queue_lease",
             "lease_time",
             postgresql_where=text("state = 'sending'"),
@@ -66,6 +72,9 @@ class QueueEntry(Base):
     """`high` or `normal`, as its send."""
     state: Mapped[str]
     due_time: Mapped[datetime]
+    ready_time: Mapped[datetime]
+    """When a worker may find it: the due time, or when it was put into the queue, whichever is later. What goes back
+    keeps its due time and with it its place, and is new to those who have looked there already."""
     lease_time: Mapped[datetime | None]
     worker: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(default=0)

@@ -103,6 +103,7 @@ def queue_entries(draft: SendDraft, account_id: int, accepted: datetime) -> Comp
         "priority": draft.priority,
         "state": RecipientState.QUEUED.value,
         "due_time": accepted,
+        "ready_time": accepted,
         "attempts": 0,
     }
     return CompanionRows(QueueEntry, "recipient_id", columns)

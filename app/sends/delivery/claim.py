@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Update, exists, select, update
+from sqlalchemy import ColumnElement, Update, select, update
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
@@ -20,9 +20,10 @@ from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, table_of
-from app.db.queue import NORMAL_PART, ClaimedRow, any_due, claim_due
+from app.db.queue import NORMAL_PART, ClaimedRow, claim_due
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
+from app.sends.delivery.due_accounts import DueAccounts
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
@@ -48,22 +49,33 @@ class ClaimedRecipient(NamedTuple):
     attempts: int
 
 
-def claim(transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0) -> list[ClaimedRecipient]:
+def claim(
+    transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
+) -> list[ClaimedRecipient]:
     """Claims about `size` due entries, evenly from the accounts that follow the account `after`; `number` counts the
-    claims of the worker.
+    claims of the worker, and `due` is what it remembers between them.
 
     The oldest of an account come first, its priorities take turns, and the result interleaves the accounts.
     """
-    rows = claim_due(
-        transaction,
-        moment=now(),
-        size=size,
-        after=after,
-        number=number,
-        state=SENDING,
-        worker=worker,
-        lease_end=seconds_from_now(LEASE),
-    )
+    due = due or DueAccounts()
+    due.look(transaction)
+    rows: list[ClaimedRow] = []
+    while not rows and (accounts := due.next_accounts(after, size)):
+        rows = claim_due(
+            transaction,
+            moment=now(),
+            accounts=accounts,
+            size=size,
+            number=number,
+            state=SENDING,
+            worker=worker,
+            lease_end=seconds_from_now(LEASE),
+        )
+        due.note_claimed(accounts, size, rows)
+    return _in_turns(rows)
+
+
+def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
     by_account: dict[int, list[ClaimedRow]] = {}
     for row in sorted(rows, key=lambda row: (row.due_time, row.recipient[0])):
         by_account.setdefault(row.recipient[1], []).append(row)
@@ -96,7 +108,7 @@ def release_claims(transaction: Transaction, worker: str, ids: Collection[int]) 
     statement = (
         update(QueueEntry)
         .where(*_leased_to(worker, ids))
-        .values(state=QUEUED, worker=None, lease_time=None, attempts=QueueEntry.attempts - 1)
+        .values(state=QUEUED, worker=None, lease_time=None, attempts=QueueEntry.attempts - 1, ready_time=now())
     )
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
@@ -105,7 +117,11 @@ def postpone(transaction: Transaction, worker: str, due_times: Mapping[int, date
     """Returns entries that were not attempted to the queue, each with a new due time."""
     if not due_times:
         return
-    _POSTPONE.run(transaction, [{"row": row, "due": due_times[row], "owner": worker} for row in due_times])
+    moment = now()
+    _POSTPONE.run(
+        transaction,
+        [{"row": row, "due": due, "ready": max(due, moment), "owner": worker} for row, due in due_times.items()],
+    )
 
 
 def _postpone_statement(row: RowValues) -> Update:
@@ -113,12 +129,24 @@ def _postpone_statement(row: RowValues) -> Update:
     return (
         update(table_of(QueueEntry))
         .where(columns.recipient_id == row["row"], columns.state == SENDING, columns.worker == row["owner"])
-        .values(state=QUEUED, worker=None, lease_time=None, attempts=columns.attempts - 1, due_time=row["due"])
+        .values(
+            state=QUEUED,
+            worker=None,
+            lease_time=None,
+            attempts=columns.attempts - 1,
+            due_time=row["due"],
+            ready_time=row["ready"],
+        )
     )
 
 
 _POSTPONE = BulkUpdate(
-    {"row": QueueEntry.recipient_id.type, "due": QueueEntry.due_time.type, "owner": QueueEntry.worker.type},
+    {
+        "row": QueueEntry.recipient_id.type,
+        "due": QueueEntry.due_time.type,
+        "ready": QueueEntry.ready_time.type,
+        "owner": QueueEntry.worker.type,
+    },
     _postpone_statement,
 )
 
@@ -140,11 +168,7 @@ def _leased_to(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], 
     return in_json(QueueEntry.recipient_id, ids), QueueEntry.state == SENDING, QueueEntry.worker == worker
 
 
-def has_due(session: Session) -> bool:
-    """Whether any recipient is due; a few index probes per account with queued entries, however many those are."""
-    return session.execute(any_due(), {"moment": now()}).first() is not None
-
-
-def has_expired_leases(session: Session) -> bool:
-    """Whether any lease has expired."""
-    return bool(session.scalar(select(exists().where(IS_SENDING, QueueEntry.lease_time < now()))))
+def has_due(session: Session, due: DueAccounts | None = None) -> bool:
+    """Whether any recipient is due; `due` is what the process remembers between its looks."""
+    due = due or DueAccounts()
+    return due.look(session) or due.has_any(session)

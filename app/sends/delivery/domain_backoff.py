@@ -75,7 +75,14 @@ def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequen
         statement = (
             update(QueueEntry)
             .where(in_json(QueueEntry.recipient_id, ids), QueueEntry.state == SENDING, QueueEntry.worker == worker)
-            .values(state=QUEUED, worker=None, lease_time=None, attempts=QueueEntry.attempts - 1, due_time=until)
+            .values(
+                state=QUEUED,
+                worker=None,
+                lease_time=None,
+                attempts=QueueEntry.attempts - 1,
+                due_time=until,
+                ready_time=max(until, now()),
+            )
         )
         transaction.execute(statement, execution_options={"synchronize_session": False})
     return ids

@@ -59,7 +59,7 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     drain be the one that creates the sender worker.
     """
     try:
-        loop = Drain(services, sender_worker_of(services, handler))
+        loop = Drain(services, sender_worker := sender_worker_of(services, handler))
         loop.send_first_batch()
         loop.recover()
         loop.run()
@@ -71,7 +71,7 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
         if services.stopping.is_set():
             close_sender_worker(services)
     with services.database.read() as session:
-        work_left = has_due(session)
+        work_left = has_due(session, sender_worker.due)
     if work_left:
         services.wake_ups.wake(SENDS)
 
@@ -99,7 +99,7 @@ class Drain:
     def recover(self) -> None:
         """Recovers the rows of dead workers, and decides those that have been uncertain for long enough."""
         try:
-            recover_expired_leases(self._services)
+            recover_expired_leases(self._services, self._sender_worker.leases)
             resolve_uncertain(self._services)
         except SQLAlchemyError as error:
             self._pause(error)
@@ -192,23 +192,23 @@ class Drain:
             self._next_claim = time.monotonic() + POLL_INTERVAL
 
     def _claim(self, size: int) -> list[ClaimedRecipient]:
-        worker, last = self._sender_worker.name, self._sender_worker.last_account
+        worker, last, due = self._sender_worker.name, self._sender_worker.last_account, self._sender_worker.due
+        number = next(self._sender_worker.claims)
         try:
             with self._services.database.write() as transaction:
                 if self._may_have_unknown_claims:
                     release_unknown_claims(transaction, worker, (*self._dispatcher.recipient_ids, *self._pending.ids))
-                claimed = claim(transaction, worker, size=size, after=last, number=next(self._sender_worker.claims))
+                claimed = claim(transaction, worker, size=size, after=last, number=number, due=due)
                 if is_full(claimed, size):
                     transaction.after_commit(lambda: self._services.wake_ups.wake(SENDS))  # for another worker
                 accepted = defer_backed_off(transaction, worker, claimed)
         except SQLAlchemyError as error:
             self._may_have_unknown_claims = True
+            due.clear()
             self._pause(error)
             return []
         self._may_have_unknown_claims = False
-        if claimed:
-            accounts = {recipient.account_id for recipient in claimed}
-            self._sender_worker.last_account = max(accounts, key=lambda account: (account <= last, account))
+        self._sender_worker.record_accounts({recipient.account_id for recipient in claimed})
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from app.clock import now
@@ -23,8 +23,10 @@ from app.sends.delivery.batch_size import AdaptiveBatchSize
 from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred_by_fault
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
+from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
+from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.journal import Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
@@ -52,10 +54,17 @@ class SenderWorker:
         self.name = new_process_name()
         self.journal = Journal(journal_folder(settings), self.name)
         self.batch_size = AdaptiveBatchSize()
+        self.due = DueAccounts()
+        self.leases = ExpiredLeases()
         self.last_account = 0
         """Last account served (round-robin cursor)."""
         self.claims = itertools.count()
         """The numbers of its claims."""
+
+    def record_accounts(self, accounts: Collection[int]) -> None:
+        """The next claim begins behind the last of the accounts of this one."""
+        last = self.last_account
+        self.last_account = max(accounts, key=lambda account: (account <= last, account), default=last)
 
     def transmit(
         self, slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None = None

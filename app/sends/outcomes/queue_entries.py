@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Update, func, select, update
 
+from app.clock import now
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.database import Transaction
 from app.db.models import QueueEntry, Recipient, table_of
@@ -37,6 +38,7 @@ def _update_statement(row: RowValues) -> Update:
     values: dict[str, Any] = {
         "state": row["state"],
         "due_time": row["due_time"],
+        "ready_time": row["ready_time"],
         "rendered_bytes": func.coalesce(row["rendered_bytes"], columns.rendered_bytes),
         "worker": None,
         "lease_time": None,
@@ -47,7 +49,7 @@ def _update_statement(row: RowValues) -> Update:
 _UPDATE = BulkUpdate(
     {
         "row": QueueEntry.recipient_id.type,
-        **{name: table_of(QueueEntry).c[name].type for name in ("state", "due_time", "rendered_bytes")},
+        **{name: table_of(QueueEntry).c[name].type for name in ("state", "due_time", "ready_time", "rendered_bytes")},
     },
     _update_statement,
 )
@@ -58,5 +60,6 @@ def _column_values(transition: Transition) -> dict[str, Any]:
         "row": transition.recipient.id,
         "state": transition.state,
         "due_time": transition.due_time,
+        "ready_time": transition.due_time and max(transition.due_time, now()),
         "rendered_bytes": transition.attempt_result.rendered,
     }

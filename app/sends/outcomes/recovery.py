@@ -12,7 +12,6 @@ import logging
 from collections.abc import Collection
 
 from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
 
 from app.clock import now
 from app.db.models import QueueEntry
@@ -22,6 +21,7 @@ from app.recipients.states import RecipientState
 from app.recipients.store import add_steps, update_queue_entries
 from app.recipients.timeline import TimelineStep
 from app.sends.outcomes.bisecting import write_bisecting
+from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.journal import FoundJournal, journal_folder, scan_journals
 from app.sends.outcomes.transitions import RetryRules
 from app.services import Services
@@ -32,22 +32,19 @@ BATCH_SIZE = 500
 """Rows of one transaction."""
 
 
-def recover_expired_leases(services: Services) -> None:
-    """Takes over the rows of dead workers. Journals come first: what they say was sent is not sent again."""
+def recover_expired_leases(services: Services, leases: ExpiredLeases | None = None) -> None:
+    """Takes over the rows of dead workers. Journals come first: what they say was sent is not sent again. `leases` is
+    what the process remembers between its looks."""
+    leases = leases or ExpiredLeases()
     with scan_journals(journal_folder(services.settings)) as journals:
         with services.database.read() as session:
-            expired = _expired_workers(session)
+            expired = leases.workers(session)
         for journal in journals:
             if journal.dead or journal.worker in expired:
                 _replay(services, journal)
         dead = {journal.worker for journal in journals if journal.dead}
         if dead or expired:
             _requeue_all(services, dead)
-
-
-def _expired_workers(session: Session) -> set[str]:
-    statement = select(QueueEntry.worker).distinct().where(IS_SENDING, QueueEntry.lease_time < now())
-    return {worker for worker in session.scalars(statement) if worker}
 
 
 def _replay(services: Services, journal: FoundJournal) -> None:
@@ -76,9 +73,8 @@ def _requeue_batch(services: Services, dead: Collection[str]) -> int:
         rows = transaction.execute(oldest.limit(BATCH_SIZE).with_for_update(skip_locked=True)).all()
         if rows:
             moment, ids = now(), [row.recipient_id for row in rows]
-            update_queue_entries(
-                transaction, ids, state=RecipientState.QUEUED, due_time=moment, worker=None, lease_time=None
-            )
+            times = {"due_time": moment, "ready_time": moment, "lease_time": None}
+            update_queue_entries(transaction, ids, state=RecipientState.QUEUED, worker=None, **times)
             detail = "the worker that held it is gone"
             add_steps(
                 transaction,

@@ -49,7 +49,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
     detail = f"was {state}: {recipient.reason or 'no reason known'}"
     add_steps(transaction, [step_row(recipient.account_id, recipient.id, TimelineStep.REQUEUED, detail, moment)])
     if entry:
-        entry.state, entry.due_time = RecipientState.QUEUED, moment
+        entry.state, entry.due_time, entry.ready_time = RecipientState.QUEUED, moment, moment
     else:
         _enter_queue(transaction, recipient, moment)
     recipient.state, recipient.reason, recipient.sent_time = RecipientState.QUEUED, None, None
@@ -65,6 +65,7 @@ def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetim
         "priority": select(Send.priority).where(Send.id == recipient.send_id).scalar_subquery(),
         "state": RecipientState.QUEUED,
         "due_time": moment,
+        "ready_time": moment,
         "attempts": recipient.attempts,
     }
     transaction.execute(insert(QueueEntry).values(values))

@@ -93,5 +93,6 @@ def _requeue(transaction: Transaction, rows: Sequence[Row[*tuple[Any, ...]]]) ->
     if not rows:
         return
     moment = now()
-    update_queue_entries(transaction, [row.id for row in rows], state=RecipientState.QUEUED, due_time=moment)
+    ids = [row.id for row in rows]
+    update_queue_entries(transaction, ids, state=RecipientState.QUEUED, due_time=moment, ready_time=moment)
     add_steps(transaction, [step_row(row.account_id, row.id, TimelineStep.REQUEUED, NO_SIGN, moment) for row in rows])

@@ -13,12 +13,13 @@ from sqlalchemy import event, text
 from app.clock import now
 from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE, AdaptiveBatchSize
-from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, has_expired_leases, release_claims, renew_leases
+from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.sender_worker import sender_worker_of
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
@@ -198,7 +199,7 @@ def test_sweeps_find_due_rows_and_expired_leases(rows: Rows, worker: Services) -
 
     def look() -> tuple[bool, bool]:
         with worker.database.read() as session:
-            return has_due(session), has_expired_leases(session)
+            return has_due(session), bool(ExpiredLeases().workers(session))
 
     assert look() == (False, False)
     (ann,) = rows.add_send(["ann@example.com"], due_in=60)

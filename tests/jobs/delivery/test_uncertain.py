@@ -10,7 +10,7 @@ from app.clock import now
 from app.db.models import RecipientStep
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
-from app.maintenance.sweeps import sends_waiting
+from app.maintenance.sweeps import SendQueueSweep
 from app.sends.delivery.drain import drain
 from app.sends.outcomes.requeue import requeue
 from app.services import Services
@@ -54,7 +54,7 @@ def test_without_a_sign_of_arrival_it_is_sent_again_with_its_message_id(
 ) -> None:
     ripen(rows, ann)
     with worker.database.read() as session:
-        assert sends_waiting(session)
+        assert SendQueueSweep().finds_work(session)
     drain(worker)
     assert (rows.states([ann]), counters(rows, ann)) == (["delivered"], (1, 0, 0))
     assert [step for step, _ in rows.steps(ann)] == ["uncertain", "requeued", "sent"]

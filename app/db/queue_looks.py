@@ -1,0 +1,178 @@
+"""Looking for due entries of the send queue: which accounts have some, and from which position on.
+
+A look at the whole queue skips through the partial index from one account to the next, a few index probes per account
+however many entries wait. But the entries that were claimed stay in the index until no snapshot held anywhere can see
+them (a backup, a long report), and such a look reads past all of them. So a process remembers what it has found
+(`app/sends/delivery/due_accounts.py`), and between two such looks it reads only what has become ready since the last
+one, by the time of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import (
+    CTE,
+    JSON,
+    ColumnElement,
+    FromClause,
+    ScalarSelect,
+    String,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.orm import Session, aliased
+
+from app.db.dialect import is_postgresql
+from app.db.models import QueueEntry
+from app.db.prepared import PreparedStatement
+
+# Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
+QUEUED: ColumnElement[str] = literal_column("'queued'")
+HIGH, NORMAL = literal_column("'high'", String), literal_column("'normal'", String)
+PRIORITIES = {"high": HIGH, "normal": NORMAL}
+
+MOMENT = bindparam("moment", type_=QueueEntry.due_time.type)
+SINCE = bindparam("since", type_=QueueEntry.ready_time.type)
+
+
+class Position(NamedTuple):
+    """A place in the order of an account's entries of one priority."""
+
+    due_time: datetime
+    recipient_id: int = 0
+
+
+Positions = Mapping[str, Position]
+"""Priority -> where its due entries begin; a priority without any is missing."""
+
+
+def look_at_all(session: Session, moment: datetime) -> dict[int, Positions]:
+    """The accounts that have entries due at that moment, each with the positions at which they begin."""
+    rows = _first_due_times().tuples(session)
+    found = {account_id: _positions(zip(PRIORITIES, firsts, strict=True), moment) for account_id, *firsts in rows}
+    return {account_id: positions for account_id, positions in found.items() if positions}
+
+
+def look_at_ready(session: Session, since: datetime, moment: datetime) -> dict[int, Positions]:
+    """The same of what has become ready between the two moments."""
+    found: dict[int, dict[str, Position]] = {}
+    for account_id, priority, first in _ready().tuples(session, since=since, moment=moment):
+        found.setdefault(account_id, {})[priority] = Position(first)
+    return {**found}
+
+
+def still_due(session: Session, accounts: Mapping[int, Positions], moment: datetime) -> set[int]:
+    """Those of the accounts that have due entries at or behind their positions."""
+    statement = _still_due(on_postgresql=is_postgresql(session))
+    return {row[0] for row in statement.tuples(session, moment=moment, accounts=as_json(accounts))}
+
+
+def _positions(firsts: Iterable[tuple[str, datetime | None]], moment: datetime) -> Positions:
+    return {priority: Position(first) for priority, first in firsts if first is not None and first <= moment}
+
+
+@cache
+def _first_due_times() -> PreparedStatement:
+    """Of every account that has queued entries: the first due time of each priority."""
+    waiting = _waiting_accounts().c.account_id
+    return PreparedStatement(select(waiting, *(_first_due(waiting, priority) for priority in PRIORITIES.values())))
+
+
+def _first_due(account_id: ColumnElement[int], priority: ColumnElement[str]) -> Any:
+    own = aliased(QueueEntry)
+    first = select(func.min(own.due_time)).where(own.state == QUEUED, own.account_id == account_id)
+    return first.where(own.priority == priority).scalar_subquery()
+
+
+def _waiting_accounts() -> CTE:
+    """Every account that has queued entries; the last step of the recursion adds a null, which equals nothing."""
+    first = select(func.min(QueueEntry.account_id).label("account_id")).where(QueueEntry.state == QUEUED)
+    waiting = first.cte("waiting", recursive=True)
+    further = aliased(QueueEntry, name="further")
+    beyond: ColumnElement[bool] = and_(further.state == QUEUED, further.account_id > waiting.c.account_id)
+    following = select(func.min(further.account_id)).where(beyond).scalar_subquery()
+    return waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))
+
+
+@cache
+def _ready() -> PreparedStatement:
+    is_ready = and_(QueueEntry.state == QUEUED, QueueEntry.ready_time.between(SINCE, MOMENT))
+    account = QueueEntry.account_id, QueueEntry.priority
+    first = func.min(QueueEntry.due_time)
+    return PreparedStatement(select(*account, first).where(is_ready, QueueEntry.due_time <= MOMENT).group_by(*account))
+
+
+@cache
+def _still_due(*, on_postgresql: bool) -> PreparedStatement:
+    given = given_accounts(on_postgresql=on_postgresql)
+    return PreparedStatement(select(given.c.account_id).where(has_due_entries(given)))
+
+
+def has_due_entries(given: FromClause) -> ColumnElement[bool]:
+    """Of given accounts: those that have due entries at or behind their positions."""
+    return or_(*(_first_of(given, priority).is_not(None) for priority in PRIORITIES))
+
+
+def _first_of(given: FromClause, priority: str) -> ScalarSelect[Any]:
+    """Not EXISTS, which PostgreSQL may answer by reading all due entries into a table of hashes."""
+    entry = aliased(QueueEntry)
+    first = select(entry.due_time).where(*is_due_in_turn(entry, given, priority)).correlate(given)
+    return first.order_by(entry.due_time, entry.recipient_id).limit(1).scalar_subquery()
+
+
+def is_due_in_turn(entry: Any, given: FromClause, priority: str) -> tuple[ColumnElement[bool], ...]:
+    """Conditions on entries: of a given account and that priority, due, and not before the given position.
+
+    An account that has no position is not read for that priority.
+    """
+    position = tuple_(given.c[f"{priority}_due"], given.c[f"{priority}_id"])
+    return (
+        entry.state == QUEUED,
+        entry.account_id == given.c.account_id,
+        entry.priority == PRIORITIES[priority],
+        entry.due_time <= MOMENT,
+        tuple_(entry.due_time, entry.recipient_id) >= position,
+    )
+
+
+def as_json(accounts: Mapping[int, Positions]) -> str:
+    """The value of the parameter `accounts`."""
+    return orjson.dumps([_given(account_id, positions) for account_id, positions in accounts.items()]).decode()
+
+
+def _given(account_id: int, positions: Positions) -> dict[str, int | str]:
+    given: dict[str, int | str] = {"account_id": account_id}
+    for priority, position in positions.items():
+        # As SQLite keeps times. PostgreSQL reads them in the zone of the session, which is always UTC.
+        given[f"{priority}_due"] = position.due_time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        given[f"{priority}_id"] = position.recipient_id
+    return given
+
+
+def given_accounts(*, on_postgresql: bool) -> FromClause:
+    """The accounts of the parameter `accounts` with their positions, as a table."""
+    entry = QueueEntry
+    types: dict[str, Any] = {"account_id": entry.account_id.type}
+    for priority in PRIORITIES:
+        types |= {f"{priority}_due": entry.due_time.type, f"{priority}_id": entry.recipient_id.type}
+    accounts = bindparam("accounts", type_=String)
+    if on_postgresql:
+        rows = func.json_to_recordset(cast(accounts, JSON))
+        columns = [column(name, type_) for name, type_ in types.items()]
+        return rows.table_valued(*columns, name="given").render_derived(with_types=True)
+    each = func.json_each(accounts).table_valued("value", name="each")
+    return select(
+        *(func.json_extract(each.c.value, f"$.{name}", type_=type_).label(name) for name, type_ in types.items())
+    ).subquery("given")

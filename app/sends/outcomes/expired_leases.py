@@ -1,0 +1,49 @@
+"""Looking for expired leases, whose workers are gone or stalled.
+
+The entries that have been settled stay in the index of leases until no snapshot held anywhere can see them. So a
+process remembers the time before which it has found no lease: none is given that ends before it, because a lease
+begins with nearly all of its time before it. Now and then it looks at all of them nevertheless.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import ColumnElement, and_, select
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.full_looks import FULL_SHARE, FullLooks
+from app.db.models import QueueEntry
+from app.recipients.conditions import IS_SENDING
+
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+REACH = timedelta(seconds=2)
+"""Clocks differ by a little."""
+
+
+class ExpiredLeases:
+    """One per process that looks for them; one thread at a time uses it."""
+
+    def __init__(self, full_share: float = FULL_SHARE) -> None:
+        self._full_looks = FullLooks(full_share)
+        self._since = BEGINNING
+
+    def workers(self, session: Session) -> set[str]:
+        """The workers whose leases have expired."""
+        moment, began = now(), time.monotonic()
+        is_full = self._full_looks.is_due()
+        statement = (
+            select(QueueEntry.worker).distinct().where(_is_expired(BEGINNING if is_full else self._since, moment))
+        )
+        workers = {worker for worker in session.scalars(statement) if worker}
+        if is_full:
+            self._full_looks.note(began)
+        if not workers:
+            self._since = moment - REACH
+        return workers
+
+
+def _is_expired(since: datetime, moment: datetime) -> ColumnElement[bool]:
+    return and_(IS_SENDING, QueueEntry.lease_time >= since, QueueEntry.lease_time < moment)

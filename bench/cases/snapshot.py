@@ -1,0 +1,133 @@
+"""Case K2: is the queue as quick while a snapshot is held elsewhere, as a backup does, for 1,000,000 messages?
+
+Two installations, in turns; the messages pass through the queue of each by the statements of a sender, but for what is
+sent and written of the recipients. In one a snapshot is held from the beginning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psycopg
+
+from app.maintenance.sweeps import SendQueueSweep
+from app.recipients.store import delete_queue_entries
+from app.sends.delivery.claim import claim
+from app.sends.delivery.due_accounts import DueAccounts
+from bench.contacts import open_shop
+from bench.large import accepted_recipient, add_due
+from bench.options import Options
+from bench.processes import Failed
+from bench.stack import Stack, api, stack
+from bench.turns import Goal, Measure, Row, in_turns
+
+MOST_SLOWER = 1.3
+AT_ONCE = 20_000
+"""Messages that wait at a time while they pass."""
+BATCH = 1000
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of K2: `floor` is the same service without the snapshot. None on SQLite."""
+    if not options.postgresql:
+        return []
+    with contextlib.ExitStack() as kept:
+        beside = kept.enter_context(_queue())
+        alone = kept.enter_context(_queue())
+        kept.enter_context(_snapshot(beside.parts))
+        for queue in (beside, alone):
+            queue.let_pass(options.amount(1_000_000, 2_000))
+        goal = Goal(1 / MOST_SLOWER)
+        claims, looks = options.amount(50, 5), options.amount(200, 10)
+        return [
+            in_turns(
+                "K2. claim 100 beside a held snapshot",
+                "claims/s",
+                goal,
+                options.rounds,
+                ours=beside.claims(claims),
+                floor=alone.claims(claims),
+            ),
+            in_turns(
+                "K2. look for work, there is none",
+                "looks/s",
+                goal,
+                options.rounds,
+                ours=beside.looks(looks),
+                floor=alone.looks(looks),
+            ),
+        ]
+
+
+class Queue:
+    """The send queue of an installation, and a worker and a scheduler that remember what they have found there."""
+
+    def __init__(self, parts: Stack, template: int) -> None:
+        self.parts = parts
+        self._template = template
+        self._due = DueAccounts()
+        self._sweep = SendQueueSweep()
+
+    def let_pass(self, count: int) -> None:
+        """So many messages are queued, claimed and settled."""
+        for first in range(0, count, AT_ONCE):
+            waiting = min(AT_ONCE, count - first)
+            add_due(self.parts, self._template, waiting)
+            for _ in range(0, waiting, BATCH):
+                self._claim(BATCH)
+
+    def claims(self, count: int) -> Measure:
+        """Rounds of claims of 100."""
+
+        def measure() -> float:
+            add_due(self.parts, self._template, count * 100)
+            return count / sum(self._claim(100) for _ in range(count))
+
+        return measure
+
+    def looks(self, count: int) -> Measure:
+        """Rounds of the scheduler's looks."""
+
+        def measure() -> float:
+            began = time.perf_counter()
+            for _ in range(count):
+                with self.parts.services.database.read() as session:
+                    if self._sweep.finds_work(session):
+                        raise Failed("there should be nothing to do")
+            return count / (time.perf_counter() - began)
+
+        return measure
+
+    def _claim(self, size: int) -> float:
+        """Seconds of a claim, whose entries are then settled."""
+        began = time.perf_counter()
+        with self.parts.services.database.write() as transaction:
+            claimed = claim(transaction, "bench", size=size, after=0, due=self._due)
+        elapsed = time.perf_counter() - began
+        if len(claimed) != size:
+            raise Failed(f"claimed {len(claimed)} of {size}")
+        with self.parts.services.database.write() as transaction:
+            delete_queue_entries(transaction, [one.id for one in claimed])
+        return elapsed
+
+
+@contextlib.contextmanager
+def _queue() -> Iterator[Queue]:
+    with stack(postgresql=True) as parts:
+        shop = open_shop(parts)
+        with api(parts) as server:
+            template = accepted_recipient(parts, shop, server)
+        with parts.connect() as connection:
+            connection.execute("DELETE FROM send_queue")
+        yield Queue(parts, template)
+
+
+@contextlib.contextmanager
+def _snapshot(parts: Stack) -> Iterator[None]:
+    """Held by another connection, as pg_dump holds one."""
+    with parts.connect() as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM accounts")
+        yield

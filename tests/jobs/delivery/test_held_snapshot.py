@@ -1,0 +1,280 @@
+"""What a process remembers of the queue: it finds all that is due, and a snapshot held elsewhere makes neither claims
+nor empty looks slower (docs/decisions/015-send-queue-apart.md#a-snapshot-held-elsewhere)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text, update
+
+from app.clock import now
+from app.db.database import Transaction
+from app.db.full_looks import FullLooks
+from app.db.models import QueueEntry
+from app.maintenance.sweeps import SendQueueSweep
+from app.recipients.store import delete_queue_entries
+from app.sends.delivery import due_accounts
+from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
+from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.recovery import recover_expired_leases
+from app.sends.outcomes.requeue import requeue
+from app.sends.outcomes.transitions import RetryRules
+from app.sends.outcomes.uncertain import resolve_uncertain
+from app.sends.outcomes.write import write_outcomes
+from app.services import Services
+from app.transports.base import DeliveryResult
+from tests.jobs.conftest import new_account
+from tests.jobs.delivery.test_fairness import addresses, take
+from tests.support.rows import Rows
+from tests.support.statements import SentStatement, StatementCounter
+
+ONCE = 1e-9
+"""A share of the time that lets only the first look be at the whole queue."""
+DEAD = 3000
+"""Entries that are claimed and settled while the snapshot is held."""
+
+
+def take_due(services: Services, due: DueAccounts, size: int = 100, after: int = 0) -> list[ClaimedRecipient]:
+    with services.database.write() as transaction:
+        return claim(transaction, "w", size=size, after=after, due=due)
+
+
+def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
+    with services.database.write() as transaction:
+        delete_queue_entries(transaction, [one.id for one in claimed])
+
+
+def blocks_read(services: Services, work: Callable[[], object]) -> int:
+    """The blocks that the statements of the work read, executed once more and undone."""
+    with StatementCounter(services.database.engine) as counter:
+        work()
+    with services.database.write() as transaction:
+        plans = [_executed(transaction, one) for one in counter.sent if "send_queue" in one.statement]
+        transaction.rollback()
+    return sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans)
+
+
+def _executed(transaction: Transaction, sent: SentStatement) -> dict[str, Any]:
+    statement = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sent.statement}"
+    (found,) = transaction.connection().exec_driver_sql(statement, sent.parameters).scalar_one()
+    plan: dict[str, Any] = found["Plan"]
+    return plan
+
+
+def test_claims_and_looks_read_nothing_that_was_claimed_before(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL keeps settled entries while anybody may still see them, and who looks at the whole queue reads them
+    all."""
+    if not worker.database.is_postgresql:
+        pytest.skip("SQLite removes entries at once")
+    monkeypatch.setattr(due_accounts, "REACH", timedelta(0))
+    monkeypatch.setattr(due_accounts, "FAR_EVERY", timedelta(days=1))
+    read = worker.database.read
+    with worker.database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as backup:
+        backup.execute(text("SELECT 1"))
+        due, sweep = DueAccounts(ONCE), SendQueueSweep(ONCE)
+        with read() as session:
+            assert not sweep.finds_work(session)
+        settle_some(rows, worker, due)
+
+        def claim_one(due: DueAccounts) -> None:
+            assert len(take_due(worker, due, 1)) == 1
+
+        def find_nothing(sweep: SendQueueSweep) -> None:
+            with read() as session:
+                assert not sweep.finds_work(session)
+
+        with read() as session:
+            assert sweep.finds_work(session)  # what has come since its first look
+        few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts()))
+        settle(worker, take(worker, 10))
+        with read() as session:
+            assert not sweep.finds_work(session)
+        more = (
+            blocks_read(worker, lambda: find_nothing(sweep)),
+            blocks_read(worker, lambda: find_nothing(SendQueueSweep())),
+        )
+    for remembering, forgetful in (few, more):
+        assert remembering < DEAD // 60 < forgetful
+
+
+def settle_some(rows: Rows, worker: Services, due: DueAccounts) -> None:
+    """Leaves `DEAD` settled entries, whose leases would have expired, and four due ones."""
+    rows.add_send(addresses(DEAD))
+    claimed = take_due(worker, due, DEAD)
+    assert len(claimed) == DEAD
+    rows.change([one.id for one in claimed], lease_time=now() - timedelta(minutes=1))
+    settle(worker, claimed)
+    rows.add_send(addresses(4))
+
+
+def accounts(services: Services) -> list[Rows]:
+    """Three, in the order of their ids."""
+    return [Rows(services, new_account(services)) for _ in range(3)]
+
+
+def test_accounts_have_their_turns_from_memory(worker: Services) -> None:
+    """As many of each, whoever has how much; and two workers that remember claim everything once."""
+    big, small, third = accounts(worker)
+    ids = [*big.add_send(addresses(40)), *small.add_send(addresses(3)), *third.add_send(addresses(7), priority="high")]
+    one, two = DueAccounts(ONCE), DueAccounts(ONCE)
+    first = take_due(worker, one, 9)
+    assert Counter(row.account_id for row in first) == dict.fromkeys(
+        (big.account_id, small.account_id, third.account_id), 3
+    )
+    claimed = [row.id for row in first]
+    for turn in range(20):
+        claimed += [row.id for row in take_due(worker, (two, one)[turn % 2], 4)]
+    assert sorted(claimed) == sorted(ids)
+
+
+def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
+    first, second, third = accounts(worker)
+    for one in (first, second, third):
+        one.add_send(addresses(3))
+    due, last, served = DueAccounts(ONCE), 0, []
+    for _ in range(9):
+        (row,) = take_due(worker, due, 1, after=last)
+        last = row.account_id
+        served.append(last)
+    assert served == [first.account_id, second.account_id, third.account_id] * 3
+    assert take_due(worker, due, 1, after=last) == []
+
+
+def test_what_others_put_into_the_queue_is_found(rows: Rows, worker: Services) -> None:
+    """Of an account that had nothing, and of one that is known; high goes first."""
+    due = DueAccounts(ONCE)
+    assert take_due(worker, due) == []
+    normal = rows.add_send(addresses(3))
+    assert [row.id for row in take_due(worker, due, 2)] == normal[:2]
+    high = rows.add_send(["reset@example.com"], priority="high")
+    assert [row.id for row in take_due(worker, due, 2)] == [*high, normal[2]]
+
+
+def released(rows: Rows, worker: Services, ids: list[int]) -> None:
+    with worker.database.write() as transaction:
+        release_claims(transaction, "other", ids)
+
+
+def postponed(rows: Rows, worker: Services, ids: list[int]) -> None:
+    with worker.database.write() as transaction:
+        postpone(transaction, "other", dict.fromkeys(ids, now()))
+
+
+def deferred(rows: Rows, worker: Services, ids: list[int]) -> None:
+    answer = DeliveryResult.deferred("451 4.3.0 later", "4.3.0")
+    results = [AttemptResult(row, 1, "a@example.com", now(), answer) for row in ids]
+    with worker.database.write() as transaction:
+        assert len(write_outcomes(transaction, "other", results, RetryRules(0, 600))) == len(ids)
+
+
+def recovered(rows: Rows, worker: Services, ids: list[int]) -> None:
+    rows.change(ids, lease_time=now())
+    recover_expired_leases(worker)
+
+
+def uncertain(rows: Rows, worker: Services, ids: list[int]) -> None:
+    rows.change(ids, state="uncertain", worker=None, due_time=now())
+    resolve_uncertain(worker)
+
+
+def retried(rows: Rows, worker: Services, ids: list[int]) -> None:
+    rows.change(ids, state="failed")
+    for row in ids:
+        with worker.database.write() as transaction:
+            requeue(transaction, rows.recipient(row).uuid)
+
+
+@pytest.mark.parametrize(
+    "way", [released, postponed, deferred, recovered, uncertain, retried], ids=lambda way: way.__name__
+)
+def test_what_goes_back_into_the_queue_is_found(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, way: Callable[[Rows, Services, list[int]], None]
+) -> None:
+    """By a process that was further already, and knew nothing of it."""
+    monkeypatch.setattr(due_accounts, "REACH", timedelta(0))
+    due = DueAccounts(ONCE)
+    ids = rows.add_send(addresses(2))
+    take(worker, 2, worker="other")
+    assert take_due(worker, due) == []
+    way(rows, worker, ids)
+    assert sorted(row.id for row in take_due(worker, due)) == ids
+
+
+def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
+    """Before what is younger, also for a worker that was past it."""
+    due = DueAccounts(ONCE)
+    ids = rows.add_send(addresses(6))
+    oldest = [row.id for row in take(worker, 2, worker="other")]
+    assert oldest == ids[:2]
+    assert [row.id for row in take_due(worker, due, 2)] == ids[2:4]
+    released(rows, worker, oldest)
+    assert [row.id for row in take_due(worker, due, 3)] == [*oldest, ids[4]]
+
+
+@pytest.mark.parametrize(("far", "found"), [(timedelta(0), 1), (timedelta(days=1), 0)])
+def test_what_was_committed_late_is_found_by_a_look_that_reaches_back(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, far: timedelta, found: int
+) -> None:
+    monkeypatch.setattr(due_accounts, "FAR_EVERY", far)
+    monkeypatch.setattr(due_accounts, "FAR_REACH", timedelta(hours=1))
+    due, moment = DueAccounts(ONCE), now() - timedelta(minutes=10)
+    take_due(worker, due)
+    (ann,) = rows.add_send(["ann@example.com"])
+    with worker.database.write() as transaction:
+        transaction.execute(update(QueueEntry).values(ready_time=moment, due_time=moment))
+    assert len(take_due(worker, due)) == found
+    assert [row.id for row in take_due(worker, DueAccounts())] == [ann][found:]
+
+
+def test_a_claim_that_was_undone_is_forgotten(rows: Rows, worker: Services) -> None:
+    due = DueAccounts(ONCE)
+    ids = rows.add_send(addresses(2))
+    with worker.database.write() as transaction:
+        assert len(claim(transaction, "w", size=2, after=0, due=due)) == 2
+        transaction.rollback()
+    due.clear()
+    assert [row.id for row in take_due(worker, due)] == ids
+
+
+def test_a_sweep_that_remembers_finds_work_and_its_end(rows: Rows, worker: Services) -> None:
+    """Due entries that others have claimed, and leases that end."""
+    sweep = SendQueueSweep(ONCE)
+
+    def finds_work() -> bool:
+        with worker.database.read() as session:
+            return sweep.finds_work(session)
+
+    assert not finds_work()
+    (ann,) = rows.add_send(["ann@example.com"])
+    assert finds_work()
+    assert finds_work()
+    take(worker, 1)
+    assert not finds_work()
+    rows.change([ann], lease_time=now())
+    assert finds_work()
+    recover_expired_leases(worker)
+    assert finds_work()
+    settle(worker, take(worker, 1))
+    assert not finds_work()
+
+
+def test_looks_at_the_whole_queue_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that took a second is made again after a hundred; one that takes no time each time."""
+    looks, moment = FullLooks(0.01), [100.0]
+    monkeypatch.setattr("app.db.full_looks.time.monotonic", lambda: moment[0])
+    assert looks.is_due()
+    moment[0] = 101.0
+    looks.note(100.0)
+    moment[0] = 199.9
+    assert not looks.is_due()
+    moment[0] = 200.0
+    assert looks.is_due()
+    looks.note(200.0)
+    assert looks.is_due()
