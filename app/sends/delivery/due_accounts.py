@@ -25,11 +25,11 @@ from app.db.full_looks import FULL_SHARE, FullLooks
 from app.db.queue import ClaimedRow
 from app.db.queue_looks import Position, Positions, look_at_all, look_at_ready, still_due
 
-REACH = timedelta(seconds=1)
+REACH = timedelta(seconds=0.3)
 """A look reaches back so far before the last one: acceptance takes a moment from the time it notes to its commit."""
 FAR_REACH = timedelta(seconds=15)
 """Every `FAR_EVERY` a look reaches back so far, for what took longer, and for clocks that differ."""
-FAR_EVERY = timedelta(seconds=3)
+FAR_EVERY = timedelta(seconds=1)
 PROBED = 100
 """Accounts that one statement looks at."""
 
