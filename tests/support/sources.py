@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,8 +20,21 @@ class Source:
 
     name: str
     path: Path
-    tree: ast.Module
-    lines: int
+
+    @cached_property
+    def text(self) -> str:
+        """As it is written."""
+        return self.path.read_text("utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed when it is first asked for: some tests are collected with the names alone."""
+        return ast.parse(self.text)
+
+    @property
+    def lines(self) -> int:
+        """How many it has."""
+        return len(self.text.splitlines())
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, inner ones too."""
@@ -69,6 +82,4 @@ def source(name: str) -> Source:
 
 def _read(path: Path) -> Source:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    text = path.read_text("utf-8")
-    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return Source(name, path, ast.parse(text), len(text.splitlines()))
+    return Source(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)

@@ -59,7 +59,7 @@ def pattern_uses() -> list[PatternUse]:
 
 def _patterns(source: Source) -> Iterator[tuple[str, re.Pattern[Any]]]:
     """The expressions that a module compiles, alone or in a table."""
-    if not any(isinstance(node, ast.Attribute) and node.attr == "compile" for node in ast.walk(source.tree)):
+    if "compile" not in source.text:
         return
     assigned = {
         target.id
@@ -78,10 +78,14 @@ def _methods(source: Source, name: str) -> list[str]:
     """The methods called on it: in its own module, and under a public name in others. Without a call it may be
     searched."""
     places = [source] if name.startswith("_") else sources()
-    methods = {
-        method for place in places for method in re.findall(rf"\b{name}\.(\w+)\(", place.path.read_text("utf-8"))
-    }
-    return sorted(methods & set(METHODS)) or ["search"]
+    return sorted({method for place in places for called, method in _calls(place) if called == name}) or ["search"]
+
+
+@cache
+def _calls(source: Source) -> set[tuple[str, str]]:
+    """The names on which a module calls a method of expressions, with the method; each source is searched once, for
+    every process of the tests does this before its first test."""
+    return set(re.findall(rf"\b(\w+)\.({'|'.join(METHODS)})\(", source.text))
 
 
 def texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
