@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Forked:
     def __init__(self, log: Path, function: Callable[..., object], *arguments: object) -> None:
         self._process = context.Process(target=_run, args=(log, function, *arguments), daemon=True)
         self._process.start()
+        self._waiting = threading.Lock()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
@@ -33,9 +35,11 @@ class Forked:
             os.kill(self.pid, number)
 
     def wait(self) -> int | None:
-        """The exit status, negative for a signal; None when it does not end within PATIENCE."""
-        self._process.join(PATIENCE)
-        return self._process.exitcode
+        """The exit status, negative for a signal; None when it does not end within PATIENCE. Several threads may
+        wait."""
+        with self._waiting:
+            self._process.join(PATIENCE)
+            return self._process.exitcode
 
     def kill(self) -> None:
         """Ends it at once."""

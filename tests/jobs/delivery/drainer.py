@@ -1,4 +1,4 @@
-"""A worker process for the crash tests: drains once, with the settings of the environment."""
+"""A worker process for the crash tests: drains once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from app.sends.delivery.drain import drain
 from app.services import make_services
 from app.settings import from_environment
 
-if __name__ == "__main__":
-    settings = from_environment()
+
+def main(environ: dict[str, str]) -> None:
+    """With the settings of these variables."""
+    settings = from_environment(environ)
     logs.configure(settings)
     drain(make_services(settings))

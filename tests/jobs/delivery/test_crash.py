@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -27,9 +26,11 @@ from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.write import write_outcomes
 from app.services import Services
 from app.transports.base import DeliveryResult
+from tests.jobs.delivery import drainer
 from tests.jobs.delivery.conftest import Changed, StartDrain, events, fail_writing
 from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.clocks import ClockAhead, clock_of
+from tests.support.forked import Forked
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE, wait_until
 from tests.unit.transports.mailserver import MailServer
@@ -42,19 +43,25 @@ class Killer(MailServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worker: subprocess.Popen[bytes] | None = None
+        self.worker: Forked | None = None
         self.kill_at: tuple[str, int] | None = None
+        self._starting = threading.Lock()
         self._seen: Counter[str] = Counter()
 
-    def aim(self, worker: subprocess.Popen[bytes], command: str, count: int) -> None:
-        self._seen.clear()
-        self.worker, self.kill_at = worker, (command, count)
+    def kill(self, worker: Services, command: str, count: int) -> int | None:
+        """The exit status of a process that drains and is killed there."""
+        with self._starting:  # it may come to the command before it is known here
+            self._seen.clear()
+            self.kill_at = (command, count)
+            self.worker = start_process(worker)
+        return self.worker.wait()
 
     def scripted(self, step: str) -> str | None:
-        self._seen[step] += 1
-        if self.kill_at == (step, self._seen[step]) and self.worker:
-            self.worker.send_signal(signal.SIGKILL)
-            self.worker.wait()
+        with self._starting:
+            self._seen[step] += 1
+            if self.kill_at == (step, self._seen[step]) and self.worker:
+                os.kill(self.worker.pid, signal.SIGKILL)
+                self.worker.wait()
         return super().scripted(step)
 
 
@@ -64,11 +71,10 @@ def killer() -> Iterator[Killer]:
         yield server
 
 
-def start_process(worker: Services) -> subprocess.Popen[bytes]:
+def start_process(worker: Services) -> Forked:
     """A process of its own that drains once."""
     settings = worker.settings
     environ = {
-        **os.environ,
         "DATABASE_URL": settings.database_url,
         "REDIS_URL": settings.redis_url,
         "DATA_DIR": str(settings.data_dir),
@@ -76,7 +82,7 @@ def start_process(worker: Services) -> subprocess.Popen[bytes]:
         "SEND_CONNECTIONS": str(settings.send_connections),
         "SECRET_KEY": settings.secret_key,
     }
-    return subprocess.Popen([sys.executable, "-m", "tests.jobs.delivery.drainer"], env=environ)
+    return Forked(settings.data_dir.parent / "log", drainer.main, environ)
 
 
 def times_received(server: MailServer) -> Counter[str]:
@@ -91,9 +97,7 @@ def test_a_kill_before_the_end_of_a_message_duplicates_nothing(
     rows.add_webhook()
     ids = rows.add_send(addresses(12))
     worker = make_worker(email_transport_url=killer.url(), send_connections=1)
-    killed = start_process(worker)
-    killer.aim(killed, command, 8)
-    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    assert killer.kill(worker, command, 8) == -signal.SIGKILL
     assert len(killer.mails) == 7
     drain(worker)
     assert times_received(killer) == Counter(addresses(12))
@@ -108,9 +112,7 @@ def test_a_kill_between_a_mail_and_its_copy_loses_no_copy(rows: Rows, make_worke
     """A mail and its copy count as one message in flight: without a journalled result both are sent again."""
     ids = rows.add_send(addresses(6), bcc_address="copy@acme.example")
     worker = make_worker(email_transport_url=killer.url(), send_connections=1)
-    killed = start_process(worker)
-    killer.aim(killed, "MAIL", 8)
-    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    assert killer.kill(worker, "MAIL", 8) == -signal.SIGKILL
     cut = killer.mails[-1].recipients[0]
     assert (len(killer.mails), cut in addresses(6)) == (7, True)
     drain(worker)
@@ -126,9 +128,7 @@ def test_a_kill_after_the_end_of_a_message_duplicates_that_message_at_most(
     ids = rows.add_send(addresses(30))
     worker = make_worker(email_transport_url=killer.url(), send_connections=2)
     for count in (3, 9):
-        killed = start_process(worker)
-        killer.aim(killed, ".", count)
-        assert killed.wait(PATIENCE) == -signal.SIGKILL
+        assert killer.kill(worker, ".", count) == -signal.SIGKILL
     killer.kill_at = None
     drain(worker)
     received = times_received(killer)
