@@ -26,6 +26,11 @@ class Sink:
         with self._lock:
             return self._accepted.copy()
 
+    def forget(self) -> None:
+        """Begins to count anew."""
+        with self._lock:
+            self._accepted.clear()
+
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:
         """Accepts a message after a delay."""
         await asyncio.sleep(self.seconds)

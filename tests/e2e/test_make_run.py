@@ -18,7 +18,7 @@ import yaml
 from redis import Redis
 
 from app.private_folder import OURS
-from tests.e2e.sink import mail_sink
+from tests.e2e.sink import Sink, mail_sink
 from tests.support.launched import SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 
@@ -69,6 +69,71 @@ def running() -> Iterator[Launched]:
     """A service with one account, for tests after which it runs as before."""
     with started("service") as service:
         yield service
+
+
+class Relayed:
+    """The service of several tests that stop and kill it, with a mail server that counts. Each finds it running: the
+    next one starts what a test has ended, and has a new one made when a test failed, whatever that one left behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made = 0
+        self.service: Launched | None = None
+
+    def running(self, port: int) -> Launched:
+        """It answers."""
+        if self.service is None:
+            self._made += 1
+            (own := self._folder / f"service{self._made}").mkdir()
+            self.service = Launched(own, EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
+            self.service.start()
+        elif not self.service.pids():
+            self.service.start()
+        wait_until(self.service.is_ready, "the service is ready")
+        return self.service
+
+    def clear(self) -> None:
+        """Leaves nothing behind."""
+        if self.service is not None:
+            self.service.clear()
+        self.service = None
+
+
+@pytest.fixture(scope="module")
+def relay() -> Iterator[tuple[Sink, int]]:
+    """The mail server and its port."""
+    with mail_sink(port := free_port()) as sink:
+        yield sink, port
+
+
+@pytest.fixture
+def sink(relay: tuple[Sink, int]) -> Sink:
+    """What the mail server accepts in this test, at once unless the test says otherwise."""
+    relay[0].seconds = 0.0
+    relay[0].forget()
+    return relay[0]
+
+
+@pytest.fixture(scope="module")
+def relayed() -> Iterator[Relayed]:
+    with short_folder() as folder:
+        one = Relayed(folder)
+        yield one
+        one.clear()
+
+
+@pytest.fixture
+def service(relayed: Relayed, relay: tuple[Sink, int], request: pytest.FixtureRequest) -> Iterator[Launched]:
+    """One that runs, which the test may stop and kill, and which sends to `sink`."""
+    failed = request.session.testsfailed
+    try:
+        running_one = relayed.running(relay[1])
+    except BaseException:
+        relayed.clear()
+        raise
+    yield running_one
+    if request.session.testsfailed > failed:
+        relayed.clear()
 
 
 def addresses(count: int) -> list[str]:
@@ -133,32 +198,29 @@ def mode_of(path: Path) -> int | None:
         return None
 
 
-def test_a_second_start_is_fast_and_finds_all_data(launch: Launch) -> None:
+def test_a_second_start_is_fast_and_finds_all_data(service: Launched, sink: Sink) -> None:
     """Less than 5 seconds to the first answered request, here of work, all processes together and one after
     the other; the stop lost nothing."""
-    service = launch()
-    service.start()
-    service.send(addresses(3))
-    wait_until(lambda: service.mails() == 3, "the mails are there")
+    service.send(addresses(3), group_name="Before a stop")
+    wait_until(lambda: len(sink.accepted) == 3, "the mails are sent")
     service.stop()
     service.start()
     assert service.processor_seconds() < 5
-    assert (service.group()["sent"], service.group()["delivered"]) == (3, 3)
+    group = service.group("Before a stop")
+    assert (group["sent"], group["delivered"]) == (3, 3)
     assert service.get("/v1/lists")["size"] == 1
 
 
-def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(launch: Launch) -> None:
-    with mail_sink(port := free_port(), seconds=0.2) as sink:
-        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
-        service.start()
-        service.send(addresses(30))
-        wait_until(lambda: len(sink.accepted) > 2, "sending has begun")
-        service.stop()
-        assert 2 < len(sink.accepted) < 30
-        service.start()
-        wait_until(lambda: len(sink.accepted) == 30, "all is sent")
-        wait_until(lambda: service.group()["delivered"] == 30, "all is counted")
-        assert set(sink.accepted.values()) == {1}
+def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(service: Launched, sink: Sink) -> None:
+    sink.seconds = 0.2
+    service.send(addresses(30), group_name="During a stop")
+    wait_until(lambda: len(sink.accepted) > 2, "sending has begun")
+    service.stop()
+    assert 2 < len(sink.accepted) < 30
+    service.start()
+    wait_until(lambda: len(sink.accepted) == 30, "all is sent")
+    wait_until(lambda: service.group("During a stop")["delivered"] == 30, "all is counted")
+    assert set(sink.accepted.values()) == {1}
 
 
 def test_it_runs_with_postgresql_and_an_external_redis(launch: Launch, postgres: str) -> None:
@@ -189,17 +251,16 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     assert service.processor_seconds() < 5
 
 
-def test_two_services_on_one_machine_are_independent(launch: Launch) -> None:
-    one, two = launch("one"), launch("two")
+def test_two_services_on_one_machine_are_independent(launch: Launch, running: Launched) -> None:
+    one = launch()
     one.start()
-    two.start()
+    mails, groups = running.mails(), running.get("/v1/transactional-groups")["size"]
     one.send(addresses(1))
     wait_until(lambda: one.mails() == 1, "the mail is there")
-    assert two.mails() == 0
-    assert two.get("/v1/transactional-groups")["size"] == 0
+    assert running.mails() == mails
+    assert running.get("/v1/transactional-groups")["size"] == groups
     one.stop()
-    assert two.is_ready()
-    two.stop()
+    assert running.is_ready()
 
 
 def test_a_filter_of_1000_long_values_fits_into_a_request(running: Launched) -> None:
@@ -252,54 +313,38 @@ def test_an_invalid_seed_starts_nothing_and_can_be_corrected(launch: Launch) -> 
     assert service.get("/v1/lists")["size"] == 1
 
 
-# ---------------------------------------------------------------------------------------------- stop
+# ---------------------------------------------------------------------------------------------- trouble
 
 
-@pytest.mark.parametrize(
-    "signals",
-    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)],
-    ids=["sigterm twice", "both"],
-)
-def test_signals_to_the_process_group_end_everything(launch: Launch, signals: tuple[signal.Signals, ...]) -> None:
-    """As Ctrl-C alone does, by which the other tests stop their services."""
-    service = launch()
-    service.start()
-    service.stop(*signals)
+def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(service: Launched, sink: Sink) -> None:
+    """At most the one message in flight per connection (docs/delivery.md#crash-safety)."""
+    sink.seconds = 0.05
+    service.send(addresses(60), group_name="Killed")
+    for enough in (5, 20, 35):
+        wait_until(lambda enough=enough: len(sink.accepted) > enough, "sending goes on")
+        os.kill(service.only_pid("jobs.worker sends"), signal.SIGKILL)
+    wait_until(lambda: len(sink.accepted) == 60, "all is sent")
+    wait_until(lambda: service.group("Killed")["delivered"] == 60, "all is counted")
+    assert sum(sink.accepted.values()) <= 60 + 3 * 2
 
 
-def test_a_signal_to_make_alone_ends_everything(launch: Launch) -> None:
-    service = launch()
-    service.start()
-    service.process.terminate()
-    service.process.wait(PATIENCE)
-    wait_until(lambda: not service.pids(), "nothing is left")
+def test_a_flushed_redis_loses_nothing(service: Launched, sink: Sink) -> None:
+    sink.seconds = 0.1
+    service.send(addresses(40))
+    with Redis(unix_socket_path=str(service.data / "redis.sock")) as redis:
+        wait_until(lambda: len(sink.accepted) > 5, "sending has begun")
+        redis.flushall()
+    service.send(["late@example.com"])
+    wait_until(lambda: len(sink.accepted) == 41, "all is sent")
+    assert set(sink.accepted.values()) == {1}
 
 
-def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
-    service = launch()
-    service.begin()
-    service.only_pid(LAUNCHER)
-    wait_until(lambda: service.pids(REDIS) != [], "the start has begun")
-    service.stop()
-
-
-def test_a_killed_launcher_leaves_no_processes(launch: Launch) -> None:
-    service = launch()
-    service.start()
-    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
-    assert service.process.wait(PATIENCE) != 0
-    wait_until(lambda: not service.pids(), "nothing is left")
-
-
-def test_a_start_right_after_the_launcher_was_killed_waits_for_its_processes(launch: Launch) -> None:
-    service = launch()
-    service.start()
-    service.send(addresses(100))
-    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
-    assert service.process.wait(PATIENCE) != 0
-    service.start()
-    wait_until(lambda: service.mails() == 100, "the mails are there")
-    service.stop()
+def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> None:
+    before = running.mails()
+    os.kill(running.only_pid(REDIS), signal.SIGKILL)
+    running.send(addresses(3))
+    wait_until(lambda: running.mails() == before + 3, "the mails are there")
+    wait_until(running.is_ready, "the service is ready again")
 
 
 def test_a_killed_api_server_is_restarted(running: Launched) -> None:
@@ -314,39 +359,43 @@ def test_a_killed_api_server_is_restarted(running: Launched) -> None:
     wait_until(lambda: running.mails() == mails + 1, "the mail is there")
 
 
-# ---------------------------------------------------------------------------------------------- trouble
+# ---------------------------------------------------------------------------------------------- stop
 
 
-def test_a_killed_sender_loses_nothing_and_duplicates_at_most_messages_in_flight(launch: Launch) -> None:
-    """At most the one message in flight per connection (docs/delivery.md#crash-safety)."""
-    with mail_sink(port := free_port(), seconds=0.05) as sink:
-        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
-        service.start()
-        service.send(addresses(60))
-        for enough in (5, 20, 35):
-            wait_until(lambda enough=enough: len(sink.accepted) > enough, "sending goes on")
-            os.kill(service.only_pid("jobs.worker sends"), signal.SIGKILL)
-        wait_until(lambda: len(sink.accepted) == 60, "all is sent")
-        wait_until(lambda: service.group()["delivered"] == 60, "all is counted")
-        assert sum(sink.accepted.values()) <= 60 + 3 * 2
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)],
+    ids=["sigterm twice", "both"],
+)
+def test_signals_to_the_process_group_end_everything(service: Launched, signals: tuple[signal.Signals, ...]) -> None:
+    """As Ctrl-C alone does, by which the other tests stop their services."""
+    service.stop(*signals)
 
 
-def test_a_flushed_redis_loses_nothing(launch: Launch) -> None:
-    with mail_sink(port := free_port(), seconds=0.05) as sink:
-        service = launch(EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="1")
-        service.start()
-        service.send(addresses(40))
-        with Redis(unix_socket_path=str(service.data / "redis.sock")) as redis:
-            wait_until(lambda: len(sink.accepted) > 5, "sending has begun")
-            redis.flushall()
-        service.send(["late@example.com"])
-        wait_until(lambda: len(sink.accepted) == 41, "all is sent")
-        assert set(sink.accepted.values()) == {1}
+def test_a_signal_to_make_alone_ends_everything(service: Launched) -> None:
+    service.process.terminate()
+    service.process.wait(PATIENCE)
+    wait_until(lambda: not service.pids(), "nothing is left")
 
 
-def test_a_killed_redis_is_restarted_and_nothing_is_lost(running: Launched) -> None:
-    before = running.mails()
-    os.kill(running.only_pid(REDIS), signal.SIGKILL)
-    running.send(addresses(3))
-    wait_until(lambda: running.mails() == before + 3, "the mails are there")
-    wait_until(running.is_ready, "the service is ready again")
+def test_a_killed_launcher_leaves_no_processes(service: Launched) -> None:
+    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
+    assert service.process.wait(PATIENCE) != 0
+    wait_until(lambda: not service.pids(), "nothing is left")
+
+
+def test_a_start_right_after_the_launcher_was_killed_waits_for_its_processes(service: Launched, sink: Sink) -> None:
+    service.send(addresses(100))
+    os.kill(service.only_pid(LAUNCHER), signal.SIGKILL)
+    assert service.process.wait(PATIENCE) != 0
+    service.start()
+    wait_until(lambda: len(sink.accepted) == 100, "the mails are sent")
+    service.stop()
+
+
+def test_a_stop_during_the_start_ends_everything(launch: Launch) -> None:
+    service = launch()
+    service.begin()
+    service.only_pid(LAUNCHER)
+    wait_until(lambda: service.pids(REDIS) != [], "the start has begun")
+    service.stop()
