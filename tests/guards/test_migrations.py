@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -12,6 +11,7 @@ from sqlalchemy import create_engine, inspect, text
 from app.db import migrate
 from app.db.models import Base
 from tests.conftest import BACKENDS
+from tests.support.forked import context
 from tests.support.servers import PATIENCE, scratch_database, short_folder
 
 
@@ -143,7 +143,6 @@ def test_an_upgrade_to_where_it_is_changes_nothing(database_url: str) -> None:
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
     """Each waits for the one that came first, and finds it done (docs/operations.md#migrations)."""
-    context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=migrate.upgrade, args=(database_url,)) for _ in range(4)]
     for process in processes:
         process.start()

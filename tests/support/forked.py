@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.servers import PATIENCE
 
-IMPORTED = ["jobs.worker", "app.launcher.embedded_redis"]
+IMPORTED = ["jobs.worker", "app.launcher.embedded_redis", "app.db.migrate"]
 """What the server imports at its start, which is that of the first process."""
 
 context = multiprocessing.get_context("forkserver")
