@@ -34,6 +34,7 @@ from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
 from app.recipients.read import RECIPIENT
+from app.settings import Settings
 from tests.support.client import SENDS, Client
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 
@@ -249,8 +250,14 @@ ROUNDS = hypothesis_settings(
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
-def test_generated_requests_get_described_answers(estate: Estate, mode: GenerationMode) -> None:
-    """Both valid and invalid requests: never a failure, never an answer that the description does not contain."""
+def test_generated_requests_get_described_answers(settings: Settings, estate: Estate, mode: GenerationMode) -> None:
+    """Both valid and invalid requests: never a failure, never an answer that the description does not contain.
+
+    The invalid ones on PostgreSQL alone: what is refused never gets to a database, and what is not meets the stricter
+    of the two.
+    """
+    if mode is GenerationMode.NEGATIVE and settings.database_url.startswith("sqlite"):
+        pytest.skip("the invalid requests are those on PostgreSQL")
     headers = {"Authorization": f"Bearer {estate.tenant.tokens['standard']}"}
 
     def try_out(case: Case[Any], with_ids: bool) -> None:
