@@ -39,6 +39,6 @@ def _process(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterat
 
 def _await(processes: Sequence[subprocess.Popen[str]], word: str) -> None:
     for process in processes:
-        said = process.stdout.readline().strip() if process.stdout else ""
-        if said != word:
-            raise Failed(f"{process.args!r} said {said!r} instead of {word!r}")
+        line = process.stdout.readline().strip() if process.stdout else ""
+        if line != word:
+            raise Failed(f"{process.args!r} printed {line!r} instead of {word!r}")

@@ -139,7 +139,7 @@ class Recorded(Session):
 
 
 class Goodbye(Exception):
-    """The sender has said QUIT."""
+    """The sender has sent QUIT."""
 
 
 def serve(port: int, folder: Path, seed: str) -> None:

@@ -186,7 +186,7 @@ class Stage:
         self.service.begin()
         deadline = time.monotonic() + START_WITHIN
         while earlier.intersection(self.pids("")) or not self.answers():
-            assert self.service.process.poll() is None, self.service.said()[-2000:]
+            assert self.service.process.poll() is None, self.service.output()[-2000:]
             assert time.monotonic() < deadline, "the service does not start"
             time.sleep(0.05)
 
@@ -196,7 +196,7 @@ class Stage:
 
     def _is_complete(self) -> bool:
         pids = self.pids(r"jobs\.(worker|schedule)")
-        lines = (line for line in self.service.said().splitlines() if line.startswith("{") and "started" in line)
+        lines = (line for line in self.service.output().splitlines() if line.startswith("{") and "started" in line)
         started = {line["process"] for line in map(json.loads, lines) if line["logger"].startswith("jobs.")}
         return len(pids) == SENDERS + 2 and started.issuperset(pids)
 

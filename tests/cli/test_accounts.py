@@ -76,7 +76,7 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error"),
     [
         (["--owner-email", "nobody"], "owner_email: 'nobody' is not an email address"),
         (["--allow-network", "ten"], "allowed_networks.0: 'ten' does not appear to be an IPv4 or IPv6 network; write"),
@@ -89,15 +89,15 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
     ],
 )
 def test_invalid_attributes_of_an_account_are_reported(
-    bare: Cli, tenant: Tenant, options: list[str], said: str
+    bare: Cli, tenant: Tenant, options: list[str], error: str
 ) -> None:
-    assert bare.refused("accounts", "update", tenant.name, *options).startswith(said)
+    assert bare.refused("accounts", "update", tenant.name, *options).startswith(error)
 
 
 def test_names_of_accounts_are_unique(bare: Cli, tenant: Tenant, other: Tenant) -> None:
-    said = f"name: there is an account '{tenant.name}' already"
-    assert bare.refused("accounts", "create", tenant.name) == said
-    assert bare.refused("accounts", "update", other.name, "--name", tenant.name) == said
+    error = f"name: there is an account '{tenant.name}' already"
+    assert bare.refused("accounts", "create", tenant.name) == error
+    assert bare.refused("accounts", "update", other.name, "--name", tenant.name) == error
 
 
 def test_a_key_is_shown_once_and_works_until_it_is_revoked(cli: Cli, tenant: Tenant) -> None:
@@ -141,8 +141,8 @@ def test_a_domain_counts_after_it_is_trusted(cli: Cli) -> None:
 
 @pytest.mark.parametrize("name", ["localhost", "acme..example", "-a.example", "a_b.example", "a" * 64 + ".example"])
 def test_an_invalid_domain_is_refused(cli: Cli, name: str) -> None:
-    said = f"'{name}' is not a domain name such as mail.example.com"
-    assert cli.refused("domains", "add", "--", name) == said
+    error = f"'{name}' is not a domain name such as mail.example.com"
+    assert cli.refused("domains", "add", "--", name) == error
 
 
 def test_international_domains_are_stored_in_ascii(cli: Cli) -> None:
@@ -176,8 +176,8 @@ def test_a_sender_may_have_a_rate_limit(cli: Cli) -> None:
     assert cli.json("senders", "update", "61400000001", "--kind", "number") == made
     assert cli.json("senders", "update", "61400000001", "--rate", "10")["messages_per_second"] == 10
     assert cli.json("senders", "update", "61400000001", "--rate", "0")["messages_per_second"] is None
-    said = cli.refused("senders", "update", "61400000001", "--rate", "-1")
-    assert said == "messages_per_second: must be 0.01 to 10000"
+    error = cli.refused("senders", "update", "61400000001", "--rate", "-1")
+    assert error == "messages_per_second: must be 0.01 to 10000"
 
 
 def test_invalid_senders_are_reported(cli: Cli) -> None:

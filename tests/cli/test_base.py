@@ -74,13 +74,13 @@ def test_the_only_account_need_not_be_named() -> None:
 def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None:
     with short_folder() as folder:
         result = Cli(create_app(from_environment({"DATA_DIR": str(folder), "LOG_FORMAT": "json"}))).run("keys", "list")
-        said = f"using the database sqlite:///{folder}/tms.sqlite3, which was never migrated\n"
+        expected = f"using the database sqlite:///{folder}/tms.sqlite3, which was never migrated\n"
     assert result.exit_code == 1
-    assert result.stderr == said + "Error: the database cannot be used: no such table: accounts\n"
+    assert result.stderr == expected + "Error: the database cannot be used: no such table: accounts\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (["keys", "frobnicate"], "No such command 'frobnicate'."),
         (["keys", "create"], "Missing argument 'NAME'."),
@@ -91,8 +91,8 @@ def test_an_unusable_database_is_reported_in_one_line_with_exit_code_1() -> None
         (["contacts", "show", "1"], "Missing option '--list'."),
     ],
 )
-def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[str], said: str) -> None:
-    assert bare.refused(*arguments).startswith(said)
+def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[str], error: str) -> None:
+    assert bare.refused(*arguments).startswith(error)
 
 
 def test_every_command_has_a_help_text(app: Flask) -> None:

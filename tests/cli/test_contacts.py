@@ -67,7 +67,7 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "error"),
     [
         (["email=nobody"], "email must be an email address of at most 254 characters"),
         (["plan=silver"], "plan must be one of the field's options: free, gold."),
@@ -82,8 +82,8 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
         (["fax=7"], "'fax=7' must be KEY=VALUE with a key of the list's contacts, such as email"),
     ],
 )
-def test_invalid_values_are_reported(cli: Cli, customers: int, values: list[str], said: str) -> None:
-    assert cli.refused("contacts", "create", *values, *IN_LIST).startswith(said)
+def test_invalid_values_are_reported(cli: Cli, customers: int, values: list[str], error: str) -> None:
+    assert cli.refused("contacts", "create", *values, *IN_LIST).startswith(error)
     assert contacts(cli) == []
 
 
@@ -143,7 +143,7 @@ def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customer
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("", "the file is empty; its first line names the columns"),
         ("email,fax\n", "line 1: column 'fax' is none of id, email, mobile, first_name,"),
@@ -163,9 +163,9 @@ def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customer
         ('email\n"a@example.com\n', "line 2: unexpected end of data"),
     ],
 )
-def test_an_invalid_import_changes_nothing(cli: Cli, customers: int, file: Path, text: str, said: str) -> None:
+def test_an_invalid_import_changes_nothing(cli: Cli, customers: int, file: Path, text: str, error: str) -> None:
     file.write_text(text)
-    assert cli.refused("contacts", "import", str(file), *IN_LIST).startswith(said)
+    assert cli.refused("contacts", "import", str(file), *IN_LIST).startswith(error)
     assert contacts(cli) == []
 
 

@@ -68,8 +68,8 @@ def test_a_receipt_acknowledges(bare: Cli, rows: Rows, number: str) -> None:
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     recipient = rows.recipient(recipient_id)
-    said = bare.json("inbound", "receipt", "--uuid", recipient.uuid, "--status", "delivered")
-    assert said == {"uuid": recipient.uuid, "state": "delivered", "effect": "recorded"}
+    report = bare.json("inbound", "receipt", "--uuid", recipient.uuid, "--status", "delivered")
+    assert report == {"uuid": recipient.uuid, "state": "delivered", "effect": "recorded"}
     assert counters(rows, recipient_id) == (1, 0, 0)
     assert rows.steps(recipient_id) == [("acknowledged", "the gateway says: delivered")]
     (event,) = events(rows)
@@ -102,8 +102,8 @@ def test_an_undelivered_text_bounces(bare: Cli, rows: Rows, number: str) -> None
     mobile = new_mobile()
     recipient_id = sent(rows, number, mobile)
     uuid = rows.recipient(recipient_id).uuid
-    said = bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", "stat:UNDELIV err:001")
-    assert said["state"] == "bounced"
+    report = bare.json("inbound", "receipt", "--uuid", uuid, "--status", "failed", "--detail", "stat:UNDELIV err:001")
+    assert report["state"] == "bounced"
     assert counters(rows, recipient_id) == (0, 1, 0)
     assert rows.steps(recipient_id) == [("bounced", "stat:UNDELIV err:001")]
     (event,) = events(rows)
@@ -140,8 +140,8 @@ def test_the_first_receipt_decides(bare: Cli, rows: Rows, number: str, first: st
     uuid = rows.recipient(recipient_id).uuid
     bare.text("inbound", "receipt", "--uuid", uuid, "--status", first)
     before = (rows.recipient(recipient_id).state, counters(rows, recipient_id), rows.steps(recipient_id), events(rows))
-    said = bare.json("inbound", "receipt", "--uuid", uuid, "--status", second)
-    assert said["effect"] == "known"
+    report = bare.json("inbound", "receipt", "--uuid", uuid, "--status", second)
+    assert report["effect"] == "known"
     after = (rows.recipient(recipient_id).state, counters(rows, recipient_id), rows.steps(recipient_id), events(rows))
     assert before == after
 
@@ -150,10 +150,10 @@ def test_malformed_receipts_are_refused(bare: Cli, rows: Rows, number: str, monk
     monkeypatch.setattr("app.cli.inbound.PATIENCE", 0)
     unsent, mail = rows.add_send(["61411111111"], type="sms"), rows.add_send(["ann@example.com"])
     status = ("--status", "delivered")
-    said = bare.refused("inbound", "receipt", "--uuid", rows.recipient(unsent[0]).uuid, *status)
-    assert said == "uuid: has not been sent yet; only what was sent has a receipt"
-    said = bare.refused("inbound", "receipt", "--uuid", rows.recipient(mail[0]).uuid, *status)
-    assert said == "uuid: is the recipient of an email, which has no receipts"
+    error = bare.refused("inbound", "receipt", "--uuid", rows.recipient(unsent[0]).uuid, *status)
+    assert error == "uuid: has not been sent yet; only what was sent has a receipt"
+    error = bare.refused("inbound", "receipt", "--uuid", rows.recipient(mail[0]).uuid, *status)
+    assert error == "uuid: is the recipient of an email, which has no receipts"
     assert bare.refused("inbound", "receipt", "--uuid", "x", *status) == "there is no recipient with the uuid 'x'"
     assert "'seen' is not one of" in bare.refused("inbound", "receipt", "--uuid", "x", "--status", "seen")
     assert rows.payloads() == []
@@ -349,10 +349,10 @@ def test_of_accounts_that_share_a_number_the_last_to_write_is_answered(
 
 def test_malformed_replies_are_refused(bare: Cli, rows: Rows) -> None:
     unknown = new_mobile()
-    said = bare.refused("inbound", "sms", "--from", new_mobile(), "--to", unknown, "--text", "hello")
-    assert said == f"to: no account has the sender '{unknown}'"
-    said = bare.refused("inbound", "sms", "--from", "ACME", "--to", unknown, "--text", "hello")
-    assert said == "--from: 'ACME' is not a mobile number in international format"
+    error = bare.refused("inbound", "sms", "--from", new_mobile(), "--to", unknown, "--text", "hello")
+    assert error == f"to: no account has the sender '{unknown}'"
+    error = bare.refused("inbound", "sms", "--from", "ACME", "--to", unknown, "--text", "hello")
+    assert error == "--from: 'ACME' is not a mobile number in international format"
     assert rows.payloads() == []
 
 

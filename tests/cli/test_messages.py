@@ -52,7 +52,7 @@ def test_an_sms_has_text_only(cli: Cli, files: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error"),
     [
         (["--from-address", "x"], "from_address: 'x' is not an email address"),
         (["--reply-to", "x"], "reply_to: 'x' is not an email address"),
@@ -63,17 +63,17 @@ def test_an_sms_has_text_only(cli: Cli, files: tuple[str, ...]) -> None:
         (["--html", "/no/such/file"], "Invalid value for '--html': File '/no/such/file' does not exist."),
     ],
 )
-def test_invalid_values_are_reported(cli: Cli, options: list[str], said: str) -> None:
+def test_invalid_values_are_reported(cli: Cli, options: list[str], error: str) -> None:
     cli.text("messages", "create", "Welcome")
-    assert cli.refused("messages", "update", "Welcome", *options) == said
+    assert cli.refused("messages", "update", "Welcome", *options) == error
 
 
 def test_names_of_messages_are_unique(cli: Cli) -> None:
     cli.text("messages", "create", "Welcome")
     cli.text("messages", "create", "Other")
-    said = "name: the account has a message 'Welcome' already"
-    assert cli.refused("messages", "create", "Welcome") == said
-    assert cli.refused("messages", "update", "Other", "--name", "Welcome") == said
+    error = "name: the account has a message 'Welcome' already"
+    assert cli.refused("messages", "create", "Welcome") == error
+    assert cli.refused("messages", "update", "Other", "--name", "Welcome") == error
 
 
 def test_files_must_be_text(cli: Cli, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def test_a_seed_prints_ids_and_new_tokens_once(bare: Cli, tmp_path: Path) -> Non
 def test_a_seed_prints_its_changes_for_people(bare: Cli, tmp_path: Path) -> None:
     name = unique("seeded")
     file = str(write_seed(tmp_path / "seed.yaml", {"name": name, "lists": [customers()]}))
-    said = bare.text("seed", file)
-    assert said.startswith(f"{name} (id ")
-    assert said.endswith("): 1 account created, 1 list created\n")
+    printed = bare.text("seed", file)
+    assert printed.startswith(f"{name} (id ")
+    assert printed.endswith("): 1 account created, 1 list created\n")
     assert bare.text("seed", file).endswith("): nothing to change\n")
     (tmp_path / "empty.yaml").write_text("")
     assert bare.text("seed", str(tmp_path / "empty.yaml")) == "nothing described\n"

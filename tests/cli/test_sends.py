@@ -81,15 +81,15 @@ def test_a_retry_queues_the_recipient_again(bare: Cli, rows: Rows, state: str, r
     group = rows.group_of(recipient_id)
     assert (group.sent, group.bounced, group.failed_contacts) == (1, 0, 0)
     assert rows.steps(recipient_id) == [("requeued", f"was {state}: {reason}")]
-    said = "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
-    assert bare.refused("sends", "retry", uuid) == said
+    error = "uuid: is queued; only a bounced, failed or uncertain recipient can be retried"
+    assert bare.refused("sends", "retry", uuid) == error
 
 
 @pytest.mark.parametrize("state", ["queued", "sending", "sent", "delivered"])
 def test_only_a_failure_is_retried(bare: Cli, rows: Rows, state: str) -> None:
     recipient_id, uuid = ended(rows, state, None)
-    said = f"uuid: is {state}; only a bounced, failed or uncertain recipient can be retried"
-    assert bare.refused("sends", "retry", uuid) == said
+    error = f"uuid: is {state}; only a bounced, failed or uncertain recipient can be retried"
+    assert bare.refused("sends", "retry", uuid) == error
     assert rows.recipient(recipient_id).state == state
 
 
@@ -150,9 +150,9 @@ def test_counts_of_the_last_hours_and_days_are_shown(cli: Cli, tenant: Tenant, r
     assert hours_shown(cli, str(first), "--last", "25") == {before: {"bounced": 4}, newest: {"sent": 2, "delivered": 1}}
     assert "FAILED CONTACTS" in cli.text("groups", "stats")
     assert cli.refused("groups", "stats", "none") == "the account has no group 'none'"
-    said = "--last: counts are kept for 30 days (RETENTION_DAYS)"
-    assert cli.refused("groups", "stats", "--last", "721") == said
-    assert cli.refused("groups", "stats", "--by", "day", "--last", "31") == said
+    error = "--last: counts are kept for 30 days (RETENTION_DAYS)"
+    assert cli.refused("groups", "stats", "--last", "721") == error
+    assert cli.refused("groups", "stats", "--by", "day", "--last", "31") == error
 
 
 def test_days_are_those_of_the_account(cli: Cli, bare: Cli, tenant: Tenant, rows: Rows) -> None:

@@ -22,8 +22,8 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_a_database_that_was_never_migrated_is_reported(settings: Settings) -> None:
     result = Cli(create_app(settings)).run("db", "current", "--json")
-    said = f"using the database {without_credentials(settings.database_url)}, which was never migrated\n"
-    assert (result.exit_code, result.stderr) == (0, said)
+    expected = f"using the database {without_credentials(settings.database_url)}, which was never migrated\n"
+    assert (result.exit_code, result.stderr) == (0, expected)
     assert json.loads(result.stdout)["current"] is None
 
 
@@ -47,5 +47,5 @@ def test_an_unknown_variable_is_reported(settings: Settings, monkeypatch: pytest
     upgrade(settings.database_url)
     monkeypatch.setenv("DATABASE_URI", "postgresql://u:hunter2@host/tms")
     result = Cli(create_app(settings)).run("accounts", "list", "--json")
-    said = "DATABASE_URI is no setting of this service, so it is ignored; did you mean DATABASE_URL?\n"
-    assert (result.stderr, json.loads(result.stdout)) == (said, [])
+    expected = "DATABASE_URI is no setting of this service, so it is ignored; did you mean DATABASE_URL?\n"
+    assert (result.stderr, json.loads(result.stdout)) == (expected, [])

@@ -26,9 +26,9 @@ def test_the_name_of_a_contact_cannot_move_the_cursor(cli: Cli, tenant: Tenant, 
     """Nor look like another line; JSON is exact."""
     tenant.new_contact(customers, email="ann@example.com", first_name=f"A{EVIL}\nid: 7")
     command = ("contacts", "show", "ann@example.com", *IN_LIST)
-    said = cli.text(*command)
-    assert not CONTROLS & set(said)
-    assert "A\\x1b]0;owned\\x07\\x9b2J\\u202e\\nid: 7" in said
+    printed = cli.text(*command)
+    assert not CONTROLS & set(printed)
+    assert "A\\x1b]0;owned\\x07\\x9b2J\\u202e\\nid: 7" in printed
     assert cli.json(*command)["first_name"] == f"A{EVIL}\nid: 7"
 
 
@@ -36,9 +36,9 @@ def test_a_reply_of_another_server_cannot_move_the_cursor(cli: Cli, bare: Cli, t
     rows = Rows(tenant.services, tenant.id)
     (ann,) = rows.add_send(["ann@example.com"])
     rows.change([ann], state="failed", reason=f"no {EVIL}")
-    for said in (cli.text("sends", "list"), bare.text("sends", "show", rows.recipient(ann).uuid)):
-        assert not CONTROLS & set(said)
-        assert "no \\x1b]0;owned" in said
+    for printed in (cli.text("sends", "list"), bare.text("sends", "show", rows.recipient(ann).uuid)):
+        assert not CONTROLS & set(printed)
+        assert "no \\x1b]0;owned" in printed
 
 
 def test_an_error_that_repeats_a_value_cannot_move_the_cursor(cli: Cli, customers: int, tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ def test_an_export_is_imported_unchanged(cli: Cli, tenant: Tenant, customers: in
     assert [row["first_name"] for row in rows] == [*(f"'{text}" for text in FORMULAS[:-1]), FORMULAS[-1], *PLAIN]
     assert rows[3]["score"] == "-3"
     assert '"a;=1"' in file.read_text(), "a cell of its own where lists are separated by semicolons"
-    said = cli.text("contacts", "import", str(file), *IN_LIST)
-    assert said == f"0 created, 0 updated, {len(rows)} unchanged\n"
+    printed = cli.text("contacts", "import", str(file), *IN_LIST)
+    assert printed == f"0 created, 0 updated, {len(rows)} unchanged\n"
     assert json.dumps(cli.json("contacts", "list", *IN_LIST)) == json.dumps(before)

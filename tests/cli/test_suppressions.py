@@ -32,13 +32,13 @@ def test_unsubscribing_and_resubscribing_changes_contacts(cli: Cli, tenant: Tena
         tenant.new_contact(list_id, email="ann@example.com", mobile="61411111111")
     on, off = {"email": True, "mobile": True}, {"email": False, "mobile": True}
 
-    said = cli.text("suppressions", "unsubscribe", "Ann@example.com", "--list", "Customers")
-    assert said == "Ann@example.com is unsubscribed in Customers; contacts changed: 1\n"
+    printed = cli.text("suppressions", "unsubscribe", "Ann@example.com", "--list", "Customers")
+    assert printed == "Ann@example.com is unsubscribed in Customers; contacts changed: 1\n"
     assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [on])
     cli.text("suppressions", "unsubscribe", "ann@example.com")
     assert (flags(tenant, customers, "subscribed"), flags(tenant, others, "subscribed")) == ([off], [off])
-    said = cli.text("suppressions", "resubscribe", "ann@example.com")
-    assert said.splitlines() == [
+    printed = cli.text("suppressions", "resubscribe", "ann@example.com")
+    assert printed.splitlines() == [
         "ann@example.com is no longer unsubscribed account-wide; contacts changed: 1",
         f"still unsubscribed in Customers: {COMMAND} resubscribe ann@example.com --list Customers {account(tenant)}",
     ]
@@ -115,8 +115,8 @@ def test_json_output_contains_the_changes(cli: Cli, tenant: Tenant, customers: i
 @pytest.mark.parametrize("command", ["show", "unsubscribe", "resubscribe", "block", "unblock"])
 @pytest.mark.parametrize("address", ["nobody", "a@b", "0400111222", "61411"])
 def test_invalid_addresses_are_reported(cli: Cli, command: str, address: str) -> None:
-    said = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
-    assert cli.refused("suppressions", command, address) == said
+    error = f"'{address}' is neither an email address nor a mobile number such as 61411111111"
+    assert cli.refused("suppressions", command, address) == error
 
 
 def test_subscribing_reports_remaining_entries_and_how_to_remove_them(cli: Cli, tenant: Tenant) -> None:
@@ -132,6 +132,6 @@ def test_subscribing_reports_remaining_entries_and_how_to_remove_them(cli: Cli, 
     left = cli.json("suppressions", "resubscribe", "b@example.com")["left"]
     assert [(one["state"], one["list"]) for one in left] == [("unsubscribed", "Two words"), ("blocked", None)]
     cli.text("suppressions", "unblock", "b@example.com")
-    said = cli.text("suppressions", "resubscribe", "b@example.com", "--list", "Two words")
-    assert said == "b@example.com is subscribed in Two words; contacts changed: 0\n"
+    printed = cli.text("suppressions", "resubscribe", "b@example.com", "--list", "Two words")
+    assert printed == "b@example.com is subscribed in Two words; contacts changed: 0\n"
     assert cli.json("suppressions", "resubscribe", "b@example.com")["left"] == []

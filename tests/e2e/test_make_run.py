@@ -60,7 +60,7 @@ def started(folder_name: str, **settings: str) -> Iterator[Launched]:
 def demo() -> Iterator[Launched]:
     """A service with the demo, in a folder whose name is hard to quote, for tests that leave it as it was."""
     with started("Ünï 100%41 #1? & 'co'", SEED="", WEBHOOK_SPACING="1") as service:
-        wait_until(lambda: "curl " in service.said(), "the screen is printed")
+        wait_until(lambda: "curl " in service.output(), "the screen is printed")
         yield service
 
 
@@ -154,35 +154,35 @@ def paste(screen: str) -> requests.Response:
 def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
     """The newcomer's way: start, copy the command, find the mail in the folder that the screen names, see the event.
     The URL of Redis is derived from the folder's path, and the screen shows the path as it is."""
-    screen, before = demo.said(), demo.mails()
+    screen, before = demo.output(), demo.mails()
     assert f"API           {demo.base}/v1/" in screen
     assert f"Mail goes to  {demo.data}/mail\n" in screen
     response = paste(screen)
     assert response.status_code == 202, response.text
     wait_until(lambda: demo.mails() == before + 1, "the mail is there")
-    wait_until(lambda: re.search(r"verified .*sent", demo.said()) is not None, "the event is printed")
+    wait_until(lambda: re.search(r"verified .*sent", demo.output()) is not None, "the event is printed")
 
 
 def test_the_published_key_of_a_demo_is_revoked_when_others_can_reach_it(launch: Launch) -> None:
     """Also in a database that was seeded with it before; the command on the screen still works."""
     service = launch(SEED="")
     service.start()
-    wait_until(lambda: "curl " in service.said(), "the screen is printed")
-    published = service.said()
+    wait_until(lambda: "curl " in service.output(), "the screen is printed")
+    published = service.output()
     assert paste(published).status_code == 202
     service.stop()
     service.environment.update(HOST="0.0.0.0", PUBLIC_URL=service.base, REQUIRE_HTTPS="off")
     service.start()
-    wait_until(lambda: service.said().count("The service is running") == 2, "the screen is printed")
-    assert "published keys of the demo were replaced by random ones" in service.said()
+    wait_until(lambda: service.output().count("The service is running") == 2, "the screen is printed")
+    assert "published keys of the demo were replaced by random ones" in service.output()
     assert paste(published).status_code == 401
-    assert paste(service.said()).status_code == 202
+    assert paste(service.output()).status_code == 202
 
 
 def test_files_of_the_service_are_readable_by_its_user_only(demo: Launched) -> None:
     """Database, mails, journals, sockets and keys, whatever process created them."""
     before = demo.mails()
-    assert paste(demo.said()).status_code == 202
+    assert paste(demo.output()).status_code == 202
     wait_until(lambda: demo.mails() == before + 1, "the mail is there")
     made = [demo.data, *demo.data.rglob("*")]
     assert len(made) > 10
@@ -238,8 +238,8 @@ def test_a_machine_without_a_redis_uses_the_one_in_python(launch: Launch) -> Non
     """It may be killed like any other, without loss."""
     service = launch(EMBEDDED_REDIS="python")
     service.start()
-    said = [line for line in service.said().splitlines() if "in production install redis-server" in line]
-    assert len(said) == 1
+    warnings = [line for line in service.output().splitlines() if "in production install redis-server" in line]
+    assert len(warnings) == 1
     service.send(addresses(2))
     wait_until(lambda: service.mails() == 2, "the mails are there")
     os.kill(service.only_pid(r"app\.launcher\.python_redis"), signal.SIGKILL)
@@ -274,9 +274,9 @@ def test_a_filter_of_1000_long_values_fits_into_a_request(running: Launched) -> 
 # ---------------------------------------------------------------------------------------------- refusals
 
 
-def one_line(said: str) -> str:
-    """What the launcher said; make adds a line of its own."""
-    (line,) = [line for line in said.splitlines() if not line.startswith("make: ")]
+def one_line(output: str) -> str:
+    """What the launcher wrote; make adds a line of its own."""
+    (line,) = [line for line in output.splitlines() if not line.startswith("make: ")]
     return line
 
 
@@ -298,8 +298,8 @@ def test_a_second_service_in_a_data_folder_is_refused(launch: Launch, running: L
 
 
 def test_an_invalid_setting_is_reported_in_one_line(launch: Launch) -> None:
-    said = one_line(launch(RATE_LIMIT="many").refused())
-    assert said == "cannot start: RATE_LIMIT=many: must be N/second, N/minute, N/hour or off"
+    error = one_line(launch(RATE_LIMIT="many").refused())
+    assert error == "cannot start: RATE_LIMIT=many: must be N/second, N/minute, N/hour or off"
 
 
 def test_an_invalid_seed_starts_nothing_and_can_be_corrected(launch: Launch) -> None:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from app.db import migrate
 from app.db.models import Base
-from tests.conftest import BACKENDS
 from tests.support.forked import context
-from tests.support.servers import PATIENCE, scratch_database, short_folder
+from tests.support.servers import PATIENCE, short_folder
 
 
 def is_current(database_url: str) -> bool:
     """Whether there is nothing to upgrade."""
     return migrate.current(database_url) == migrate.newest()
-
-
-@pytest.fixture(params=BACKENDS)
-def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An empty database."""
-    with ExitStack() as stack:
-        if request.param == "postgresql":
-            yield stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
-        else:
-            yield f"sqlite:///{stack.enter_context(short_folder())}/tms.sqlite3"
 
 
 def tables(database_url: str) -> set[str]:

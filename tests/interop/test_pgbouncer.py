@@ -72,7 +72,7 @@ def service() -> Iterator[Launched]:
 
 
 def test_each_process_says_that_it_found_a_pooler(service: Launched) -> None:
-    assert "a pooler is between this process and PostgreSQL" in service.said()
+    assert "a pooler is between this process and PostgreSQL" in service.output()
 
 
 def test_what_many_clients_send_at_once_arrives_once_and_every_answer_is_theirs(service: Launched) -> None:

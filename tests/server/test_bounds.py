@@ -35,8 +35,8 @@ def test_more_clients_than_allowed_files_lock_nobody_out(narrow: Web) -> None:
         with narrow.connect() as line:
             assert line.ask(HEALTH).status == 200
         assert idle[0].is_ended()
-    said = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
-    assert [line["message"] for line in narrow.lines("app.http.server.limits")] == [said]
+    expected = "this process holds 50 connections, not WEB_CONNECTIONS=4000: the system lets it open no more files"
+    assert [line["message"] for line in narrow.lines("app.http.server.limits")] == [expected]
 
 
 def test_a_body_without_room_on_the_disk_is_deferred_and_the_next_one_accepted(narrow: Web) -> None:
@@ -60,12 +60,12 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
         line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
         with fifo.open("wb") as gate:  # opens when the request waits for it
             os.kill(web.pid, signal.SIGTERM)
-            wait_until(lambda: "Handling signal: term" in web.said(), "the server is to end")
+            wait_until(lambda: "Handling signal: term" in web.output(), "the server is to end")
             gate.write(b"late")
         answer = line.answer()
         assert (answer.status, answer.body) == (200, b"late")
-        wait_until(lambda: "Shutting down: Master" in web.said(), "the server has ended")
-    assert "SIGKILL" not in web.said()
+        wait_until(lambda: "Shutting down: Master" in web.output(), "the server has ended")
+    assert "SIGKILL" not in web.output()
 
 
 def test_tls_is_refused_in_one_line(settings: Settings, tmp_path: Path) -> None:

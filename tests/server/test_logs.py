@@ -61,8 +61,8 @@ def test_no_token_of_a_path_is_logged_or_in_the_metrics(web: Web) -> None:
         with web.connect() as line:
             line.ask(sent.replace(b"%b", TOKEN.encode()))
     assert requests.get(f"{web.base}/doors/broken?token={TOKEN}", timeout=PATIENCE).status_code == 503
-    wait_until(lambda: "cannot answer a request" in web.said(), "the last of it is logged")
-    assert TOKEN not in web.said()
+    wait_until(lambda: "cannot answer a request" in web.output(), "the last of it is logged")
+    assert TOKEN not in web.output()
 
 
 def test_fixed_parts_of_a_path_and_public_ids_are_logged(web: Web) -> None:
@@ -70,18 +70,18 @@ def test_fixed_parts_of_a_path_and_public_ids_are_logged(web: Web) -> None:
     uuid = "0b1f9c1e-7d0a-4a53-9d49-0d2a1a4d6f11"
     other = requests.get(f"{web.base}/v1/transactional-sends/{uuid}", timeout=PATIENCE).headers["X-Request-Id"]
     third = requests.get(f"{web.base}/u/12", timeout=PATIENCE).headers["X-Request-Id"]
-    said = {line["request_id"]: line["message"] for line in web.lines()}
-    assert said[number] == "GET /v1/lists/12/contacts/34 401"
-    assert said[other] == f"GET /v1/transactional-sends/{uuid} 401"
-    assert said[third] == "GET /u/… 404"
+    messages = {line["request_id"]: line["message"] for line in web.lines()}
+    assert messages[number] == "GET /v1/lists/12/contacts/34 401"
+    assert messages[other] == f"GET /v1/transactional-sends/{uuid} 401"
+    assert messages[third] == "GET /u/… 404"
 
 
 def test_a_refused_request_is_logged_with_its_own_id(web: Web) -> None:
     with web.connect() as line:
         first = line.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").headers["x-request-id"]
         second = line.ask(b"GET /v1/lists HTTP/1.1\r\nbad\r\n\r\n").headers["x-request-id"]
-    said = [(line["request_id"], line["message"]) for line in web.lines() if line["request_id"] in (first, second)]
-    assert said == [(first, "GET /healthz 200"), (second, "GET /v1/lists 400")]
+    messages = [(line["request_id"], line["message"]) for line in web.lines() if line["request_id"] in (first, second)]
+    assert messages == [(first, "GET /healthz 200"), (second, "GET /v1/lists 400")]
 
 
 def test_log_lines_after_a_request_do_not_carry_its_id(web: Web) -> None:

@@ -100,7 +100,7 @@ class Launched:
         """Starts it and waits until it is ready."""
         self.begin()
         wait_until(lambda: self.process.poll() is not None or self.is_ready(), "the service is ready")
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.output()
 
     def is_ready(self) -> bool:
         """Whether /readyz answers 200."""
@@ -110,13 +110,13 @@ class Launched:
             return False
 
     def refused(self) -> str:
-        """Starts it, expects it to end by itself and badly, and returns what it said."""
+        """Starts it, expects it to end by itself and badly, and returns its output."""
         self.begin()
         assert self.process.wait(PATIENCE) != 0
         wait_until(lambda: not self.pids(), "nothing is left")
-        return self.said()
+        return self.output()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """All that it printed."""
         return self.log.read_text("utf-8", "replace")
 
@@ -158,7 +158,7 @@ class Launched:
             os.killpg(self.process.pid, number)
         self.process.wait(PATIENCE)
         wait_until(lambda: not self.pids(), "all processes are gone")
-        assert "killing it" not in self.said()
+        assert "killing it" not in self.output()
 
     def clear(self) -> None:
         """Leaves nothing behind, however the test has ended."""

@@ -33,13 +33,13 @@ class Web:
         """The start of its URLs."""
         return f"http://127.0.0.1:{self.port}"
 
-    def said(self) -> str:
+    def output(self) -> str:
         """All that it has logged."""
         return self.log.read_text("utf-8", "replace")
 
     def lines(self, logger: str = "app.access") -> list[dict[str, object]]:
-        """What one of its loggers has said."""
-        found = [orjson.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        """What one of its loggers has logged."""
+        found = [orjson.loads(line) for line in self.output().splitlines() if line.startswith("{")]
         return [line for line in found if line["logger"] == logger]
 
     def connect(self) -> Line:
@@ -83,7 +83,7 @@ def web_server(settings: Settings, folder: Path, limits: str = "", **environ: st
     try:
         web = Web(port, process.pid, log)
         wait_until(lambda: process.poll() is not None or _answers(port), "the API answers")
-        assert process.poll() is None, web.said()
+        assert process.poll() is None, web.output()
         yield web
     finally:
         process.terminate()

@@ -286,7 +286,7 @@ CONTACT = r"lists[0].contacts[1]"
 
 
 @pytest.mark.parametrize(
-    ("account", "said"),
+    ("account", "error"),
     [
         ({"name": " "}, "name: must not be empty"),
         ({"name": "x" * 256}, "name: has more than 255 characters"),
@@ -456,11 +456,11 @@ CONTACT = r"lists[0].contacts[1]"
     ],
 )
 def test_an_error_names_the_path_in_the_file(
-    services: Services, file: Path, name: str, account: Mapping[str, Any], said: str
+    services: Services, file: Path, name: str, account: Mapping[str, Any], error: str
 ) -> None:
     with pytest.raises(SeedError) as caught:
         load(services, file, {"name": name, **account})
-    assert str(caught.value).startswith(f"accounts[0].{said}")
+    assert str(caught.value).startswith(f"accounts[0].{error}")
     with services.database.read() as session:
         assert session.scalars(select(Account).where(Account.name == name)).first() is None
 

@@ -112,9 +112,9 @@ def test_text_that_gsm_cannot_encode_is_sent_as_ucs_2(gateway: Gateway) -> None:
 def test_the_status_of_the_answer_decides_the_outcome(gateway: Gateway, status: int, outcome: Outcome) -> None:
     """A refusal of the message is final; failures of login, configuration or gateway are deferrals. No redirect is
     followed."""
-    gateway.status, gateway.body = status, "said\n"
+    gateway.status, gateway.body = status, "answer\n"
     result = send(gateway.url())
-    assert (result.outcome, result.reply) == (outcome, f"{status} said")
+    assert (result.outcome, result.reply) == (outcome, f"{status} answer")
     assert len(gateway.asked) == 1
 
 

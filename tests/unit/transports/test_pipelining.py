@@ -84,7 +84,7 @@ def test_a_session_that_ends_during_pipelining_is_replaced(mail: MakeMail, answe
 
 def test_a_server_that_expects_a_message_gets_no_command(mail: MakeMail) -> None:
     """QUIT would be read as text of the message."""
-    with LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"]) as relay:
+    with LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never sent"]) as relay:
         connection = connect(relay)
         assert connection.send(mail(), mail()) == TAKEN
         connection.close()
@@ -93,7 +93,7 @@ def test_a_server_that_expects_a_message_gets_no_command(mail: MakeMail) -> None
 
 def test_another_message_than_the_pipelined_one_is_sent_over_a_new_session(mail: MakeMail) -> None:
     with LineServer(
-        [*HELLO, *INVITES, "250 taken", *INVITES, "never said"], [*HELLO, *INVITES, "250 taken", "221 bye"]
+        [*HELLO, *INVITES, "250 taken", *INVITES, "never sent"], [*HELLO, *INVITES, "250 taken", "221 bye"]
     ) as relay:
         connection = connect(relay)
         assert connection.send(mail(), mail("bob@example.com")) == TAKEN
@@ -112,7 +112,7 @@ def test_a_session_at_its_maximum_of_mails_pipelines_nothing(mail: MakeMail) -> 
 
 def test_a_paused_relay_is_not_left_waiting_for_its_pipelined_message(mail: MakeMail) -> None:
     """Another connection finds it busy meanwhile; the pipelined message goes to the next relay only."""
-    first = LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never said"])
+    first = LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never sent"])
     with first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
         transports = [smtp_transport(f"smtp://127.0.0.1:{server.port}") for server in (first, second)]
         ways = [(Relay(transport, time.monotonic), transport.connect()) for transport in transports]

@@ -1,0 +1,21 @@
+"""Databases for the tests of migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conftest import BACKENDS
+from tests.support.servers import scratch_database, short_folder
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty database."""
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            yield stack.enter_context(scratch_database(request.getfixturevalue("postgres")))
+        else:
+            yield f"sqlite:///{stack.enter_context(short_folder())}/tms.sqlite3"
