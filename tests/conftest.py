@@ -23,7 +23,7 @@ from tests.support.client import Client
 from tests.support.handing_out import handed_out
 from tests.support.own_postgres import OwnPostgres
 from tests.support.own_postgres import own_postgres as started_postgres
-from tests.support.servers import postgres_server, redis_server, scratch_database, short_folder
+from tests.support.servers import PATIENCE, postgres_server, redis_server, scratch_database, short_folder
 from tests.support.signals import expect_the_usual_of_signals
 from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
@@ -56,6 +56,25 @@ def pytest_collection_finish() -> None:
     has it look more rarely: with its own thresholds it takes a twentieth of the time."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+LIMITS = (
+    "app.db.bounded_connection.CONNECT_SECONDS",
+    "app.db.poolers.PROBE_SECONDS",
+    "app.db.wait_budget.REQUEST",
+    "app.launcher.embedded_redis.START_SECONDS",
+    "app.services.WAIT",
+)
+"""Seconds after which the service gives up waiting for a database or a Redis."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """A slow machine is no outage: the service waits as long as the tests do, except where one shortens a limit."""
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in LIMITS:
+            patch.setattr(limit, PATIENCE)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,7 +21,7 @@ from app.settings import Settings
 from tests.support.apps import app_with
 from tests.support.client import Client, not_found
 from tests.support.own_postgres import OwnPostgres
-from tests.support.servers import scratch_database
+from tests.support.servers import PATIENCE, scratch_database
 from tests.support.tenants import Tenant
 
 NOWHERE = "unix:///nowhere/redis.sock"
@@ -117,7 +117,7 @@ def test_a_server_that_refuses_writes_is_not_ready(settings: Settings, own_postg
 
 
 def test_a_locked_sqlite_file_is_not_ready(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("app.db.probe.PROBE_SECONDS", 0.05)  # for the lock alone
     path = tmp_path / "locked.sqlite3"
     upgrade(f"sqlite:///{path}")
     other_connection = sqlite3.connect(path, isolation_level=None)
@@ -153,7 +153,7 @@ def test_no_process_starts_with_a_schema_of_another_version(
             )
             for module in modules
         ]
-        errors = [process.communicate(timeout=60)[1] for process in started]
+        errors = [process.communicate(timeout=PATIENCE)[1] for process in started]
     has = f"at revision {revision}" if revision else "not migrated yet"
     needs = f"this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"
     assert errors == [f"cannot start: the database is {has}, {needs}\n"] * len(modules)

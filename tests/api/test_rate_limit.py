@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from flask import Flask
 
+from app.clock import now
+from app.db.counters import hour_of
 from app.http.context import EXTENSION
 from app.settings import Rate, Settings
 from tests.support.apps import app_with
@@ -104,8 +106,16 @@ def test_options_pages_and_probes_are_not_counted(client: Client, limited_app: F
 
 
 def test_an_account_may_have_a_rate_limit_of_its_own(limited_app: Flask) -> None:
-    wide = new_tenant(limited_app, rate_limit="5/hour").api
-    assert [wide.get("/v1/").status_code for _ in range(6)] == [200] * 5 + [429]
+
+    def begins(rate_limit: str) -> list[int]:
+        api = new_tenant(limited_app, rate_limit=rate_limit).api
+        return [api.get("/v1/").status_code for _ in range(6)]
+
+    hour = hour_of(now())
+    found = begins("5/hour")
+    if hour_of(now()) != hour:
+        found = begins("5/hour")  # the window has ended meanwhile; the next one lasts for another hour
+    assert found == [200] * 5 + [429]
     free = new_tenant(limited_app, rate_limit="off").api
     answers = [free.get("/v1/") for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6

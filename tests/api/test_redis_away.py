@@ -26,8 +26,9 @@ def redis() -> Iterator[RedisProcess]:
 
 
 @pytest.fixture
-def limited_app(settings: Settings, redis: RedisProcess) -> Iterator[Flask]:
+def limited_app(settings: Settings, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """An application with a rate limit, which uses Redis at every request."""
+    monkeypatch.setattr("app.services.WAIT", 2.0)
     with app_with(settings, redis_url=redis.url, rate_limit=Rate(100, 3600)) as application:
         yield application
 

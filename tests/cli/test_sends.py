@@ -135,9 +135,13 @@ def hours_shown(cli: Cli, *arguments: str) -> dict[str, dict[str, int]]:
     return shown
 
 
-def test_counts_of_the_last_hours_and_days_are_shown(cli: Cli, tenant: Tenant, rows: Rows) -> None:
+def test_counts_of_the_last_hours_and_days_are_shown(
+    cli: Cli, tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = rows.add_group(), rows.add_group()
-    this_hour = hour_of(now())
+    moment = now()
+    monkeypatch.setattr("app.cli.groups.now", lambda: moment)
+    this_hour = hour_of(moment)
     with rows.services.database.write() as transaction:
         count_in_group(transaction, tenant.id, first, this_hour, sent=2, delivered=1)
         count_in_group(transaction, tenant.id, second, this_hour - timedelta(hours=23), sent=3, failed_contacts=1)
@@ -155,28 +159,31 @@ def test_counts_of_the_last_hours_and_days_are_shown(cli: Cli, tenant: Tenant, r
     assert cli.refused("groups", "stats", "--by", "day", "--last", "31") == error
 
 
-def test_days_are_those_of_the_account(cli: Cli, bare: Cli, tenant: Tenant, rows: Rows) -> None:
+def test_days_are_those_of_the_account(
+    cli: Cli, bare: Cli, tenant: Tenant, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = now()
+    monkeypatch.setattr("app.cli.groups.now", lambda: moment)
     bare.text("accounts", "update", tenant.name, "--time-zone", "Pacific/Kiritimati")
-    here = now().astimezone(ZoneInfo("Pacific/Kiritimati"))
+    here = moment.astimezone(ZoneInfo("Pacific/Kiritimati"))
     midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
     with rows.services.database.write() as transaction:
         for hours, count in ((0, 1), (-1, 2), (-24, 4), (-25, 8)):
-            moment = (midnight + timedelta(hours=hours)).astimezone(UTC)
-            count_in_group(transaction, tenant.id, 1, moment, sent=count)
+            counted = (midnight + timedelta(hours=hours)).astimezone(UTC)
+            count_in_group(transaction, tenant.id, 1, counted, sent=count)
     today, yesterday = here.date().isoformat(), (here - timedelta(days=1)).date().isoformat()
     assert hours_shown(cli, "--by", "day", "--last", "2") == {yesterday: {"sent": 6}, today: {"sent": 1}}
 
 
 def test_a_retry_is_taken_out_of_the_hour_of_the_failure(bare: Cli, cli: Cli, tenant: Tenant, rows: Rows) -> None:
     recipient_id, uuid = ended(rows, "bounced", "no mailbox", bounced=1)
-    failed = now() - timedelta(hours=5)
+    before = now()
+    failed = before - timedelta(hours=5)
     tenant.add(RecipientStep, recipient_id=recipient_id, time=failed, step="bounced", detail=None)
     bare.json("sends", "retry", uuid)
     shown = hours_shown(cli)
-    assert {hour: counts["bounced"] for hour, counts in shown.items()} == {
-        timestamp(hour_of(failed)): -1,
-        timestamp(hour_of(now())): 1,
-    }
+    found = {hour: counts["bounced"] for hour, counts in shown.items()}
+    assert found in [{timestamp(hour_of(failed)): -1, timestamp(hour_of(end)): 1} for end in (before, now())]
 
 
 def test_firings_are_shown_under_both_names(cli: Cli, tenant: Tenant, customers: int) -> None:

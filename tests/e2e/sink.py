@@ -11,6 +11,8 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
+from tests.support.servers import PATIENCE
+
 
 class Sink:
     """Counts accepted messages by recipient."""
@@ -43,7 +45,7 @@ class Sink:
 def mail_sink(port: int, seconds: float = 0.0) -> Iterator[Sink]:
     """A running one on a port of the loopback address."""
     sink = Sink(seconds)
-    controller = Controller(sink, hostname="127.0.0.1", port=port)
+    controller = Controller(sink, hostname="127.0.0.1", port=port, ready_timeout=PATIENCE)
     controller.start()
     try:
         yield sink

@@ -19,7 +19,7 @@ from redis import Redis
 
 from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
-from tests.support.launched import SEED, Launched, free_port
+from tests.support.launched import PATIENT, SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 
 REDIS = r"redis-server|app\.launcher\.python_redis"
@@ -35,7 +35,7 @@ def launch() -> Iterator[Launch]:
 
         def make(name: str = "service", **settings: str) -> Launched:
             (folder / name).mkdir()
-            made.append(Launched(folder / name, **settings))
+            made.append(Launched(folder / name, **PATIENT, **settings))
             return made[-1]
 
         yield make
@@ -48,7 +48,7 @@ def started(folder_name: str, **settings: str) -> Iterator[Launched]:
     """A service for several tests; it is removed also when it does not start."""
     with short_folder() as folder:
         (own := folder / folder_name).mkdir()
-        service = Launched(own, **settings)
+        service = Launched(own, **PATIENT, **settings)
         try:
             service.start()
             yield service
@@ -85,7 +85,8 @@ class Relayed:
         if self.service is None:
             self._made += 1
             (own := self._folder / f"service{self._made}").mkdir()
-            self.service = Launched(own, EMAIL_TRANSPORT_URL=f"smtp://127.0.0.1:{port}", SEND_CONNECTIONS="2")
+            relay = f"smtp://127.0.0.1:{port}"
+            self.service = Launched(own, **PATIENT, EMAIL_TRANSPORT_URL=relay, SEND_CONNECTIONS="2")
             self.service.start()
         elif not self.service.pids():
             self.service.start()
@@ -212,14 +213,15 @@ def test_a_second_start_is_fast_and_finds_all_data(service: Launched, sink: Sink
 
 
 def test_a_send_accepted_just_before_a_stop_is_sent_after_the_next_start(service: Launched, sink: Sink) -> None:
-    sink.seconds = 0.2
-    service.send(addresses(30), group_name="During a stop")
+    sink.seconds = 0.5  # all would take 25 seconds
+    service.send(addresses(100), group_name="During a stop")
     wait_until(lambda: len(sink.accepted) > 2, "sending has begun")
     service.stop()
-    assert 2 < len(sink.accepted) < 30
+    assert 2 < len(sink.accepted) < 100
+    sink.seconds = 0.0
     service.start()
-    wait_until(lambda: len(sink.accepted) == 30, "all is sent")
-    wait_until(lambda: service.group("During a stop")["delivered"] == 30, "all is counted")
+    wait_until(lambda: len(sink.accepted) == 100, "all is sent")
+    wait_until(lambda: service.group("During a stop")["delivered"] == 100, "all is counted")
     assert set(sink.accepted.values()) == {1}
 
 

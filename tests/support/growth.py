@@ -17,7 +17,7 @@ from typing import TypeVar
 
 FACTOR = 8
 MOST_GROWTH = 1.5
-ROUNDS = 8
+ROUNDS = 30
 """Measures in which a function may show that it does not grow, half of them with a longer text: what grows up to a
 bound, such as the depth of what is nested, has reached it there, and a square is as steep as before."""
 LONG_ENOUGH = 0.0003

@@ -21,6 +21,8 @@ from app.settings import Settings
 from tests.support.servers import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
+PATIENT = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "patient"), str(ROOT)))}
+"""A setting with which the launcher waits as long for its processes as a slow machine needs."""
 SURROUNDINGS = {
     *(one.metadata["variable"] for one in fields(Settings)),
     "MAKEFLAGS",
@@ -152,7 +154,7 @@ class Launched:
     def stop(self, *numbers: signal.Signals) -> None:
         """Signals to the whole process group, as a terminal sends them. Waits until nothing is left.
 
-        All have ended by themselves: the launcher kills what does not within nine seconds, and says so.
+        All have ended by themselves: the launcher kills what does not end in time, and says so.
         """
         for number in numbers or (signal.SIGTERM,):
             os.killpg(self.process.pid, number)

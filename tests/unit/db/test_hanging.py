@@ -10,25 +10,32 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from app.db import wait_budget
-from app.db.bounded_connection import RESERVED_SECONDS
+from app.db.bounded_connection import MIN_CONNECT_SECONDS, RESERVED_SECONDS
 from app.db.database import Database
 from app.db.outage import OutcomeUnknown, is_unavailable
 from tests.support.own_postgres import OwnPostgres
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """A database with a short wait budget and two connections."""
+    """A database with a short wait budget and two connections. What is not meant to be too long has time enough."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
-    monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
-    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
+    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
     monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 0.05)
     monkeypatch.setattr("app.db.postgresql.CHECKOUT_SECONDS", 0.2)
     database = Database(own_postgres.url, pool_size=2)
     ask(database)
     yield database
     database.close()
+
+
+@pytest.fixture
+def hasty(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short waits, too, for a server that is to hang: nothing that it does could be too slow for them."""
+    monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
+    monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
 
 
 @pytest.fixture(autouse=True)
@@ -59,45 +66,52 @@ def backends(database: Database, statement: str) -> int:
 
 def test_a_statement_that_takes_too_long_is_cancelled_and_its_connection_reused(database: Database) -> None:
     """The server does not continue a statement without a client."""
-    backend = ask(database, "SELECT pg_backend_pid()")
-    error = ask_and_fail(database, "SELECT pg_sleep(3600)")
-    assert "canceling statement" in str(error)
+    with database.read() as session:
+        backend = session.connection().execute(text("SELECT pg_backend_pid()")).scalar()
+        wait_budget.begin_request()
+        with pytest.raises(OperationalError, match="canceling statement") as caught:
+            session.connection().execute(text("SELECT pg_sleep(3600)"))
+    assert is_unavailable(caught.value)
     wait_budget.end_request()
     assert backends(database, "SELECT pg_sleep(3600)") == 0
     assert ask(database, "SELECT pg_backend_pid()") == backend
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_frozen_server_is_left_and_used_again_after_it_resumes(database: Database, own_postgres: OwnPostgres) -> None:
     with own_postgres.frozen():
         assert "has not answered" in str(ask_and_fail(database))
     wait_until(lambda: _answers(database), "it answers again")
 
 
+@pytest.mark.usefixtures("hasty")
 def test_while_one_request_waits_for_a_frozen_server_others_fail_at_once(
     database: Database, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the requests of a process would wait one after the other."""
-    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", 60)
+    monkeypatch.setattr("app.db.circuit_breaker.PROBE_INTERVAL", PATIENCE)
     with own_postgres.frozen():
         ask_and_fail(database)
         for _ in range(20):
             assert "did not answer others" in str(ask_and_fail(database)), "it has waited, too"
 
 
-def test_connecting_to_a_frozen_server_times_out(own_postgres: OwnPostgres) -> None:
+def test_connecting_to_a_frozen_server_times_out(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.db.bounded_connection.CONNECT_SECONDS", MIN_CONNECT_SECONDS)
     database = Database(own_postgres.url)
     with own_postgres.frozen():
         assert "connection timeout" in str(ask_and_fail(database))
     database.close()
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_commit_without_an_answer_has_an_unknown_outcome(database: Database, own_postgres: OwnPostgres) -> None:
-    wait_budget.begin_request()
     with ExitStack() as stack:
 
         def write_and_freeze() -> None:
             with database.write() as transaction:
                 transaction.connection().execute(text("CREATE TEMPORARY TABLE written (id integer)"))
+                wait_budget.begin_request()
                 stack.enter_context(own_postgres.frozen())
 
         with pytest.raises(OutcomeUnknown) as caught:
@@ -111,6 +125,14 @@ def write_in_vain(database: Database, statement: str) -> None:
         transaction.connection().execute(text(statement))
 
 
+def write_and_hurry(database: Database, statement: str) -> None:
+    """The request begins before the commit, for which it has all of its budget."""
+    with database.write() as transaction:
+        transaction.connection().execute(text(statement))
+        wait_budget.begin_request()
+
+
+@pytest.mark.usefixtures("hasty")
 def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     database: Database, own_postgres: OwnPostgres
 ) -> None:
@@ -118,11 +140,11 @@ def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
     wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
     try:
-        wait_budget.begin_request()
         with pytest.raises(OutcomeUnknown):
-            write_in_vain(database, "CREATE TABLE waiting (id integer)")
+            write_and_hurry(database, "CREATE TABLE waiting (id integer)")
         wait_budget.end_request()
-        assert ask(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 1
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        wait_until(lambda: ask(database, waiting) == 1, "the server waits on")
     finally:
         own_postgres.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf();")
     wait_until(lambda: ask(database, "SELECT to_regclass('waiting')") is not None, "the commit has ended")

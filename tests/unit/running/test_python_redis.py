@@ -65,7 +65,7 @@ def test_a_value_larger_than_the_socket_buffer_arrives_whole(redis: Redis) -> No
 def test_a_client_that_waits_for_a_list_is_woken_by_another_client(server: RedisProcess, redis: Redis) -> None:
     popped: list[object] = []
     with Redis.from_url(server.url) as second_client:
-        waiting = threading.Thread(target=lambda: popped.append(second_client.blpop(["queue"], 20)))
+        waiting = threading.Thread(target=lambda: popped.append(second_client.blpop(["queue"], PATIENCE)))
         waiting.start()
         redis.rpush("queue", "look")
         waiting.join(PATIENCE)

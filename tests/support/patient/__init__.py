@@ -1,0 +1,1 @@
+"""On the PYTHONPATH of services that tests start, for its `sitecustomize`."""

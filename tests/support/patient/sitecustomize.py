@@ -1,0 +1,20 @@
+"""Python reads this at its start. It gives the launcher as much patience as a slow machine may need: what the tests of
+`make run` prove is that its processes end by themselves, not how soon."""
+
+from __future__ import annotations
+
+import sys
+
+SECONDS = 120.0
+
+if sys.orig_argv[-2:] == ["-m", "app.launcher"]:
+    from app.launcher import embedded_redis, prepare, supervisor
+
+    supervisor.GRACE = supervisor.LAST_GRACE = embedded_redis.START_SECONDS = SECONDS
+    await_port = prepare.await_port
+
+    def await_port_of_orphans(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
+        """Without orphans a port that is taken is reported at once."""
+        await_port(host, port, seconds and SECONDS, setting)
+
+    prepare.await_port = await_port_of_orphans
