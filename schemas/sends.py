@@ -111,7 +111,6 @@ class SmsSendSchema(SendSchema):
 
 DEFAULTS = {
     **dict.fromkeys(SendDraft.__slots__),
-    "priority": "normal",
     "include_unsubscribed": False,
     "recipient_data_html_encoded": True,
 }

@@ -19,6 +19,8 @@ from app.settings import parse_rate
 
 ADDRESSES = ("owner_email", "default_from_address")
 DEFAULT_ZONE = "UTC"
+PRIORITIES = ("high", "normal")
+DEFAULT_PRIORITY = "normal"
 
 
 def account_named(session: Session, name: str) -> Account | None:
@@ -46,7 +48,8 @@ def update_account(session: Session, account: Account, attributes: Mapping[str, 
     """Changes the given attributes; returns whether any differed.
 
     Raises `ServiceError`: `conflict` for a taken name, `invalid_email_address` for an address that is none, `not_empty`
-    or `too_long` for the name, `invalid_string` for a network or a rate limit that cannot be read, `invalid_time_zone`.
+    or `too_long` for the name, `invalid_string` for a network, a rate limit or a priority that cannot be read,
+    `invalid_time_zone`.
     """
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
@@ -73,7 +76,19 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
         _check_rate(checked["rate_limit"])
     if "time_zone" in checked:
         checked["time_zone"] = _zone(checked["time_zone"])
+    for attribute in ("email_priority", "sms_priority"):
+        if attribute in checked:
+            checked[attribute] = _priority(attribute, checked[attribute])
     return checked
+
+
+def _priority(attribute: str, text: str | None) -> str:
+    """The priority, checked; the default for None."""
+    if text is None:
+        return DEFAULT_PRIORITY
+    if text not in PRIORITIES:
+        raise ServiceError("invalid_string", field=attribute, detail=f"{text!r} is neither high nor normal")
+    return text
 
 
 def _network(text: str, index: int) -> str:

@@ -20,6 +20,8 @@ def attribute_options(command: Any) -> Any:
     for option in (
         click.option("--time-zone", metavar="NAME", help="IANA name of the zone in which messages tell times."),
         click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text for the setting's."),
+        click.option("--sms-priority", metavar="high|normal", help="Of text messages whose send says none."),
+        click.option("--email-priority", metavar="high|normal", help="Of emails whose send says none."),
         click.option("--track-clicks", type=bool, metavar="on|off", help="Emails tell which links are followed."),
         click.option("--track-opens", type=bool, metavar="on|off", help="Emails tell when they are opened."),
         click.option("--any-network", is_flag=True, help="Let clients come from anywhere."),
@@ -53,6 +55,8 @@ def _row(account: Account) -> Row:
         "rate_limit": account.rate_limit,
         "track_opens": account.track_opens,
         "track_clicks": account.track_clicks,
+        "email_priority": account.email_priority,
+        "sms_priority": account.sms_priority,
         "creation_time": account.creation_time,
         "last_modified_time": account.last_modified_time,
     }
@@ -64,7 +68,10 @@ def list_(as_json: bool) -> None:
     """Show all accounts."""
     with services().database.read() as session:
         rows = [_row(account) for account in all_accounts(session)]
-    shown = ("id", "name", "owner_email", "owner_confirmed", "time_zone", "creation_time")
+    shown = (
+        *("id", "name", "owner_email", "owner_confirmed", "time_zone", "email_priority", "sms_priority"),
+        "creation_time",
+    )
     print_rows(rows if as_json else [{name: row[name] for name in shown} for row in rows], as_json)
 
 

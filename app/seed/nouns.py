@@ -62,6 +62,8 @@ ACCOUNT = Record(
         "rate_limit": nullable(text),
         "track_opens": flag,
         "track_clicks": flag,
+        "email_priority": text,
+        "sms_priority": text,
         "keys": each(KEY),
         "domains": each(text),
         "sms_senders": each(SENDER),

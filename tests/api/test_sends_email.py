@@ -11,8 +11,9 @@ import pytest
 from flask import Flask
 from rq import Queue
 
+from app.accounts.accounts import update_account
 from app.clock import now, this_second
-from app.db.models import Contact, Domain, Group, Recipient, Send
+from app.db.models import Account, Contact, Domain, Group, Recipient, Send
 from app.infrastructure.queueing import SENDS as SENDS_QUEUE
 from tests.support.client import SENDS, Client, check_error, conflict, items
 from tests.support.contacts import add_webhook, contact, events, find, firings, unsubscribe
@@ -78,6 +79,21 @@ def test_the_priority_stands_in_the_send_and_in_the_queue(sends: SendsApi, given
     assert accepted.send.priority == kept
     assert [row.priority for row in accepted.recipients] == [kept] * 3
     assert sends.send({**sends.email(), "priority": None}).send.priority == "normal"
+
+
+@pytest.mark.parametrize("type_", ["email", "sms"])
+def test_a_send_without_a_priority_has_that_of_the_account_for_its_type(sends: SendsApi, type_: str) -> None:
+    """One that says its own keeps it, and the other type is not affected."""
+    other = {"email": "sms", "sms": "email"}[type_]
+    with sends.tenant.services.database.write() as transaction:
+        account = transaction.get_one(Account, sends.tenant.id)
+        update_account(transaction, account, {f"{type_}_priority": "high"})
+    bodies = {"email": sends.email, "sms": sends.sms}
+    accepted = sends.send(bodies[type_]())
+    assert (accepted.send.priority, accepted.recipient.priority) == ("high", "high")
+    assert sends.send({**bodies[type_](), "priority": None}).send.priority == "high"
+    assert sends.send({**bodies[type_](), "priority": "normal"}).send.priority == "normal"
+    assert sends.send(bodies[other]()).send.priority == "normal"
 
 
 def test_a_recipient_refers_to_its_send_list_and_contact(sends: SendsApi) -> None:

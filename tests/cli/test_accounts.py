@@ -17,7 +17,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
         *("--default-from-name", "Acme", "--default-from-address", "hello@acme.example"),
         *("--allow-network", "10.0.0.0/8", "--allow-network", "::1/128", "--rate-limit", "5/second"),
-        *("--track-opens", "off", "--time-zone", "Australia/Brisbane"),
+        *("--track-opens", "off", "--time-zone", "Australia/Brisbane", "--sms-priority", "high"),
     )
     expected = {
         "name": name,
@@ -30,6 +30,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "rate_limit": "5/second",
         "track_opens": False,
         "track_clicks": True,
+        "email_priority": "normal",
+        "sms_priority": "high",
     }
     assert {key: value for key, value in made.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.json("accounts", "show", name) == made
@@ -37,7 +39,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
     changed = bare.json(
         *("accounts", "update", name, "--name", f"{name}-2", "--owner-unconfirmed", "--any-network"),
         *("--default-from-name", "", "--rate-limit", "", "--track-opens", "on", "--track-clicks", "off"),
-        *("--time-zone", ""),
+        *("--time-zone", "", "--email-priority", "high", "--sms-priority", ""),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
     expected |= {
@@ -46,6 +48,8 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "track_opens": True,
         "track_clicks": False,
         "time_zone": "UTC",
+        "email_priority": "high",
+        "sms_priority": "normal",
     }
     assert {key: value for key, value in changed.items() if key not in SHOWN_ALWAYS} == expected
     assert bare.text("accounts", "delete", f"{name}-2", "--yes") == f"deleted account {name}-2\n"
@@ -82,6 +86,8 @@ def test_an_account_with_everything_in_it_can_be_deleted(bare: Cli, tenant: Tena
         (["--allow-network", "ten"], "allowed_networks.0: 'ten' does not appear to be an IPv4 or IPv6 network; write"),
         (["--rate-limit", "fast"], "rate_limit: 'fast' must be N/second, N/minute, N/hour or off"),
         (["--name", ""], "name: must not be empty"),
+        (["--email-priority", "urgent"], "email_priority: 'urgent' is neither high nor normal"),
+        (["--sms-priority", "High"], "sms_priority: 'High' is neither high nor normal"),
         *(
             (["--time-zone", name], f"time_zone: {name!r} is not the name of an IANA time zone, such as Australia/Bris")
             for name in ("Mars", "utc", "+1000", "../etc/passwd", "Europe/Berlin ", "EST5EDT4")

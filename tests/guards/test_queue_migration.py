@@ -105,3 +105,4 @@ def test_a_downgrade_moves_it_back(database_url: str) -> None:
     engine.dispose()
     migrate.upgrade(database_url)
     assert rows(database_url, "SELECT count(*) FROM send_queue") == [(4,)]
+    assert rows(database_url, "SELECT count(*) FROM send_queue WHERE ready_time = due_time") == [(4,)]

@@ -30,6 +30,9 @@ class Account(Timestamps, Base):
     track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether opens and clicks of the account's emails are tracked."""
+    email_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
+    sms_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
+    """The priority of sends of the type that say none (docs/delivery.md#priority)."""
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
     """The IANA name of the zone that personalisation and automations tell times in
     (docs/personalisation.md#time-zone)."""

@@ -117,7 +117,9 @@ def _check(transaction: Transaction, request: SendRequest, max_groups: int) -> V
         sender = _find_sender(check, contact_list)
     if check.errors.errors or sender is None or group is None:
         raise ServiceError.of(in_catalogue_order(check.errors.errors))
-    return ValidSend(draft, content, sender, group, contact_list, TrackingOptions.of(draft, references.account))
+    tracking = TrackingOptions.of(draft, references.account)
+    priority = draft.priority or references.account.priority(draft.type)
+    return ValidSend(draft, content, sender, group, contact_list, tracking, priority)
 
 
 def _find_list(check: SendCheck) -> ListSpec | None:

@@ -46,7 +46,8 @@ class SendDraft:
     from_address: str | None
     reply_to: str | None
     bcc_address: str | None
-    priority: Priority
+    priority: Priority | None
+    """None: as the account has set it for the type."""
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool

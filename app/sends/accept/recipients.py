@@ -18,7 +18,7 @@ from app.db.models import Contact, QueueEntry
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
-from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
+from app.sends.accept.draft import MessageType, Priority, RecipientDraft, SendDraft
 
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
@@ -96,11 +96,11 @@ def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: d
     }
 
 
-def queue_entries(draft: SendDraft, account_id: int, accepted: datetime) -> CompanionRows:
+def queue_entries(priority: Priority, account_id: int, accepted: datetime) -> CompanionRows:
     """The entries of all recipients, which are due at once."""
     columns = {
         "account_id": account_id,
-        "priority": draft.priority,
+        "priority": priority,
         "state": RecipientState.QUEUED.value,
         "due_time": accepted,
         "ready_time": accepted,

@@ -16,7 +16,7 @@ from app.db.database import Transaction
 from app.db.models import Account, Domain, Group
 from app.db.prepared import PreparedStatement
 from app.sends.accept.content import Content
-from app.sends.accept.draft import SendDraft
+from app.sends.accept.draft import MessageType, Priority, SendDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class SendingAccount:
     default_from_address: str | None
     track_opens: bool
     track_clicks: bool
+    email_priority: Priority
+    sms_priority: Priority
+
+    def priority(self, type_: MessageType) -> Priority:
+        """Of sends of the type that say none."""
+        return self.sms_priority if type_ == "sms" else self.email_priority
 
 
 @dataclass(frozen=True, slots=True)

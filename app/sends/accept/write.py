@@ -17,7 +17,7 @@ from app.db.json_insert import ChildRows
 from app.db.models import Attachment, Recipient, Send, SendLink
 from app.lists.fields import ListSpec
 from app.sends.accept.content import Content
-from app.sends.accept.draft import AttachmentDraft, SendDraft
+from app.sends.accept.draft import AttachmentDraft, Priority, SendDraft
 from app.sends.accept.groups import SendGroup, count_send, create_group
 from app.sends.accept.recipients import queue_entries, shared_columns
 from app.sends.accept.senders import Sender
@@ -34,6 +34,7 @@ class ValidSend:
     group: SendGroup
     contact_list: ListSpec | None
     tracking: TrackingOptions
+    priority: Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def write_send(
             "send_id",
             rows,
             shared_columns(draft, account_id, group_id, accepted),
-            queue_entries(draft, account_id, accepted),
+            queue_entries(valid.priority, account_id, accepted),
         ),
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
@@ -98,7 +99,7 @@ def _send_row(
         "bcc_address": draft.bcc_address,
         "body_html": content.body_html,
         "body_text": content.body_text,
-        "priority": draft.priority,
+        "priority": valid.priority,
         "include_unsubscribed": draft.include_unsubscribed,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
         "track_opens": valid.tracking.opens,

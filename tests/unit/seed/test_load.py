@@ -45,6 +45,7 @@ def everything(name: str) -> dict[str, Any]:
         "rate_limit": "100/minute",
         "track_opens": False,
         "track_clicks": True,
+        "sms_priority": "high",
         "keys": [
             {"name": "backend", "access_level": "standard", "token": token_of(name)},
             {"name": "reports", "access_level": "report"},
@@ -120,6 +121,7 @@ def test_everything_in_the_file_is_created(services: Services, file: Path, name:
     assert (account.default_from_name, account.default_from_address) == ("Acme", "hello@acme.example")
     assert account.rate_limit == "100/minute"
     assert (account.track_opens, account.track_clicks) == (False, True)
+    assert (account.email_priority, account.sms_priority) == ("normal", "high")
     keys = rows(services, ApiKey, name, "name", "access_level", "expiry_time", "token_hash")
     assert [key[:3] for key in keys] == [
         ("backend", "standard", None),
