@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from pathlib import Path
 
 from flask import Response, request
@@ -16,12 +17,14 @@ blp = Blueprint("doors", __name__, url_prefix="/doors", description="Doors of th
 
 @blp.route("/hang")
 class Hang(MethodView):
-    """Waits until the test writes to the FIFO that the request names."""
+    """Waits until the test writes to the FIFO that the request names. A file beside it says that the request waits."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
         """What was written."""
-        return Response(Path(request.args["fifo"]).read_bytes())
+        fifo = Path(request.args["fifo"])
+        fifo.with_name(f"{fifo.name}.{uuid.uuid4()}").touch()
+        return Response(fifo.read_bytes())
 
 
 @blp.route("/large")

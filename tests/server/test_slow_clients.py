@@ -174,14 +174,15 @@ def connections(web: Web) -> int:
 
 
 @contextlib.contextmanager
-def hanging(web: Web, folder: Path, count: int) -> Iterator[list[Line]]:
-    """Requests that hang until the end of the block and are answered then."""
+def hanging(web: Web, folder: Path, count: int, threads: int) -> Iterator[list[Line]]:
+    """So many requests that hang until the end of the block and are answered then, each of so many threads in one."""
     fifo = folder / "fifo"
     os.mkfifo(fifo)
     with lines(web, count) as held:
         for line in held:
             line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
         try:
+            wait_until(lambda: len(list(folder.glob("fifo.*"))) == threads, "all threads hang")
             yield held
         finally:
 
@@ -205,7 +206,7 @@ def has_answer(line: Line) -> bool:
 
 
 def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None:
-    with hanging(web, tmp_path, 8), web.connect() as line:
+    with hanging(web, tmp_path, 8, threads=4), web.connect() as line:
         for path in (b"/healthz", b"/healthz/", b"/healthz?x=1"):
             assert line.ask(HEALTH.replace(b"/healthz", path)).json() == {"status": "ok"}
 
@@ -213,7 +214,7 @@ def test_health_answers_while_all_threads_hang(web: Web, tmp_path: Path) -> None
 def test_a_request_that_waits_too_long_for_a_thread_is_refused_and_the_others_continue(
     hasty: Web, tmp_path: Path
 ) -> None:
-    with hanging(hasty, tmp_path, 2):
+    with hanging(hasty, tmp_path, 2, threads=2):
         with hasty.connect() as line:
             answer = line.ask(b"GET /docs/errors HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (answer.status, answer.json()["type"]) == (503, "service_unavailable")

@@ -49,30 +49,36 @@ class BalancedWorker(BufferingWorker):
         super().__init__(*arguments, **options)
         self._deferred_until = 0.0
 
+    def run(self) -> None:
+        self.on_count(0)
+        super().run()
+
     def accept(self, listener: Any) -> None:
         """Accepts a waiting connection, unless another process has fewer."""
         if self._should_defer():
             self._deferred_until = time.monotonic() + DEFER_SECONDS
-            self.set_accept_enabled(False)
+            self.set_accepting(False)
             return
         super().accept(listener)
-        self._publish_count()
 
     def _should_defer(self) -> bool:
         """At most once per connection: after the delay it is accepted whatever the counts."""
         if time.monotonic() - self._deferred_until < DEFER_SECONDS:
             return False
-        return any(UNUSED < count < self.nr_conns for count in _connection_counts)
+        own = self.connections.count
+        return any(UNUSED < count < own for count in _connection_counts)
 
-    def set_accept_enabled(self, enabled: bool) -> None:
-        """Does not enable accepting before the delay is over."""
-        if not enabled or time.monotonic() >= self._deferred_until:
-            super().set_accept_enabled(enabled)
+    def set_accepting(self, wanted: bool) -> None:
+        """Does not start accepting before the delay is over."""
+        if not wanted or time.monotonic() >= self._deferred_until:
+            super().set_accepting(wanted)
 
-    def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """One turn of gunicorn's loop."""
-        self._publish_count()
-        super().wait_for_and_dispatch_events(timeout if self._accepting else min(timeout, DEFER_SECONDS))
+    def turn(self, timeout: float) -> None:
+        """A delay ends in time."""
+        left = self._deferred_until - time.monotonic()
+        super().turn(min(timeout, left) if left > 0 else timeout)
 
-    def _publish_count(self) -> None:
-        _connection_counts[_slot(self)] = self.nr_conns
+    def on_count(self, count: int) -> None:
+        """Tells the other processes."""
+        _connection_counts[_slot(self)] = count
+        super().on_count(count)

@@ -1,7 +1,7 @@
 """A client connection: the received part of the next request, and the unsent part of the last response.
 
-Nothing here blocks. Header and body are buffered as they arrive, and a thread gets the request when it is complete; a
-response is written to the socket, and what the socket does not take at once is sent when it is writable again.
+Nothing here blocks. Header and body are buffered as they arrive, until the request is complete; a response is written
+to the socket, and what the socket does not take at once is sent when it is writable again.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ class ConnectionState(Enum):
     IDLE = auto()  # the first byte of a request
     HEAD = auto()
     BODY = auto()
-    PROCESSING = auto()  # a thread: the request is complete
+    PROCESSING = auto()  # its response: the request is complete
     RESPONSE = auto()  # the client, which reads the response slowly
     LINGERING = auto()  # the client's close, after this side has shut down sending
 
 
 class Connection:
-    """Owned by the worker's event loop. gunicorn's Response uses it as its socket: it has `sendall`."""
+    """Used by its owner alone (app/http/server/connections.py). gunicorn's Response uses it as its socket: it has
+    `sendall`."""
 
     def __init__(self, cfg: Config, sock: socket.socket, client: Any, server: Any, limits: Limits) -> None:
         sock.setblocking(False)
         self.sock = sock
+        self.descriptor = sock.fileno()
         self.client = client
         self.server = server
         self.state = ConnectionState.IDLE
         self.deadline = time.monotonic() + limits.header_seconds
         self.size = 0  # bytes of the request received so far
-        self.poll_events = 0  # the events registered with the loop's poller
-        self.queued_at = 0.0
+        self.is_waiting = False  # for its client, armed at the poller and without an owner
         self.unread = False  # whether more than the request may have arrived
         self.keep_alive = False
         self.broken = False
@@ -188,7 +189,11 @@ class Connection:
         self.unread = self.unread or (bool(self._buffer) and not self.keep_alive)
         self._request = None
         self._close_body()
-        self.size = len(self._buffer)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that have arrived after the request."""
+        return len(self._buffer)
 
     def await_request(self, seconds: float) -> None:
         """Waits for a further request."""
@@ -205,7 +210,7 @@ class Connection:
 
     def begin_lingering_close(self) -> bool:
         """Shuts down sending; True when there is nothing to wait for from the client."""
-        if not self.unread:
+        if not self.unread and not self._has_unread():
             return True
         self.state = ConnectionState.LINGERING
         self.deadline = time.monotonic() + LINGER_SECONDS
@@ -214,6 +219,13 @@ class Connection:
         except OSError:
             return True
         return False
+
+    def _has_unread(self) -> bool:
+        """Whether the client has sent more meanwhile."""
+        try:
+            return bool(self.sock.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
     def count_lingering(self, count: int) -> bool:
         """Counts bytes received while lingering; True at their end or limit."""

@@ -76,7 +76,7 @@ class Request(message.Request):  # type: ignore[misc]
             super().set_body_reader()
 
     def consume_expect_continue(self) -> bool:
-        """Whether the client waits for `100 Continue`. True only once: the event loop sends it."""
+        """Whether the client waits for `100 Continue`. True only once: the connection sends it."""
         waits, self._expected_100_continue = self._expected_100_continue, False
         return waits
 

@@ -1,0 +1,188 @@
+"""The threads of a process, which share one poller: whichever gets a report of a client reads from it, and answers the
+request itself once it is complete, so that no request is passed from one thread to another.
+
+There is one more thread than requests are answered at once. So one of them always polls, and while all others wait for
+a database that hangs it still reads, expires and refuses requests, and answers those that need no other thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from app.errors import ServiceError
+from app.http.server.admission import Admission, PendingRequest
+from app.http.server.connection import Connection, ConnectionState
+from app.http.server.connections import Connections
+from app.http.server.limits import Limits
+from app.http.server.poller import Poller
+from app.http.server.receiving import READ_BYTES, Receiver
+from app.http.server.request import Request
+
+logger = logging.getLogger(__name__)
+
+HEALTH_PATH = "/healthz"
+STOPPING_KEEPALIVE_SECONDS = 2.0
+"""For a request that a client may be sending at the end of the process."""
+
+Respond = Callable[[Connection, Request], bool]
+"""Makes and sends the response of a request; returns whether the connection is kept alive."""
+
+
+class AnsweringThreads:
+    """Reads and answers the requests of a process; `count` at once."""
+
+    def __init__(self, poller: Poller, connections: Connections, limits: Limits, count: int, respond: Respond) -> None:
+        self._poller = poller
+        self._connections = connections
+        self._limits = limits
+        self._count = count
+        self._respond = respond
+        self._receiver = Receiver(connections)
+        self._admission = Admission(count)
+        self._refused: deque[PendingRequest] = deque()
+        self._probe_answered = True
+        self._stopping = self._stopped = False
+
+    def start(self) -> None:
+        """Starts the threads. They are daemons: at its end the process does not wait for one that hangs."""
+        for number in range(self._count + 1):
+            threading.Thread(target=self._run, name=f"answering-{number}", daemon=True).start()
+
+    # ------------------------------------------------------------------------------------------ called by the worker
+
+    def expire(self, connection: Connection) -> None:
+        """The client of a connection that the caller owns has been too slow."""
+        if self._stopping:
+            self._connections.close(connection)
+        else:
+            self._pass_on(self._receiver.expire(connection))
+
+    def refuse_overdue(self, before: float) -> None:
+        """Refuses requests that have waited for a thread since before that time."""
+        for waiting in self._admission.take_overdue(before):
+            self._pass_on(self._receiver.refuse(waiting.connection, ServiceError("service_unavailable")))
+
+    def _pass_on(self, refused: PendingRequest | None) -> None:
+        if refused is not None:
+            self._refused.append(refused)
+            self._poller.wake()
+
+    def probe(self) -> bool:
+        """Whether a thread has polled since the last call."""
+        answered, self._probe_answered = self._probe_answered, False
+        self._poller.wake()
+        return answered
+
+    def begin_stop(self) -> None:
+        """From now on connections are kept for a moment only."""
+        self._stopping = True
+
+    def stop(self) -> None:
+        """Ends each thread once it has nothing to do."""
+        self._stopped = True
+        self._poller.wake()
+
+    # ------------------------------------------------------------------------------------------ in each thread
+
+    def _run(self) -> None:
+        buffer = memoryview(bytearray(READ_BYTES))
+        while not self._stopped:
+            try:
+                self._turn(buffer)
+            except Exception:
+                logger.exception("a thread goes on after an error")
+        self._poller.wake()  # the next one
+
+    def _turn(self, buffer: memoryview) -> None:
+        descriptor = self._poller.poll()
+        if descriptor is None:
+            self._probe_answered = True
+            self._answer_refused()
+            return
+        connection = self._connections.take(descriptor)
+        if connection is not None:
+            self._proceed(connection, buffer)
+
+    def _answer_refused(self) -> None:
+        while self._refused:
+            try:
+                refused = self._refused.popleft()
+            except IndexError:
+                return  # another thread was faster
+            self._dispatch(refused)
+
+    def _proceed(self, connection: Connection, buffer: memoryview) -> None:
+        try:
+            if connection.state is ConnectionState.RESPONSE:
+                connection.flush()
+                pending = self._after_response(connection)
+            else:
+                pending = self._receiver.read(connection, buffer)
+        except Exception:
+            logger.exception("a connection is closed after an error")
+            self._connections.close(connection)
+            return
+        if pending is not None:
+            self._dispatch(pending)
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def _dispatch(self, pending: PendingRequest) -> None:
+        """Answers the request, then those that wait for a thread."""
+        self._connections.complete(pending.connection)
+        following = self._answer_exempt(pending)
+        if following is None or not self._admission.enter(following):
+            return
+        answered: PendingRequest | None = following
+        while answered is not None:
+            following = self._answer_exempt(self._answer(answered))
+            if following is not None:
+                self._admission.append(following)
+            answered = self._admission.leave()
+
+    def _answer_exempt(self, pending: PendingRequest | None) -> PendingRequest | None:
+        """Answers the request at once if it waits for nothing but the processor, and those that follow it; returns the
+        first that may wait."""
+        while pending is not None and _is_exempt(pending.request):
+            pending = self._answer(pending)
+        return pending
+
+    def _answer(self, pending: PendingRequest) -> PendingRequest | None:
+        """Answers a request; returns the next one of the same client if it has arrived."""
+        connection = pending.connection
+        try:
+            connection.keep_alive = self._respond(connection, pending.request)
+            self._connections.end_request(connection)
+            return self._after_response(connection)
+        except BaseException:
+            logger.exception("a connection is closed after an error")
+            self._connections.close(connection)
+            return None
+
+    def _after_response(self, connection: Connection) -> PendingRequest | None:
+        """After the response, or a part of it; returns the next request if it has arrived."""
+        if connection.broken:
+            self._connections.close(connection)
+        elif connection.unsent:
+            connection.await_client()
+            self._connections.wait(connection, writing=True)
+        elif connection.keep_alive:
+            connection.await_request(STOPPING_KEEPALIVE_SECONDS if self._stopping else self._limits.keepalive_seconds)
+            request = connection.next_request()
+            if request is not None:
+                return PendingRequest(connection, request)
+            self._connections.wait(connection)
+        elif connection.begin_lingering_close():
+            self._connections.close(connection)
+        else:
+            self._connections.wait(connection)
+        return None
+
+
+def _is_exempt(request: Request) -> bool:
+    """Whether it must be answered although all threads may hang: /healthz, and invalid requests, of which hundreds may
+    come at once. Neither waits for the database or Redis."""
+    return request.fault is not None or str(request.path).rstrip("/") == HEALTH_PATH

@@ -1,0 +1,85 @@
+"""Reading requests from connections, in the thread that owns them."""
+
+from __future__ import annotations
+
+import logging
+
+from app.errors import ServiceError
+from app.http.server.admission import PendingRequest
+from app.http.server.connection import Connection, ConnectionState
+from app.http.server.connections import Connections
+from app.http.server.request import invalid
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 64 * 1024
+MAX_READS = 16
+"""For one report, so that a fast client does not keep the thread from the others."""
+MISSING = {ConnectionState.HEAD: "header", ConnectionState.BODY: "body"}
+"""What an incomplete request lacks."""
+
+
+class Receiver:
+    """Reads what has arrived, and refuses what may not arrive."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def read(self, connection: Connection, buffer: memoryview) -> PendingRequest | None:
+        """Reads what has arrived. Returns a request that is to be answered now: that of the connection, or the one to
+        be refused because too much is buffered. Otherwise the connection waits for its client, or is closed."""
+        for _ in range(MAX_READS):
+            try:
+                count = connection.sock.recv_into(buffer)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._connections.close(connection)
+                return None
+            if connection.state is ConnectionState.LINGERING:
+                if connection.count_lingering(count):
+                    self._connections.close(connection)
+                    return None
+            elif not count:
+                return self._on_eof(connection)
+            else:
+                too_much = self._connections.received(connection, count)
+                request = connection.feed(buffer[:count])
+                if request is not None:
+                    return PendingRequest(connection, request)
+                if too_much:
+                    self._connections.wait(connection)
+                    return self._refuse_largest()
+            if count < len(buffer):
+                break
+        self._connections.wait(connection)
+        return None
+
+    def _on_eof(self, connection: Connection) -> PendingRequest | None:
+        """The client has closed its side. It may still wait for the response to an incomplete body."""
+        if connection.state is ConnectionState.BODY:
+            return self.refuse(connection, invalid("The body ended before it was whole."))
+        self._connections.close(connection)
+        return None
+
+    def _refuse_largest(self) -> PendingRequest | None:
+        connection = self._connections.take_largest()
+        return None if connection is None else self.refuse(connection, ServiceError("service_unavailable"))
+
+    def refuse(self, connection: Connection, fault: ServiceError) -> PendingRequest | None:
+        """The connection's request, complete or not, as one that is answered with this error."""
+        self._connections.drop_bytes(connection)
+        try:
+            return PendingRequest(connection, connection.refuse(fault))
+        except Exception:
+            logger.exception("a connection is closed after an error")
+            self._connections.close(connection)
+            return None
+
+    def expire(self, connection: Connection) -> PendingRequest | None:
+        """The client has been too slow: an incomplete request is refused, any other connection is closed."""
+        missing = MISSING.get(connection.state)
+        if missing is not None:
+            return self.refuse(connection, invalid(f"The {missing} of the request did not come in time."))
+        self._connections.close(connection)
+        return None

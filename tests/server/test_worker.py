@@ -1,0 +1,61 @@
+"""Many clients at once, and the process's dealings with gunicorn's master process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from app.settings import Settings
+from tests.support.servers import wait_until
+from tests.support.web import Web, web_server
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+CLIENTS = 16
+ROUNDS = 12
+
+
+def test_no_answer_is_lost_or_mixed_up_among_many_clients(web: Web) -> None:
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        assert list(clients.map(lambda number: wrong_answers(web, number), range(CLIENTS))) == [0] * CLIENTS
+
+
+def wrong_answers(web: Web, number: int) -> int:
+    """Sends requests in parts, alone and several at once; returns how many answers are not those to its requests."""
+    chance, wrong = random.Random(number), 0
+    with web.connect() as line:
+        for _ in range(ROUNDS):
+            sizes = [chance.randrange(1, 3000) for _ in range(chance.randrange(1, 4))]
+            sent = b"".join(POST % size + b"x" * size for size in sizes)
+            cut = chance.randrange(len(sent))
+            line.send(sent[:cut])
+            line.send(sent[cut:])
+            wrong += sum(line.answer().json()["length"] != size for size in sizes)
+    return wrong
+
+
+def test_a_process_that_has_answered_its_last_request_is_replaced(
+    settings: Settings, doors_path: str, tmp_path: Path
+) -> None:
+    with web_server(settings, tmp_path, PYTHONPATH=doors_path, GUNICORN_CMD_ARGS="--max-requests 5") as web:
+        first = web.workers()
+        with web.connect() as line:
+            while line.ask(HEALTH).headers["connection"] == "keep-alive":
+                pass
+            assert line.is_ended()
+        wait_until(lambda: bool(web.workers()) and web.workers() != first, "another process takes its place")
+        with web.connect() as line:
+            assert line.ask(HEALTH).status == 200
+        assert "this process ends after its last request" in web.output()
+
+
+def test_a_process_without_a_heartbeat_is_replaced(settings: Settings, doors_path: str, tmp_path: Path) -> None:
+    with web_server(settings, tmp_path, PYTHONPATH=doors_path, GUNICORN_CMD_ARGS="--timeout 3") as web:
+        first = web.workers()
+        os.kill(first[0], signal.SIGSTOP)
+        wait_until(lambda: bool(web.workers()) and not set(first) & set(web.workers()), "it is killed and replaced")
+        with web.connect() as line:
+            assert line.ask(HEALTH).status == 200
