@@ -17,6 +17,8 @@ REQUEST = 7.0
 """Seconds in total. With the time that giving up takes, an answer comes within ten seconds."""
 BACKGROUND = 30.0
 COMMAND = 600.0
+LEAST = 0.05
+"""Seconds with less of which no statement starts: it would only be cancelled."""
 
 
 class WaitBudget:
@@ -29,7 +31,7 @@ class WaitBudget:
     @property
     def is_spent(self) -> bool:
         """Whether no further statement may start."""
-        return self.left <= 0
+        return self.left < LEAST
 
     def limit(self, least: float = 0.0) -> float | None:
         """Seconds that the next wait may take; None for no limit."""

@@ -157,11 +157,24 @@ def sleep_often(database: Database) -> None:
 
 
 def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> None:
-    """Each wait alone is short enough. The server may cancel the last one, or leave nothing of the budget for it."""
+    """Each wait alone is short enough. The server cancels the last one, or hardly anything is left for it."""
     wait_budget.begin_request()
-    with pytest.raises(OperationalError, match=r"cancel|too long|has not answered within"):
+    with pytest.raises(OperationalError, match=r"cancel|too long"):
         sleep_often(database)
     with pytest.raises(OperationalError, match="has not answered in time"):
+        ask(database)
+
+
+def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> None:
+    """The message would tell of a database that has not answered within 0.0 seconds."""
+    with database.read() as session:
+        connection = session.connection()
+        connection.execute(text("SELECT 1"))
+        wait_budget.begin_request()
+        wait_budget.current().shorten(0.9 * wait_budget.LEAST)
+        with pytest.raises(OperationalError, match="the request has waited for the database for too long"):
+            connection.execute(text("SELECT 1"))
+    with pytest.raises(OperationalError, match="the database has not answered in time"):
         ask(database)
 
 

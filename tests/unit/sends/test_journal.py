@@ -15,6 +15,7 @@ from app.infrastructure.liveness import create_locked
 from app.sends.outcomes.attempt_result import AttemptResult
 from app.sends.outcomes.journal import Journal, scan_journals
 from app.transports.base import DeliveryResult
+from tests.support.servers import PATIENCE
 
 
 def attempt_result(number: int) -> AttemptResult:
@@ -55,7 +56,7 @@ journal.append(attempt_result(5))
 def test_a_truncated_line_loses_no_other_line(tmp_path: Path) -> None:
     """The caller gets an error, and the next result begins a new line."""
     command = [sys.executable, "-c", SHORT_WRITE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.splitlines() == ["File too large"] * 2
     assert recipients(tmp_path) == [1, 4, 5]
 

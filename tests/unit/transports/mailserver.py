@@ -50,6 +50,7 @@ class MailServer:
         self.commands: list[str] = []
         self.script: dict[str, collections.deque[str]] = collections.defaultdict(collections.deque)
         self.sessions = 0
+        self.open_sessions: set[ScriptedSmtp] = set()
         self.closed = threading.Semaphore(0)
         self.unanswered: list[str] = []
         self._answers_left = math.inf
@@ -74,6 +75,11 @@ class MailServer:
 
     def reply(self, step: str, *replies: str) -> None:
         self.script[step].extend(replies)
+
+    def end_sessions(self) -> None:
+        """Closes the connections, as after a time without commands."""
+        for session in tuple(self.open_sessions):
+            self._controller.loop.call_soon_threadsafe(session.close_connection)
 
     @contextlib.contextmanager
     def hold_answers(self, *, after: int = 0) -> Iterator[None]:
@@ -155,11 +161,17 @@ class ScriptedSmtp(SMTP):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._original_transport is None:
             self.event_handler.sessions += 1
+        self.event_handler.open_sessions.add(self)
         super().connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
+        self.event_handler.open_sessions.discard(self)
         self.event_handler.closed.release()
+
+    def close_connection(self) -> None:
+        assert isinstance(self.transport, asyncio.Transport)
+        self.transport.close()
 
     async def answer(self, step: str) -> str | None:
         reply = self.event_handler.scripted(step)
