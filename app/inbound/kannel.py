@@ -41,7 +41,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
     """Writes what the receipt says; one of a message in flight changes nothing.
 
     Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
-    before its message was written as sent, which Kannel shall bring again.
+    before its message was written as sent, which Kannel shall send again.
     """
     recipient_id = recipient_from_token(services.settings.secret_key, SMS_RECEIPT, token)
     if recipient_id is None:

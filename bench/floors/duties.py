@@ -38,7 +38,7 @@ FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN lists l ON l.account_id = k.account_id AND l.id = %s LEFT JOIN list_fields f ON f.list_id = l.id
 WHERE k.token_hash = %s AND k.revoked_time IS NULL AND k.expiry_time IS NULL ORDER BY f.position, f.id
 """
-STANDING = """
+REFERENCES = """
 SELECT a.owner_confirmed, a.default_from_name, a.default_from_address, a.track_opens, a.track_clicks, g.id, g.type,
     EXISTS (SELECT 1 FROM domains d WHERE d.account_id = a.id AND d.name = %s AND d.verified_time IS NOT NULL)
 FROM accounts a LEFT JOIN transactional_groups g ON g.account_id = a.id AND g.name = %s WHERE a.id = %s
@@ -82,9 +82,9 @@ def admit() -> None:
 def _look_up() -> None:
     body = orjson.loads(request.get_data())
     domain = body["from_address"].rpartition("@")[2]
-    standing = connection().execute(STANDING, (domain, body["group_name"], g.account_id)).fetchone()
+    references = connection().execute(REFERENCES, (domain, body["group_name"], g.account_id)).fetchone()
     fields = connection().execute(LIST, (g.account_id, body["list_id"])).fetchall()
-    if standing is None or not standing[0] or not standing[-1] or not fields:
+    if references is None or not references[0] or not references[-1] or not fields:
         abort(422)
 
 

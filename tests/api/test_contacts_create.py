@@ -255,8 +255,8 @@ def test_the_multiple_form_creates_in_order_and_answers_without_a_body(
     emails = [new_email() for _ in range(3)]
     response = api.post(contacts_path(customers), {"contacts": [{"email": email, "score": 1} for email in emails]})
     assert (response.status_code, response.data) == (204, b"")
-    found = find(tenant, customers, score=1)
-    assert [one["email"] for one in found] == emails[::-1]
+    contacts = find(tenant, customers, score=1)
+    assert [one["email"] for one in contacts] == emails[::-1]
 
 
 @pytest.mark.parametrize(
@@ -370,11 +370,11 @@ def test_schema_errors_are_reported_before_conflicts(tenant: Tenant, api: Client
 @pytest.fixture
 def unsubscribed_addresses(tenant: Tenant, customers: int) -> dict[str, str]:
     """An address unsubscribed from Customers, one from another list, one account-wide."""
-    found = {"here": new_email(), "elsewhere": new_email(), "everywhere": new_email()}
-    unsubscribe(tenant, found["here"], customers)
-    unsubscribe(tenant, found["elsewhere"], tenant.add_list())
-    unsubscribe(tenant, found["everywhere"])
-    return found
+    emails = {"here": new_email(), "elsewhere": new_email(), "everywhere": new_email()}
+    unsubscribe(tenant, emails["here"], customers)
+    unsubscribe(tenant, emails["elsewhere"], tenant.add_list())
+    unsubscribe(tenant, emails["everywhere"])
+    return emails
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def test_concurrent_updates_of_different_attributes_are_all_stored(tenant: Tenan
         bodies: list[dict[str, Any]] = [{"score": number}, {"first_name": str(number)}, {"spend": number + 0.5}]
         responses = at_once(*(partial(api.patch, path, body) for body in bodies))
         assert statuses(responses) == [200] * 3
-        found = contact(tenant, customers, one["id"])
-        assert (found["score"], found["first_name"], found["spend"]) == (number, str(number), number + 0.5)
+        updated = contact(tenant, customers, one["id"])
+        assert (updated["score"], updated["first_name"], updated["spend"]) == (number, str(number), number + 0.5)
 
 
 def test_contacts_with_the_same_address_can_be_unsubscribed_at_once(

@@ -120,13 +120,13 @@ def test_pages_follow_each_other_without_gaps(tenant: Tenant, api: Client, path:
     api.post(path, {"contacts": [{"score": number} for number in range(25)]})
     whole = ids(api.get(path))
     assert whole == sorted(whole, reverse=True)
-    found: list[int] = []
+    read_ids: list[int] = []
     href: str | None = f"{path}?limit=4&fields=id"
     while href:
         body = api.get(href).get_json()
-        found += [item["id"] for item in body["_embedded"]["contacts"]]
+        read_ids += [item["id"] for item in body["_embedded"]["contacts"]]
         href = body["_links"].get("next", {}).get("href")
-    assert found == whole
+    assert read_ids == whole
 
 
 def test_only_contacts_of_the_list_are_on_its_page(tenant: Tenant, api: Client, path: str, ann: Any) -> None:

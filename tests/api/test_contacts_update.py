@@ -309,10 +309,10 @@ def test_an_identifier_that_another_contact_keeps_is_a_conflict(
 
 def test_1000_contacts_can_be_updated_at_once(tenant: Tenant, api: Client, path: str, customers: int) -> None:
     api.post(path, {"contacts": [{"email": f"bulk{number}@example.com"} for number in range(1000)]})
-    found = api.get(path, {"limit": 1000}).get_json()["_embedded"]["contacts"]
-    shifted = [{"id": one["id"], "email": found[place - 1]["email"]} for place, one in enumerate(found)]
+    contacts = api.get(path, {"limit": 1000}).get_json()["_embedded"]["contacts"]
+    shifted = [{"id": one["id"], "email": contacts[place - 1]["email"]} for place, one in enumerate(contacts)]
     assert api.patch(path, {"contacts": shifted}).status_code == 204
-    assert find(tenant, customers, email=found[0]["email"])[0]["id"] == found[1]["id"]
+    assert find(tenant, customers, email=contacts[0]["email"])[0]["id"] == contacts[1]["id"]
 
 
 # ---------------------------------------------------------------------------------------------- lists, keys, order

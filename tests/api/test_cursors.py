@@ -41,8 +41,8 @@ def without(href: str, parameter: str) -> str:
 
 
 def next_of(page: dict[str, Any]) -> str:
-    found: str = page["_links"]["next"]["href"]
-    return found
+    href: str = page["_links"]["next"]["href"]
+    return href
 
 
 def envelopes(pages: Sequence[dict[str, Any]]) -> list[tuple[int, set[str]]]:
@@ -189,8 +189,8 @@ def test_what_lasts_is_read_once_whatever_changes_between_pages(
         start = next_of(list(paged.follow(start, "next"))[-2])
     read: list[int] = []
     for page in paged.follow(start, direction):
-        found = paged.keys(page)
-        read += found if direction == "next" else found[::-1]
+        keys = paged.keys(page)
+        read += keys if direction == "next" else keys[::-1]
         change()
     assert len(read) == len(set(read))
     assert change.lasting <= set(read)

@@ -88,7 +88,7 @@ def matching_names(reports: tuple[Tenant, dict[str, int]]) -> Callable[..., set[
     tenant, group_ids = reports
     names = {group_id: short_name for short_name, group_id in group_ids.items()}
     collection = Collection(tenant.api, PATH, NAME, "id")
-    return lambda *pairs: {names[found] for found in collection.found(pairs)}
+    return lambda *pairs: {names[row_id] for row_id in collection.found(pairs)}
 
 
 def test_a_group_has_every_property_and_link(reports: tuple[Tenant, dict[str, int]]) -> None:

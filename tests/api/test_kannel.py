@@ -133,7 +133,7 @@ def test_a_reply_is_decoded_by_its_character_set(
 
 
 def test_control_characters_are_left_out_of_what_kannel_passes_on(anon: Client, tenant: Tenant, rows: Rows) -> None:
-    """PostgreSQL stores no NUL, and an answer of 500 would make Kannel bring the reply again."""
+    """PostgreSQL stores no NUL, and an answer of 500 would make Kannel send the reply again."""
     number = new_mobile()
     tenant.add_sender(number)
     call = {"from": "61\x00411111111", "to": f"{number}\x00", "text": "a\x00b", "id": "a\x00b"}

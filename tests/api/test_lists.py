@@ -130,11 +130,11 @@ def test_expand_on_the_collection_shows_the_fields_of_each_list(tenant: Tenant, 
     tenant.new_contact(plain, first_name="Ann")
     tenant.new_contact(bare, email="bare@example.com")
     tenant.new_contact(spend, spend=1.5, born="1990-01-01")
-    found = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
+    contacts = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
     for list_id in (plain, bare, spend, empty):
-        assert found[list_id] == api.get(contacts_path(list_id)).get_json()
-    assert found[spend]["_embedded"]["contacts"][0]["spend"] == 1.5
-    assert found[empty]["size"] == 0
+        assert contacts[list_id] == api.get(contacts_path(list_id)).get_json()
+    assert contacts[spend]["_embedded"]["contacts"][0]["spend"] == 1.5
+    assert contacts[empty]["size"] == 0
 
 
 def test_expand_pages_the_contacts_of_each_list(tenant: Tenant, api: Client) -> None:
@@ -145,9 +145,9 @@ def test_expand_pages_the_contacts_of_each_list(tenant: Tenant, api: Client) -> 
         for age in range(60 * (number + 1)):
             past = moment - timedelta(seconds=age // 7)
             tenant.add(Contact, list_id=list_id, creation_time=past, last_modified_time=past, values={})
-    found = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
+    contacts = {one["id"]: one["_embedded"]["contacts"] for one in items(api.get("/v1/lists?expand=contacts"), "lists")}
     for list_id in lists:
-        assert found[list_id] == api.get(contacts_path(list_id)).get_json()
+        assert contacts[list_id] == api.get(contacts_path(list_id)).get_json()
 
 
 def test_fields_do_not_affect_embedded_contacts(tenant: Tenant, api: Client) -> None:

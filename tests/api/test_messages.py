@@ -83,7 +83,7 @@ def matching_names(library: tuple[Tenant, dict[str, int]]) -> Callable[..., set[
     tenant, message_ids = library
     names = {message_id: short_name for short_name, message_id in message_ids.items()}
     collection = Collection(tenant.api, PATH, "messages", "id")
-    return lambda *pairs: {names[found] for found in collection.found(pairs)}
+    return lambda *pairs: {names[row_id] for row_id in collection.found(pairs)}
 
 
 # ---------------------------------------------------------------------------------------------- properties
@@ -163,15 +163,15 @@ def test_pages_link_to_each_other_and_keep_the_query(library: tuple[Tenant, dict
     tenant, _ = library
     everything = ids(tenant.api.get(PATH), "messages")
     query = {"limit": 2, "fields": "id", "type:in": "email,sms", "_tz": "Australia/Brisbane"}
-    found, page = [], tenant.api.get(PATH, query)
+    message_ids, page = [], tenant.api.get(PATH, query)
     while True:
-        found += ids(page, "messages")
+        message_ids += ids(page, "messages")
         links = page.get_json()["_links"]
         assert links["self"] == {"href": PATH}
         if "next" not in links:
             break
         page = tenant.api.get(links["next"]["href"])
-    assert found == everything
+    assert message_ids == everything
     back = [ids(page, "messages")]
     while "prev" in (links := page.get_json()["_links"]):
         page = tenant.api.get(links["prev"]["href"])

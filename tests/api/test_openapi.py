@@ -265,8 +265,8 @@ def test_generated_requests_get_described_answers(settings: Settings, estate: Es
             case.path_parameters = {name: estate.ids[name] for name in case.path_parameters or {}}
         case.validate_response(case.call(headers=headers), checks=CHECKS)
 
-    for found in estate.described.get_all_operations():
-        assert isinstance(found, Ok)
-        cases = found.ok().as_strategy(generation_mode=mode)
+    for operation in estate.described.get_all_operations():
+        assert isinstance(operation, Ok)
+        cases = operation.ok().as_strategy(generation_mode=mode)
         # Most generated ids do not exist, so three requests of four get ids that do.
         ROUNDS(given(cases, st.sampled_from([True, True, True, False]))(try_out))()

@@ -78,8 +78,8 @@ def counted_connects(patched: pytest.MonkeyPatch) -> Iterator[list[object]]:
 
     def counting(connection: UnixDomainSocketConnection) -> object:
         tries.append(connection)
-        found: object = connect(connection)  # type: ignore[no-untyped-call]  # the library's
-        return found
+        connected: object = connect(connection)  # type: ignore[no-untyped-call]  # the library's
+        return connected
 
     patched.setattr(UnixDomainSocketConnection, "_connect", counting)
     yield tries

@@ -392,8 +392,8 @@ def test_attachments_of_the_send_and_of_a_recipient_are_stored(sends: SendsApi) 
     recipients = [{"email": new_email()}, {"email": new_email(), "attachments": own}]
     accepted = sends.send(sends.email(attachments=shared, recipients=recipients))
     owner = accepted.recipients[1].id
-    found = [(row.recipient_id, row.name, row.mime_type, row.content) for row in accepted.attachments]
-    assert found == [
+    attachments = [(row.recipient_id, row.name, row.mime_type, row.content) for row in accepted.attachments]
+    assert attachments == [
         (None, "a.pdf", "application/pdf", b"%PDF"),
         (None, "b.txt", "text/plain", b"a"),
         (owner, "c.txt", "text/plain", b""),

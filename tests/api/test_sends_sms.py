@@ -105,8 +105,8 @@ def test_a_new_contact_with_an_unsubscribed_mobile_is_unsubscribed(sends: SendsA
 def test_recipients_by_contact_id(sends: SendsApi) -> None:
     known = sends.tenant.new_contact(sends.list_id, mobile=new_mobile(), email=new_email())
     rows = sends.send(sends.sms(recipients=[{"contact_id": one} for one in (known["id"], 2**40)])).recipients
-    found = [(row.contact_id, row.mobile, row.email, row.reason) for row in rows]
-    assert found == [
+    recipients = [(row.contact_id, row.mobile, row.email, row.reason) for row in rows]
+    assert recipients == [
         (known["id"], None, None, None),
         (None, None, None, "invalid_contact_id"),
     ]

@@ -163,10 +163,10 @@ def test_contacts_sent_at_the_same_time_are_sorted_by_descending_id(tenant: Tena
     order = [(7, early), (9, early), (8, late), (6, late), (8, early)]
     add_recipients(tenant, [row(tenant, send, message, list_id=1, contact_id=who, sent_time=at) for who, at in order])
     path = f"/v1/messages/{message}/sent-contacts"
-    found = [item["contact_id"] for item in items(tenant.api.get(path), NAME)]
-    assert found == [8, 6, 9, 8, 7]
+    contact_ids = [item["contact_id"] for item in items(tenant.api.get(path), NAME)]
+    assert contact_ids == [8, 6, 9, 8, 7]
     pages = [items(tenant.api.get(path, {"limit": 2, "offset": offset}), NAME) for offset in (0, 2, 4)]
-    assert [item["contact_id"] for page in pages for item in page] == found
+    assert [item["contact_id"] for page in pages for item in page] == contact_ids
 
 
 def test_recipients_that_were_not_sent_to_are_not_shown(tenant: Tenant) -> None:
@@ -184,16 +184,16 @@ def test_recipients_that_were_not_sent_to_are_not_shown(tenant: Tenant) -> None:
         for number, state in enumerate(states)
     ]
     add_recipients(tenant, rows)
-    found = items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME)
-    assert {item["contact_id"] for item in found} == {3, 4, 5}
+    sent_contacts = items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME)
+    assert {item["contact_id"] for item in sent_contacts} == {3, 4, 5}
 
 
 def test_exactly_the_sends_that_referred_to_the_message_count(tenant: Tenant) -> None:
     message, another = tenant.add_message(), tenant.add_message()
     for number, reference in enumerate((message, another, None, message)):
         add_recipients(tenant, [row(tenant, new_send(tenant), reference, contact_id=number)])
-    found = items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME)
-    assert {item["contact_id"] for item in found} == {0, 3}
+    sent_contacts = items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME)
+    assert {item["contact_id"] for item in sent_contacts} == {0, 3}
 
 
 def test_a_send_that_was_only_accepted_shows_no_contacts(tenant: Tenant, customers: int) -> None:

@@ -166,11 +166,11 @@ def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
     halves, gone = [], []
     for one in seen.tried_once:
         contacts = facts.contacts.get(one.account, {})
-        found = [people[mark] if one.kind == "send" else contacts.get(mark, 0) for mark in one.marks]
+        counts = [people[mark] if one.kind == "send" else contacts.get(mark, 0) for mark in one.marks]
         with_contact = [contacts.get(mark, 0) for mark in one.marks]
-        if sorted({*found, *with_contact}) not in ([0], [1]):
-            halves.append(f"{one.kind} {one.marks[0]} answered {one.status}: {sum(found)} of {len(found)}")
-        elif one.status is not None and one.status < 300 and 0 in found:
+        if sorted({*counts, *with_contact}) not in ([0], [1]):
+            halves.append(f"{one.kind} {one.marks[0]} answered {one.status}: {sum(counts)} of {len(counts)}")
+        elif one.status is not None and one.status < 300 and 0 in counts:
             gone.append(f"{one.kind} {one.marks[0]}")
     result.complain("requests half done", halves)
     result.complain("answered requests whose work is gone", gone)

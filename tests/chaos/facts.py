@@ -56,15 +56,15 @@ def in_hand(services: Services) -> dict[str, float]:
 
 def left_behind(services: Services) -> list[str]:
     """Claims, leases and files without a living owner."""
-    found = [f"{path.parent.name}/{path.name}" for path in _abandoned_files(services.settings.data_dir)]
+    files = [f"{path.parent.name}/{path.name}" for path in _abandoned_files(services.settings.data_dir)]
     with services.database.read() as session:
         claims = session.scalars(
             select(func.count()).select_from(IdempotencyRecord).where(IdempotencyRecord.status.is_(None))
         ).one()
         held = session.scalars(select(Webhook.url).where(Webhook.worker.is_not(None))).all()
     if claims:
-        found.append(f"{claims} claims of idempotency keys")
-    return [*found, *(f"the claim of webhook {url}" for url in held)]
+        files.append(f"{claims} claims of idempotency keys")
+    return [*files, *(f"the claim of webhook {url}" for url in held)]
 
 
 def _abandoned_files(data_dir: Path) -> list[Path]:

@@ -81,8 +81,8 @@ class World:
 
     def only(self, what: str, limits: Limits | None = None) -> None:
         """Exactly one guarantee is violated, with this message."""
-        (found,) = self.broken(limits)
-        assert what in found
+        (complaint,) = self.broken(limits)
+        assert what in complaint
 
     def among(self, what: str) -> None:
         """These words are among what is found."""

@@ -65,8 +65,8 @@ def test_every_path_named_by_a_page_or_a_docstring_exists() -> None:
 
 
 def test_nothing_outside_the_repository_is_cited() -> None:
-    found = [str(path.relative_to(ROOT)) for path in files() if FOREIGN.search(path.read_text("utf-8"))]
-    assert found == []
+    citing = [str(path.relative_to(ROOT)) for path in files() if FOREIGN.search(path.read_text("utf-8"))]
+    assert citing == []
 
 
 def test_anchors_are_those_that_github_makes(tmp_path: Path) -> None:

@@ -69,12 +69,12 @@ def _bounded_durations(function: ast.AST) -> Iterator[int]:
 
 def _names(function: ast.AST, says: Callable[[ast.AST], bool]) -> set[str]:
     """The variables that are given such a value."""
-    found = set()
+    names = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign | ast.NamedExpr) and says(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return found
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
 
 
 def _is_reading(node: ast.AST) -> bool:
@@ -98,9 +98,9 @@ def _is_length(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_test_judges_by_the_wall_clock(path: Path) -> None:
-    found = refusals(ast.parse(path.read_text("utf-8")))
+    refused = refusals(ast.parse(path.read_text("utf-8")))
     has_reason = path.relative_to(ROOT).as_posix() in MAY_READ_A_STOPWATCH
-    assert sorted((line, why) for line, why in found if not (has_reason and why == DURATION)) == []
+    assert sorted((line, why) for line, why in refused if not (has_reason and why == DURATION)) == []
 
 
 def test_stopwatches_are_read_only_with_a_reason() -> None:

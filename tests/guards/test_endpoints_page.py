@@ -60,8 +60,8 @@ class Curl:
     def read(cls, command: str, ids: dict[str, Any]) -> Curl:
         """The page's ids are all 1, and its uuid is always the same; `ids` are those of the test."""
         command = command.replace(UUID, ids["uuid"])
-        for name, found in ids.items():
-            command = re.sub(rf"/{name}/1\b", f"/{name}/{found}", command)
+        for name, row_id in ids.items():
+            command = re.sub(rf"/{name}/1\b", f"/{name}/{row_id}", command)
         command = re.sub(r'"list_id": 1\b', f'"list_id": {ids["lists"]}', command)
         command = re.sub(r'"message_id": 1\b', f'"message_id": {ids["messages"]}', command)
         command = re.sub(r'"id": 1\b', f'"id": {ids["contacts"]}', command)
@@ -114,9 +114,9 @@ def test_every_answer_shown_has_the_properties_of_a_real_one(
     api: Client, ids: dict[str, Any], route: tuple[str, str]
 ) -> None:
     (command, _), *_ = EXAMPLE.findall(SECTIONS[route])
-    found = SHOWN.search(SECTIONS[route])
-    assert found
-    shown: dict[str, Any] = orjson.loads(found[1])
+    shown_object = SHOWN.search(SECTIONS[route])
+    assert shown_object
+    shown: dict[str, Any] = orjson.loads(shown_object[1])
     curl = Curl.read(command.replace("?expand=contacts", ""), ids)
     real = api.request(curl.method, curl.path, headers=curl.headers, data=curl.body).get_json()
     assert set(shown) <= set(real)

@@ -21,22 +21,22 @@ def terms(group: str) -> list[str]:
 def names() -> Iterator[str]:
     """The dotted names of the third column."""
     for _, _, cell in ROW.findall(PAGE):
-        found = NAME.findall(cell)
-        assert found, f"no name in {cell}"
-        yield from found
+        dotted_names = NAME.findall(cell)
+        assert dotted_names, f"no name in {cell}"
+        yield from dotted_names
 
 
 def defined(module: str) -> set[str]:
     """What a module defines at its top level."""
-    found: set[str] = set()
+    member_names: set[str] = set()
     for node in source(module).tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.add(node.name)
+            member_names.add(node.name)
         elif isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            member_names.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            member_names.add(node.target.id)
+    return member_names
 
 
 def exists(name: str) -> bool:

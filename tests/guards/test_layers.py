@@ -101,14 +101,14 @@ def package_of(module: str) -> str:
     return module.partition(".")[0]
 
 
-def found(one: Source, line: int, imported: str) -> str:
+def described(one: Source, line: int, imported: str) -> str:
     """How a forbidden import is reported."""
     return f"{one.path.name}:{line} {one.name} imports {imported}"
 
 
 def test_packages_import_only_those_below_them() -> None:
     wrong = [
-        found(one, line, imported)
+        described(one, line, imported)
         for one in sources()
         for imported, line in one.imports()
         if package_of(imported) in PACKAGES and package_of(imported) not in MAY_IMPORT[package_of(one.name)]
@@ -128,27 +128,27 @@ def test_rooms_import_only_those_above_them_in_the_table() -> None:
 
 
 def test_rooms_import_exactly_what_the_table_says() -> None:
-    found: dict[str, set[str]] = {room: set() for room in (*ROOMS, *FOUNDATION)}
+    imports: dict[str, set[str]] = {room: set() for room in (*ROOMS, *FOUNDATION)}
     for one in sources():
         if package_of(one.name) == "app":
-            found[room_of(one.name)] |= {room_of(name) for name, _ in one.imports() if package_of(name) == "app"}
-    shown = {room: tuple(sorted(found[room] - {room, *FOUNDATION})) for room in found}
+            imports[room_of(one.name)] |= {room_of(name) for name, _ in one.imports() if package_of(name) == "app"}
+    shown = {room: tuple(sorted(imports[room] - {room, *FOUNDATION})) for room in imports}
     assert shown == {**ROOMS, **dict.fromkeys(FOUNDATION, ())}
 
 
 def test_rooms_of_sends_import_exactly_what_the_table_says() -> None:
-    found: dict[str, set[str]] = {room: set() for room in ROOMS_OF_SENDS}
+    imports: dict[str, set[str]] = {room: set() for room in ROOMS_OF_SENDS}
     for one in sources():
         if one.name.count(".") > 2 and is_in(one.name, "app.sends"):
             imported = {name.split(".")[2] for name, _ in one.imports() if name.startswith("app.sends.")}
-            found[one.name.split(".")[2]] |= imported & ROOMS_OF_SENDS.keys()
-    assert {room: tuple(sorted(found[room] - {room})) for room in found} == ROOMS_OF_SENDS
+            imports[one.name.split(".")[2]] |= imported & ROOMS_OF_SENDS.keys()
+    assert {room: tuple(sorted(imports[room] - {room})) for room in imports} == ROOMS_OF_SENDS
 
 
 @pytest.mark.parametrize("library", AT_HOME)
 def test_a_library_is_imported_only_in_its_rooms(library: str) -> None:
     wrong = [
-        found(one, line, imported)
+        described(one, line, imported)
         for one in sources()
         for imported, line in one.imports()
         if package_of(imported) == library and not any(is_in(one.name, room) for room in AT_HOME[library])
@@ -159,7 +159,7 @@ def test_a_library_is_imported_only_in_its_rooms(library: str) -> None:
 @pytest.mark.parametrize("room", WITHOUT_SQLALCHEMY)
 def test_some_rooms_know_no_sql(room: str) -> None:
     wrong = [
-        found(one, line, imported)
+        described(one, line, imported)
         for one in sources()
         for imported, line in one.imports()
         if package_of(imported) == "sqlalchemy" and is_in(one.name, room)
@@ -205,7 +205,7 @@ def reach(module: str) -> frozenset[str]:
 
 def test_schemas_import_only_pure_modules_of_the_domain() -> None:
     wrong = [
-        found(one, line, imported)
+        described(one, line, imported)
         for one in sources()
         if package_of(one.name) == "schemas"
         for imported, line in one.imports()

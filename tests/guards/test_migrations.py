@@ -49,12 +49,12 @@ def test_what_groups_have_counted_survives_slots_both_ways(database_url: str) ->
             connection.execute(text(SLOTS))
         migrate.downgrade(database_url, "0012")
         with engine.connect() as connection:
-            found = connection.execute(text("SELECT * FROM transactional_groups ORDER BY id")).mappings().all()
+            groups = connection.execute(text("SELECT * FROM transactional_groups ORDER BY id")).mappings().all()
     finally:
         engine.dispose()
-    counts = [tuple(row[name] for name in ("sent", "delivered", "bounced", "unsubscribed")) for row in found]
+    counts = [tuple(row[name] for name in ("sent", "delivered", "bounced", "unsubscribed")) for row in groups]
     assert counts == [(105, 96, 3, 1), (7, 6, 1, 0)]
-    assert [str(row["last_sent_time"])[:10] for row in found] == ["2026-01-03", "2026-01-02"]
+    assert [str(row["last_sent_time"])[:10] for row in groups] == ["2026-01-03", "2026-01-02"]
     migrate.upgrade(database_url)
     assert is_current(database_url)
 
@@ -83,8 +83,10 @@ def test_the_contacts_that_there_are_count_from_revision_0016_on(database_url: s
         for _ in range(2):
             migrate.upgrade(database_url, "0016")
             with engine.connect() as connection:
-                found = connection.execute(text("SELECT list_id, slot, account_id, contacts FROM contact_counts")).all()
-            assert sorted(map(tuple, found)) == [(1, 0, 1, 2), (2, 0, 1, 1)]
+                counts = connection.execute(
+                    text("SELECT list_id, slot, account_id, contacts FROM contact_counts")
+                ).all()
+            assert sorted(map(tuple, counts)) == [(1, 0, 1, 2), (2, 0, 1, 1)]
             migrate.downgrade(database_url, "0015")
     finally:
         engine.dispose()

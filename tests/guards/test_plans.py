@@ -56,13 +56,13 @@ class Full:
 
     def reading_all(self, statements: dict[str, Any]) -> list[tuple[list[str], str]]:
         """Those that read all of a growing table, with its name."""
-        found = []
+        whole_reads = []
         with self.services.database.engine.connect() as connection:
             for statement, parameters in statements.items():
                 tables = scanned(connection, statement, parameters, GROWING)
                 if tables:
-                    found.append((tables, statement))
-        return found
+                    whole_reads.append((tables, statement))
+        return whole_reads
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -160,8 +160,8 @@ def send(full: Full) -> None:
     assert [answer.status_code for answer in answers] == [202, 202, 202], [answer.text for answer in answers]
     drain(full.services)
     anon = Client(full.app)
-    found = answers[0].get_json()
-    uuids = [one["uuid"] for one in found.get("recipients", [])] or []
+    answer = answers[0].get_json()
+    uuids = [one["uuid"] for one in answer.get("recipients", [])] or []
     for uuid in uuids:
         assert api.get(f"{SENDS}/{uuid}").status_code == 200
     link = unsubscribe_link(full.services.settings, ROWS - 1).removeprefix(full.services.settings.public_url)

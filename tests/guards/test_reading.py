@@ -85,5 +85,5 @@ def forms(word: str) -> set[str]:
 @pytest.mark.parametrize("module", MODULES)
 def test_every_name_is_standard_or_in_the_glossary(module: str) -> None:
     known = vocabulary() | LIBRARIES | ENGLISH
-    found = {word: name for name in names(module) for word in words(name) if not hasattr(builtins, word)}
-    assert {word: name for word, name in found.items() if not forms(word) & known} == {}
+    used = {word: name for name in names(module) for word in words(name) if not hasattr(builtins, word)}
+    assert {word: name for word, name in used.items() if not forms(word) & known} == {}

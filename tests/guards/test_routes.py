@@ -133,8 +133,8 @@ def test_one_of_several_scopes_is_sufficient(
 ) -> None:
     install(tmp_path, monkeypatch, {"extra": "tms_extra"}, tms_extra=ONE_OF_TWO)
     with app_with(settings) as app:
-        found = {level: Client(app, tenant.tokens[level]).get("/v1/extra").status_code for level in SCOPES}
-    assert found == {"report": 403, "limited": 200, "standard": 200}
+        statuses = {level: Client(app, tenant.tokens[level]).get("/v1/extra").status_code for level in SCOPES}
+    assert statuses == {"report": 403, "limited": 200, "standard": 200}
 
 
 def test_installed_packages_come_after_the_built_in_ones_by_name(

@@ -60,19 +60,19 @@ class Operator:
 
     def wait_for_state(self, uuid: str, state: str) -> dict[str, Any]:
         """The recipient once it is in that state."""
-        found: dict[str, Any] = {}
+        recipient: dict[str, Any] = {}
 
         def reached() -> bool:
-            found.update(self.show(uuid))
-            return bool(found["state"] == state)
+            recipient.update(self.show(uuid))
+            return bool(recipient["state"] == state)
 
         try:
             wait_until(reached, f"{uuid} is {state}", PATIENCE)
         except AssertionError as error:
-            raise AssertionError(f"{error}; it is {found}") from None
-        return found
+            raise AssertionError(f"{error}; it is {recipient}") from None
+        return recipient
 
     def group(self, name: str) -> dict[str, Any]:
         """The report of that name."""
-        (found,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
-        return dict(found)
+        (report,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
+        return dict(report)

@@ -46,8 +46,8 @@ def hours(rows: Rows) -> dict[tuple[int, datetime], tuple[int, int]]:
         HourlyCount.group_id, HourlyCount.hour, func.sum(HourlyCount.delivered), func.sum(HourlyCount.bounced)
     ).where(HourlyCount.account_id == rows.account_id)
     with rows.services.database.read() as session:
-        found = session.execute(summed.group_by(HourlyCount.group_id, HourlyCount.hour))
-        return {(group_id, hour): (int(delivered), int(bounced)) for group_id, hour, delivered, bounced in found}
+        counts = session.execute(summed.group_by(HourlyCount.group_id, HourlyCount.hour))
+        return {(group_id, hour): (int(delivered), int(bounced)) for group_id, hour, delivered, bounced in counts}
 
 
 def test_what_a_transaction_counts_is_added_up(rows: Rows) -> None:

@@ -26,8 +26,8 @@ FIRST_URL, SECOND_URL = "http://127.0.0.1:9/one", "http://127.0.0.1:9/two"
 
 def verbs(counted: StatementCounter) -> list[str]:
     """The kinds of the statements, without the begin that SQLite needs."""
-    found = [statement.split()[0] for statement in counted.statements]
-    return [verb for verb in found if verb != "BEGIN"]
+    keywords = [statement.split()[0] for statement in counted.statements]
+    return [verb for verb in keywords if verb != "BEGIN"]
 
 
 def stored(services: Services, webhook_id: int) -> list[Any]:

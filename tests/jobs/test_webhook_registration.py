@@ -39,8 +39,8 @@ def refused(code: str, field: str, text: str) -> AbstractContextManager[object]:
     """Expects a `ServiceError` with this code, field and text."""
 
     def matches(error: ServiceError) -> bool:
-        found = error.errors[0]
-        return (found.code, found.field) == (code, field) and text in str(found.detail)
+        violation = error.errors[0]
+        return (violation.code, violation.field) == (code, field) and text in str(violation.detail)
 
     return pytest.raises(ServiceError, check=matches)
 

@@ -39,8 +39,8 @@ class Web:
 
     def lines(self, logger: str = "app.access") -> list[dict[str, object]]:
         """What one of its loggers has logged."""
-        found = [orjson.loads(line) for line in self.output().splitlines() if line.startswith("{")]
-        return [line for line in found if line["logger"] == logger]
+        records = [orjson.loads(line) for line in self.output().splitlines() if line.startswith("{")]
+        return [line for line in records if line["logger"] == logger]
 
     def connect(self) -> Line:
         """A new connection."""

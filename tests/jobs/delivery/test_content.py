@@ -90,12 +90,12 @@ def test_attachments_of_the_send_and_of_the_recipient_are_attached(
         body_text="%%attachment:CONTAINS:mine%%with%%attachment:ELSE%%without%%attachment:END%%",
     )
     drain(worker)
-    found = {}
+    received = {}
     for mail in mail_server.mails:
         message = parsed(mail.content)
         files = {part.get_filename(): part.get_content_type() for part in message.iter_attachments()}
-        found[mail.recipients[0]] = (body(message, "plain").strip(), files)
-    assert found == {
+        received[mail.recipients[0]] = (body(message, "plain").strip(), files)
+    assert received == {
         "a@example.com": ("with", {"all.pdf": "application/pdf", "mine.txt": "text/plain"}),
         "b@example.com": ("without", {"all.pdf": "application/pdf"}),
     }
@@ -152,8 +152,8 @@ def test_an_opt_out_link_is_appended(rows: Rows, make_worker: Changed, tmp_path:
     """With `unsubscribe_type` `link`, the service appends each recipient's opt-out link."""
     rows.add_send(["61411111111", "61422222222"], type="sms", unsubscribe_type="link", body_text="Hi")
     drain(make_worker(public_url="https://t.example"))
-    found = [text["text"] for text in texts(tmp_path / "sms")]
-    links = {re.fullmatch(r"Hi\nOpt out: (https://t\.example/u/[\w-]{15,24})", text) for text in found}
+    bodies = [text["text"] for text in texts(tmp_path / "sms")]
+    links = {re.fullmatch(r"Hi\nOpt out: (https://t\.example/u/[\w-]{15,24})", text) for text in bodies}
     assert None not in links
     assert len({match[1] for match in links if match}) == 2
 
@@ -194,8 +194,8 @@ def test_a_text_message_that_is_empty_after_personalisation_is_not_sent(
     drain(worker)
     assert rows.states(ids) == ["failed", "failed", "sent"]
     assert [text["to"] for text in texts(tmp_path / "sms")] == ["61411111112"]
-    found = rows.recipient(ids[0])
-    assert (found.reason, found.mobile) == ("content_missing", "61411111110")
+    recipient = rows.recipient(ids[0])
+    assert (recipient.reason, recipient.mobile) == ("content_missing", "61411111110")
     assert rows.steps(ids[0]) == [("failed", "the text is empty once it is filled in")]
     events_by_recipient = {event["id"]: event for event in events(rows)}
     assert [(events_by_recipient[one]["event"], events_by_recipient[one].get("fail_reason")) for one in ids] == [

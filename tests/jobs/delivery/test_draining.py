@@ -130,13 +130,13 @@ def test_log_lines_carry_the_request_id_of_the_send(
     with caplog.at_level(logging.INFO, logger="app.sends"):
         drain(worker)
     lines = [vars(record) for record in caplog.records if record.name == observability.__name__]
-    found = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
+    logged = {line["uuid"]: (line["message"], line["request_id"]) for line in lines}
     with worker.database.read() as session:
         expected = {
             row.uuid: (step, session.scalar(select(Send.request_id).where(Send.id == row.send_id)))
             for row, step in zip(map(rows.recipient, ids), ["sent", "bounced"], strict=True)
         }
-    assert found == expected
+    assert logged == expected
 
 
 def test_mails_and_text_messages_leave_in_one_drain(

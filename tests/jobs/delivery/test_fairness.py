@@ -267,17 +267,17 @@ def plan_of_a_claim(services: Services) -> list[str]:
     """The execution plan of the database."""
     verb, column = ("EXPLAIN", 0) if services.database.is_postgresql else ("EXPLAIN QUERY PLAN", 3)
     engine = services.database.engine
-    found: list[tuple[str, Any]] = []
+    executed: list[tuple[str, Any]] = []
 
     def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        found.append((statement, parameters))
+        executed.append((statement, parameters))
 
     event.listen(engine, "before_cursor_execute", keep)
     try:
         take(services, 100)
     finally:
         event.remove(engine, "before_cursor_execute", keep)
-    ((statement, parameters),) = [one for one in found if "UPDATE send_queue" in one[0]]
+    ((statement, parameters),) = [one for one in executed if "UPDATE send_queue" in one[0]]
     with services.database.read() as session:
         explained = session.connection().exec_driver_sql(f"{verb} {statement}", parameters)
         return [str(row[column]) for row in explained]

@@ -33,15 +33,15 @@ def blocked(rows: Rows) -> list[tuple[str, str, str]]:
     """The blocked addresses of the account."""
     columns = select(BlockedAddress.kind, BlockedAddress.address, BlockedAddress.reason)
     with rows.services.database.read() as session:
-        found = session.execute(columns.where(BlockedAddress.account_id == rows.account_id))
-        return sorted((kind, address, reason) for kind, address, reason in found)
+        blocked_rows = session.execute(columns.where(BlockedAddress.account_id == rows.account_id))
+        return sorted((kind, address, reason) for kind, address, reason in blocked_rows)
 
 
 def temporary_bounces(rows: Rows) -> dict[str, int]:
     """The count of temporary bounces by address."""
     with rows.services.database.read() as session:
-        found = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
-        return {trouble.address: trouble.temporary_bounces for trouble in found if trouble.forgotten_by is None}
+        troubles = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
+        return {trouble.address: trouble.temporary_bounces for trouble in troubles if trouble.forgotten_by is None}
 
 
 def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server: MailServer) -> None:

@@ -77,6 +77,6 @@ def test_it_stays_when_a_row_goes_back_and_when_an_operator_retries(rows: Rows, 
     rows.change([urgent], state="failed", reason="rejected", attempts=1)
     with worker.database.write() as transaction:
         requeue(transaction, rows.recipient(urgent).uuid)
-    found = rows.recipient(urgent)
-    assert (found.state, found.priority, found.attempts) == ("queued", "high", 1)
-    assert found.due_time <= now()
+    recipient = rows.recipient(urgent)
+    assert (recipient.state, recipient.priority, recipient.attempts) == ("queued", "high", 1)
+    assert recipient.due_time <= now()

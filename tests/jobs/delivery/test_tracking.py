@@ -80,10 +80,10 @@ def test_the_pixel_counts_opens_and_links_count_clicks(inbox: Inbox, anon: Clien
     assert led == ["https://a.example/text", "https://a.example/ann"]
     assert re.fullmatch(r"Hi ann: http://\S+, and http://\S+\.\s*", text)
     assert inbox.counts() == (1, 1)
-    found = inbox.recipient()
-    assert [step["step"] for step in found["timeline"]] == ["sent", "opened", *["clicked"] * 4]
-    assert (found["state"], found["open_type"]) == ("delivered", "html")
-    assert found["first_click_time"] >= found["first_open_time"] >= found["send_time"]
+    recipient = inbox.recipient()
+    assert [step["step"] for step in recipient["timeline"]] == ["sent", "opened", *["clicked"] * 4]
+    assert (recipient["state"], recipient["open_type"]) == ("delivered", "html")
+    assert recipient["first_click_time"] >= recipient["first_open_time"] >= recipient["send_time"]
 
 
 def test_links_that_are_equal_for_all_recipients_are_stored(inbox: Inbox) -> None:

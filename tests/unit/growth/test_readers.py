@@ -53,5 +53,5 @@ def _distinguish(text: str) -> object:
     [(_strip_blanks, True), (_shorten, True), (_distinguish, True), (str.split, False), (str.upper, False)],
 )
 def test_quadratic_growth_is_detected(read: Callable[[str], object], grows: bool) -> None:
-    found = growth(read, lambda size: " " * size, 32 * KIB, long_enough=LONGER / 4)
-    assert (found > MOST_GROWTH) is grows
+    ratio = growth(read, lambda size: " " * size, 32 * KIB, long_enough=LONGER / 4)
+    assert (ratio > MOST_GROWTH) is grows

@@ -54,8 +54,8 @@ def test_a_changed_token_is_invalid(data: st.DataObject) -> None:
     token = link_token(KEY, InlineLink(5, "html_email", "https://a.example/"))
     assert token
     position = data.draw(st.integers(0, len(token) - 2))
-    other = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
-    assert parse_link_token(KEY, token[:position] + other + token[position + 1 :]) is None
+    substitute = data.draw(st.sampled_from("ABCxyz0189-_").filter(lambda character: character != token[position]))
+    assert parse_link_token(KEY, token[:position] + substitute + token[position + 1 :]) is None
 
 
 def test_tokens_of_other_links_are_invalid() -> None:

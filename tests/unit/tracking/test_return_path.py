@@ -51,8 +51,8 @@ def test_a_changed_address_is_invalid(recipient_id: int, data: st.DataObject) ->
     """Each character counts, except the unused bits of the last one."""
     token = return_path(settings(), recipient_id, "a@b.example").partition("@")[0].removeprefix("bounces+")
     position = data.draw(st.integers(0, len(token) - 2))
-    other = data.draw(st.sampled_from("abcxyz234567018-").filter(lambda character: character != token[position]))
-    assert recipient_of_address(KEY, f"bounces+{token[:position]}{other}{token[position + 1 :]}@b.example") is None
+    substitute = data.draw(st.sampled_from("abcxyz234567018-").filter(lambda character: character != token[position]))
+    assert recipient_of_address(KEY, f"bounces+{token[:position]}{substitute}{token[position + 1 :]}@b.example") is None
 
 
 @given(st.text(), st.sampled_from(["", "bounces+", "unsubscribe+"]))
