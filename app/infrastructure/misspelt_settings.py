@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 
 from app.settings import Settings
 
@@ -65,12 +66,17 @@ def _reads_as(words: list[str], wanted: list[str]) -> bool:
     return len(words) > 1 and all(any(_similar(word, one) for one in rest) for word in words)
 
 
+@lru_cache(maxsize=10_000)
 def _similar(word: str, wanted: str) -> bool:
+    """Every process does this at its start, for all words of its environment: upper bounds are looked at first."""
     shorter, longer = sorted((word, wanted), key=len)
     if longer.startswith(shorter) and len(shorter) >= MIN_PREFIX:
         return True
     needed = SIMILARITY_OF_SAME_INITIAL if word[0] == wanted[0] else SIMILARITY
-    return difflib.SequenceMatcher(None, word, wanted).ratio() >= needed
+    if 2.0 * len(shorter) / (len(word) + len(wanted)) < needed:
+        return False
+    matcher = difflib.SequenceMatcher(None, word, wanted)
+    return matcher.quick_ratio() >= needed and matcher.ratio() >= needed
 
 
 def _nearest(name: str, settings: Iterable[str]) -> str:
