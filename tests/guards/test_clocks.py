@@ -23,9 +23,11 @@ LEAST_DEADLINE = 30
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
     "tests/support/clocks.py": "it hands the clock over",
+    "tests/support/postgres_start.py": "it gives up after its own deadline",
     "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
     "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
     "tests/unit/running/test_supervisor.py": "it says when a process that it has not started began",
+    "tests/unit/server/test_answering_threads.py": "it hands a time over",
     "tests/unit/transports/test_pipelining.py": "it hands the clock over",
 }
 

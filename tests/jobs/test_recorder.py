@@ -15,7 +15,7 @@ from app.tracking.devices import Client
 from app.tracking.recorder import Recorder
 from app.tracking.visits import Visit, visit_of
 from tests.support.rows import Rows
-from tests.support.servers import wait_until
+from tests.support.servers import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_visit_that_cannot_be_written_delays_no_other(
         visits.put(visit(rows, ids[0], "half a surrogate \ud800"))
         visits.put(visit(rows, ids[0]))
         visits.put(visit(rows, ids[1]))
-    assert visits.flush(10)
+    assert visits.flush(PATIENCE)
     assert opened(rows, ids) == [1, 1]
     assert "cannot record that a recipient opened" in caplog.text
 
@@ -77,10 +77,10 @@ def test_queued_visits_are_limited_and_one_recipient_does_not_displace_others(
         for one in ids[2:]:
             visits.put(visit(rows, one))
         visits.put(visit(rows, ids[3], "one too many"))
-    assert visits.flush(10)
+    assert visits.flush(PATIENCE)
     assert opened(rows, ids) == [1, 3, 1, 1]
     visits.put(visit(rows, ids[0], "another"))
-    assert visits.flush(10)
+    assert visits.flush(PATIENCE)
     assert "3 visits were lost" in caplog.text
 
 
@@ -95,7 +95,7 @@ def test_visits_are_kept_while_the_database_is_away(
     away.put(visit(rows, one))
     wait_until(lambda: "1 visits wait: the database is unavailable" in caplog.text, "it was tried")
     away._database = database  # it is back
-    assert away.flush(10)
+    assert away.flush(PATIENCE)
     away.close()
     assert opened(rows, [one]) == [1]
 
@@ -104,5 +104,5 @@ def test_a_visit_of_a_deleted_recipient_is_dropped(rows: Rows, visits: Recorder)
     (one,) = rows.add_send(["a@a.example"])
     visits.put(replace(visit(rows, one), recipient_id=2**62))
     visits.put(visit(rows, one))
-    assert visits.flush(10)
+    assert visits.flush(PATIENCE)
     assert opened(rows, [one]) == [1]

@@ -1,0 +1,25 @@
+"""How much slower this processor is than the one for which a number of seconds of work was set."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+MODULES = "asyncio, ctypes, decimal, doctest, http.server, logging.config, multiprocessing.pool, pydoc, sqlite3"
+USUAL = 0.14
+"""Seconds that an interpreter takes there to import them, work of the kind that a start consists of."""
+TIMES = 3
+
+
+def slowness() -> float:
+    """At least 1; measured now, since what else the machine does slows its processors down, too."""
+    before = _seconds_of_children()
+    for _ in range(TIMES):
+        subprocess.run([sys.executable, "-I", "-S", "-c", f"import {MODULES}"], check=True)
+    return max(1.0, (_seconds_of_children() - before) / TIMES / USUAL)
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
