@@ -136,5 +136,5 @@ def say_mode(path: Path, mode: str) -> None:
 
 
 def mode_of(path: Path) -> str:
-    """How a peer shall behave."""
+    """How a peer is to behave."""
     return path.read_text() if path.exists() else "take"

@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 table, so that there are no cycles. The last but one is `create_app`, which wires the others."""
 
 ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {"accept": (), "outcomes": (), "delivery": ("outcomes",)}
-"""The rooms inside `app.sends`: what follows from a delivery attempt knows nothing of how it was made."""
+"""The rooms inside `app.sends`: what follows from a delivery attempt does not import how it was made."""
 
 AT_HOME = {
     "flask": ("app", "app.application", "app.http", "app.cli", "blueprints"),

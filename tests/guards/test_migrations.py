@@ -142,7 +142,7 @@ def test_processes_that_start_together_migrate_once(database_url: str) -> None:
 
 def test_a_failing_migration_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_connection: object) -> None:
-        raise migrate.MigrationError("as the test wished")
+        raise migrate.MigrationError("raised by the test")
 
     monkeypatch.setattr(migrate, "_check_references", fail)
     with pytest.raises(migrate.MigrationError):

@@ -18,7 +18,7 @@ Event = dict[str, Any]
 
 
 class Gateway:
-    """A running server: what it has seen, and what it shall do."""
+    """A running server: what it has received, and how it is to respond."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.url = f"smpp://service:secret@127.0.0.1:{port}"

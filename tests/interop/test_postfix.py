@@ -125,7 +125,7 @@ def test_a_refused_recipient_bounces_and_is_blocked(stage: Stage) -> None:
 def test_a_deferred_recipient_stays_in_the_queue(stage: Stage) -> None:
     address = f"cat@{DEFERRED}"
     uuid = stage.mail(address)
-    wait_until(lambda: "451 4.3.0" in str(stage.show(uuid)), "it was put off", 60)
+    wait_until(lambda: "451 4.3.0" in str(stage.show(uuid)), "it was deferred", 60)
     assert stage.show(uuid)["state"] in ("queued", "sending")
     assert (stage.group(address)["bounced"], stage.group(address)["delivered"]) == (0, 0)
 

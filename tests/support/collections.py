@@ -18,7 +18,7 @@ BEGINNING = moment("2026-01-01")
 
 @dataclass(frozen=True)
 class Paged:
-    """A collection of an account, or an instance that comes in pages; `key` tells its items apart."""
+    """A collection of an account, or an instance that comes in pages; `key` is the property that identifies an item."""
 
     tenant: Tenant
     path: str

@@ -112,7 +112,7 @@ class Launched:
             return False
 
     def refused(self) -> str:
-        """Starts it, expects it to end by itself and badly, and returns its output."""
+        """Starts it, expects it to end by itself with an error, and returns its output."""
         self.begin()
         assert self.process.wait(PATIENCE) != 0
         wait_until(lambda: not self.pids(), "nothing is left")

@@ -35,14 +35,14 @@ class Server:
 
 
 class Pooler:
-    """`url` leads through it. It tells clients of the process numbers that `told` gives, as real poolers make them up
+    """`url` leads through it. It sends clients the process ids that `announced` names, as real poolers make them up
     or pass those of some connection on."""
 
-    def __init__(self, database_url: str, size: int, told: str, *, refuses_options: bool = False) -> None:
+    def __init__(self, database_url: str, size: int, announced: str, *, refuses_options: bool = False) -> None:
         url = make_url(database_url)
         database, folder = str(url.database), str(url.query["host"])
         self._refuses_options = refuses_options
-        self._told = told
+        self._announced = announced
         self._servers = [Server(f"{folder}/.s.PGSQL.5432", database) for _ in range(size)]
         self._free: queue.LifoQueue[Server] = queue.LifoQueue()
         for server in reversed(self._servers):
@@ -86,8 +86,8 @@ class Pooler:
             refusal = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
             client.sendall(b"E" + struct.pack("!i", len(refusal) + 4) + refusal)
             return False
-        one = self._servers[0 if self._told == "first" else number % len(self._servers)]
-        process = number + 1_000_000 if self._told == "made up" else one.process
+        one = self._servers[0 if self._announced == "first" else number % len(self._servers)]
+        process = number + 1_000_000 if self._announced == "made up" else one.process
         key = b"K" + struct.pack("!iii", 12, process, 1)
         statuses = one.greeting[: one.greeting.index(b"K\0\0\0")]
         client.sendall(b"R" + struct.pack("!ii", 8, 0) + statuses + key + b"Z" + struct.pack("!i", 5) + b"I")
@@ -117,7 +117,7 @@ class Pooler:
 
 
 def _answer(server: Server, client: socket.socket | None) -> bytes:
-    """Passes the answer on but for its end, which is returned: its last byte tells the state of the transaction."""
+    """Forwards the response except for its last message, which it returns: its last byte is the transaction status."""
     while (message := read_message(server.socket))[:1] != b"Z":
         if client is not None:
             client.sendall(message)
@@ -142,9 +142,9 @@ def read_exactly(source: socket.socket, count: int) -> bytes:
 
 
 @contextmanager
-def pooler(database_url: str, size: int, told: str, *, refuses_options: bool = False) -> Iterator[Pooler]:
+def pooler(database_url: str, size: int, announced: str, *, refuses_options: bool = False) -> Iterator[Pooler]:
     """Ended with the block."""
-    made = Pooler(database_url, size, told, refuses_options=refuses_options)
+    made = Pooler(database_url, size, announced, refuses_options=refuses_options)
     try:
         yield made
     finally:

@@ -64,7 +64,7 @@ class GatewayPart:
 Incoming = GatewayReceipt | GatewayReply | GatewayPart
 IncomingHandler = Callable[[Incoming], bool]
 """Processes one; returns False where that is not possible now, so that the gateway delivers it again. What it raises
-an exception for is refused for good."""
+an exception for is refused permanently."""
 
 
 @runtime_checkable

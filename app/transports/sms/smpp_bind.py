@@ -223,11 +223,11 @@ class Bind:
 
     def _status_of(self, pdu: Any) -> int:
         """The gateway delivers again what cannot be handled now. A PDU that has no meaning here is confirmed; one that
-        can never be handled is refused for good, since it would come again for ever."""
+        can never be handled is refused permanently, since it would be redelivered forever."""
         try:
             incoming = read_deliver_sm(pdu)
             is_handled = incoming is None or self._handler is None or self._handler(incoming)
         except Exception:
-            logger.exception("refused for good what %s delivers: it cannot be processed", self._settings.name)
+            logger.exception("permanently refused what %s delivers: it cannot be processed", self._settings.name)
             return REFUSED
         return int(consts.SMPP_ESME_ROK if is_handled else RETRY_LATER)
