@@ -6,6 +6,7 @@ All steps of one call are one transaction on both databases: a migration that fa
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Index, text
+from sqlalchemy import Connection, Index, Table, text
 
 from app.db.engine import WRITE, make_engine
 from app.db.models import Base
@@ -24,6 +25,7 @@ from app.db.wait_budget import limit_waits
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117
 """An arbitrary key that nothing else uses in this database."""
+PARTITION = re.compile(r"events_\d")
 
 
 class MigrationError(Exception):
@@ -61,9 +63,12 @@ def differences(database_url: str) -> list[object]:
 
 
 def included_on(dialect: str) -> Callable[..., bool]:
-    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none."""
+    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none, and the partitions of tables,
+    which are those of the parent."""
 
     def included(item: object, *_rest: object) -> bool:
+        if isinstance(item, Table) and PARTITION.fullmatch(item.name):
+            return False
         is_gin = isinstance(item, Index) and item.dialect_options["postgresql"]["using"] == "gin"
         return dialect == "postgresql" or not is_gin
 

@@ -1,9 +1,8 @@
 """Events of a webhook's batch: which they are, from the claim until the batch is accepted or expires.
 
-The webhook's row lists their ids, and their own rows stay as they are: stamping a thousand of them cost more than all
-the rest of a batch, since PostgreSQL writes an updated row and its index entries anew and the vacuum cleans up twice.
-The list is exact, not a range: an event whose transaction commits later can have an id in between, and would be deleted
-unsent with the batch.
+They are an interval of ids: after the webhook's position, which is where the last batch ended, up to the end of this
+one. It ends no later than `complete_to`, so no transaction that commits later can add an event to it or leave one
+behind (app/db/commit_order.py). Events are not written again: a batch that is accepted moves the position to its end.
 """
 
 from __future__ import annotations
@@ -12,60 +11,94 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, String, bindparam, delete, select
+from sqlalchemy import ScalarSelect, Select, bindparam, func, select
 
+from app.db import commit_order
+from app.db.commit_order import EVERYTHING
 from app.db.database import Transaction
-from app.db.in_json import in_json, json_array
-from app.db.models import Event
+from app.db.models import Event, Webhook
 from app.db.prepared import PreparedStatement
+from app.db.types import BigId
 from app.events.webhook_lease import LockedWebhook
 
 MAX_EVENTS = 1000
 """Of one request (docs/webhooks.md#batches)."""
 
 
-def oldest_events(webhook_id: Any, limit: int, *columns: Any) -> Select[Any]:
-    """Ids, or the given columns, of the oldest events of a webhook.
+def oldest_waiting(webhook_id: Any, position: Any, limit: int, *columns: Any) -> Select[Any]:
+    """Ids, or the given columns, of the oldest events of a webhook after its position.
 
-    A range of one value, in the order of the index on both columns: with an equality PostgreSQL may read the whole
-    table in the order of its primary key instead, since one webhook with a backlog makes it expect a hit at every row.
+    Always with the order of the index: where one webhook has nearly all events, PostgreSQL would else read the table
+    from its beginning, because it expects a hit at every row.
     """
-    of_webhook = select(*(columns or (Event.id,))).where(Event.webhook_id.between(webhook_id, webhook_id))
+    of_webhook = select(*(columns or (Event.id,))).where(Event.webhook_id == webhook_id, Event.id > position)
     return of_webhook.order_by(Event.webhook_id, Event.id).limit(limit)
 
 
-_IN_BATCH = in_json(Event.id, bindparam("events", type_=String))
+def waiting_events() -> ScalarSelect[int]:
+    """How many events a webhook has after its position: a subquery of a select of webhooks.
+
+    An order and a limit that is none keep PostgreSQL on the index, as above.
+    """
+    waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).correlate(Webhook).subquery()
+    return select(func.count()).select_from(waiting).scalar_subquery()
+
+
+_POSITION = bindparam("position", type_=BigId)
+_OF_WEBHOOK = (Event.webhook_id == bindparam("webhook_id", type_=BigId), Event.id > _POSITION)
+_UP_TO_END = Event.id <= bindparam("end", type_=BigId)
 OLDEST_EVENTS = PreparedStatement(
-    oldest_events(bindparam("webhook_id", type_=Event.webhook_id.type), MAX_EVENTS, Event.id, Event.payload)
+    select(Event.id, Event.payload)
+    .where(*_OF_WEBHOOK, _UP_TO_END)
+    .order_by(Event.webhook_id, Event.id)
+    .limit(MAX_EVENTS)
 )
-BATCH_PAYLOADS = PreparedStatement(select(Event.payload).where(_IN_BATCH).order_by(Event.id))
-DELETE_BATCH = PreparedStatement(delete(Event).where(_IN_BATCH))
+COUNT_EVENTS = PreparedStatement(select(func.count()).select_from(Event).where(*_OF_WEBHOOK, _UP_TO_END))
 
 
 def batch_payloads(transaction: Transaction, webhook: LockedWebhook) -> list[str]:
     """Payloads of the webhook's current batch; without one, of a new batch with its oldest events."""
-    if webhook.batch_events:
-        rows = BATCH_PAYLOADS.tuples(transaction, events=json_array(webhook.batch_events))
+    if webhook.batch_end is not None:
+        rows = _events_up_to(transaction, webhook, webhook.batch_end)
         if rows:
-            return [payload for (payload,) in rows]
-    oldest = OLDEST_EVENTS.tuples(transaction, webhook_id=webhook.id)
+            return [payload for _, payload in rows]
+    oldest = _oldest_events(transaction, webhook)
     webhook.batch_id = str(uuid.uuid4())
-    webhook.batch_events = [event_id for event_id, _ in oldest]
+    webhook.batch_end = oldest[-1][0] if oldest else None
     webhook.first_failed_time = None
     return [payload for _, payload in oldest]
 
 
 def drop_expired(transaction: Transaction, webhook: LockedWebhook, limit: datetime) -> int:
-    """Deletes the events of the batch if its first failed attempt was before the limit; returns how many."""
-    if webhook.first_failed_time is None or webhook.first_failed_time > limit:
+    """Passes the events of the batch if its first failed attempt was before the limit; returns how many."""
+    if webhook.first_failed_time is None or webhook.first_failed_time > limit or webhook.batch_end is None:
         return 0
-    dropped = delete_batch(transaction, webhook)
+    ((dropped,),) = COUNT_EVENTS.tuples(transaction, **_interval(webhook, webhook.batch_end))
     webhook.dropped_events += dropped
-    return dropped
+    pass_batch(webhook)
+    return int(dropped)
 
 
-def delete_batch(transaction: Transaction, webhook: LockedWebhook) -> int:
-    """Ends the batch and deletes its events; returns how many."""
-    events = json_array(webhook.batch_events or [])
-    webhook.batch_id = webhook.batch_events = webhook.first_failed_time = None
-    return DELETE_BATCH.run(transaction, events=events)
+def pass_batch(webhook: LockedWebhook) -> None:
+    """Ends the batch; its events are done."""
+    webhook.position = webhook.batch_end or webhook.position
+    webhook.batch_id = webhook.batch_end = webhook.first_failed_time = None
+
+
+def _oldest_events(transaction: Transaction, webhook: LockedWebhook) -> list[tuple[int, str]]:
+    """As many as one request may have, if there are so many that no other event can appear among."""
+    rows = _events_up_to(transaction, webhook, webhook.complete_to)
+    if len(rows) < MAX_EVENTS:
+        complete_to = commit_order.complete_to(transaction, webhook.account_id)
+        if complete_to > webhook.complete_to:
+            webhook.complete_to = complete_to
+            rows = _events_up_to(transaction, webhook, complete_to)
+    return rows
+
+
+def _events_up_to(transaction: Transaction, webhook: LockedWebhook, end: int) -> list[tuple[int, str]]:
+    return OLDEST_EVENTS.tuples(transaction, **_interval(webhook, end))
+
+
+def _interval(webhook: LockedWebhook, end: int) -> dict[str, int]:
+    return {"webhook_id": webhook.id, "position": webhook.position, "end": end}

@@ -24,7 +24,7 @@ from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, table_of
 from app.db.prepared import PreparedStatement
 from app.db.storable import storable_text
-from app.events.batch_contents import batch_payloads, delete_batch, drop_expired, oldest_events
+from app.events.batch_contents import batch_payloads, drop_expired, oldest_waiting, pass_batch
 from app.events.endpoint import PostResult
 from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
 from app.events.webhook_lease import LockedWebhook, lock_leased, lock_webhook
@@ -35,6 +35,8 @@ from app.settings import Settings
 
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
+LOOK_AGAIN = 0.5
+"""Seconds until a webhook is due again whose events may not be passed yet: those between two looks of the scheduler."""
 
 LOG_ATTEMPT = PreparedStatement(
     insert(table_of(WebhookAttempt))
@@ -71,20 +73,28 @@ def has_due(session: Session) -> bool:
 
 
 def claim(services: Services) -> Batch | None:
-    """The next batch of the webhook that has been due for longest, under a lease; None when nothing is due."""
-    with services.database.write() as transaction:
-        webhook_id = _lock_due(transaction)
-        webhook = lock_webhook(transaction, webhook_id) if webhook_id is not None else None
-        if webhook is None:
-            return None
-        webhook.worker = None  # ends an earlier lease, which has run out
-        batch = _next_batch(transaction, webhook, services.settings)
-        webhook.save(transaction)
-        return batch
+    """The next batch of the webhook that has been due for longest, under a lease; None when nothing is due.
+
+    A webhook whose events may not be passed yet, because a transaction before them is open, is looked at again a
+    moment later: the others that are due must not wait behind it.
+    """
+    while True:
+        with services.database.write() as transaction:
+            webhook_id = _lock_due(transaction)
+            webhook = lock_webhook(transaction, webhook_id) if webhook_id is not None else None
+            if webhook is None:
+                return None
+            webhook.worker = None  # ends an earlier lease, which has run out
+            batch = _next_batch(transaction, webhook, services.settings)
+            if batch is None:
+                webhook.due_time = seconds_from_now(LOOK_AGAIN)
+            webhook.save(transaction)
+        if batch is not None:
+            return batch
 
 
 def record_delivered(services: Services, batch: Batch, result: PostResult, *, claim_next: bool = False) -> Batch | None:
-    """Deletes the batch, which the receiver has accepted.
+    """Passes the batch, which the receiver has accepted.
 
     With `claim_next` the webhook's next batch is claimed in the same transaction, where the spacing allows it to be
     sent now: one commit per batch instead of two, which are what a backlog without spacing waits for.
@@ -94,7 +104,7 @@ def record_delivered(services: Services, batch: Batch, result: PostResult, *, cl
         if webhook is None:
             return None
         _log_attempt(transaction, batch, result, "delivered")
-        delete_batch(transaction, webhook)
+        pass_batch(webhook)
         webhook.failures = 0
         webhook.due_time = result.began + timedelta(seconds=services.settings.webhook_spacing)
         next_batch = None
@@ -154,7 +164,8 @@ def retry_delay(failures: int) -> float:
 def _is_due(moment: datetime) -> ColumnElement[bool]:
     """Due, not leased, and with events."""
     unleased = or_(Webhook.lease_time.is_(None), Webhook.lease_time <= moment)
-    return and_(Webhook.due_time <= moment, unleased, oldest_events(Webhook.id, 1).scalar_subquery().is_not(None))
+    waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
+    return and_(Webhook.due_time <= moment, unleased, waiting.is_not(None))
 
 
 def _lock_due(transaction: Transaction) -> int | None:
@@ -173,7 +184,7 @@ def _next_batch(transaction: Transaction, webhook: LockedWebhook, settings: Sett
     payloads = batch_payloads(transaction, webhook)
     if payloads:
         return _lease(webhook, payloads, began, settings)
-    webhook.batch_id = webhook.batch_events = None
+    webhook.batch_id = webhook.batch_end = None
     webhook.release_lease()
     return None
 

@@ -14,8 +14,9 @@ import orjson
 from sqlalchemy import select
 
 from app.db.bulk import insert_rows
+from app.db.commit_order import mark_writer
 from app.db.database import Transaction
-from app.db.models import Event, Webhook
+from app.db.models import Event, EventRotation, Webhook
 from app.events.payloads import Payload
 
 
@@ -33,26 +34,24 @@ def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iter
     if not accounts:
         return
     rows: list[dict[str, Any]] = []
-    for account_id, webhook_ids in _webhooks(transaction, accounts).items():
+    slot, webhooks = _mark_and_find_webhooks(transaction, accounts)
+    for account_id, webhook_ids in webhooks.items():
         texts = [orjson.dumps(payload).decode() for payload in payloads_by_account[account_id]]
         for webhook_id in webhook_ids:
             rows += [{"account_id": account_id, "webhook_id": webhook_id, "payload": text} for text in texts]
-    insert_rows(transaction, Event, rows)
+    insert_rows(transaction, Event, rows, {"slot": slot})
 
 
-def _webhooks(transaction: Transaction, account_ids: Sequence[int]) -> dict[int, list[int]]:
-    """Ids of the webhooks of each account that has any.
+def _mark_and_find_webhooks(transaction: Transaction, account_ids: Sequence[int]) -> tuple[int, dict[int, list[int]]]:
+    """The slot that events are written to, and the ids of the webhooks of each account that has any.
 
-    FOR KEY SHARE is the lock that a foreign key takes anyway. Taken here it keeps a webhook from being deleted between
-    this select and the insert, which would fail the whole change; dispatch does not wait for it.
+    Marks the transaction as one that writes events of these accounts, which must be done before ids are drawn for them
+    (app/db/commit_order.py). A webhook may be deleted meanwhile: nobody reads its events then.
     """
-    statement = (
-        select(Webhook.account_id, Webhook.id)
-        .where(Webhook.account_id.in_(account_ids))
-        .order_by(Webhook.id)
-        .with_for_update(read=True, key_share=True)
-    )
+    slot = select(EventRotation.slot).scalar_subquery()
+    statement = select(Webhook.account_id, Webhook.id, slot, mark_writer(Webhook.account_id))
+    found = transaction.execute(statement.where(Webhook.account_id.in_(account_ids)).order_by(Webhook.id)).all()
     webhooks: dict[int, list[int]] = {}
-    for account_id, webhook_id in transaction.execute(statement):
+    for account_id, webhook_id, _, _ in found:
         webhooks.setdefault(account_id, []).append(webhook_id)
-    return webhooks
+    return (found[0][2] if found else 0), webhooks

@@ -23,7 +23,9 @@ STATE_COLUMNS = (
     "worker",
     "failures",
     "batch_id",
-    "batch_events",
+    "position",
+    "batch_end",
+    "complete_to",
     "first_failed_time",
     "dropped_events",
 )
@@ -43,7 +45,9 @@ class LockedWebhook:
     worker: str | None
     failures: int
     batch_id: str | None
-    batch_events: list[int] | None
+    position: int
+    batch_end: int | None
+    complete_to: int
     first_failed_time: datetime | None
     dropped_events: int
     stored_secrets: Sequence[tuple[str, str]]
@@ -77,7 +81,7 @@ def _from_rows(rows: Sequence[Any]) -> LockedWebhook | None:
 
 
 def _webhook() -> Select[Any]:
-    """With its secrets, oldest first. The row lock is FOR NO KEY UPDATE: inserts of events, which hold a key share of
+    """With its secrets, oldest first. The row lock is FOR NO KEY UPDATE: inserts of secrets, which hold a key share of
     the webhook until they are committed, do not wait for it."""
     columns = (getattr(Webhook, name) for name in (*READ_ONLY_COLUMNS, *STATE_COLUMNS))
     return (

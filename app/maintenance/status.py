@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, null, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Event, QueueEntry, Webhook
+from app.events.batch_contents import oldest_waiting, waiting_events
 from app.recipients.conditions import IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
 from app.settings import Settings
@@ -42,20 +43,28 @@ def status(session: Session, settings: Settings, moment: datetime) -> dict[str, 
 def figures(moment: datetime) -> dict[str, Select[int, Any]]:
     """The statement of each figure: the number, and what tells the age of the oldest."""
     queued = entry_in_state(RecipientState.QUEUED)
-    oldest_event = select(Event.payload).order_by(Event.id).limit(1).scalar_subquery()
     return {
         "due": _entries(and_(queued, QueueEntry.due_time <= moment)),
         "deferred": _entries(and_(queued, QueueEntry.due_time > moment)),
         "in_flight": _entries(IS_SENDING),
         "abandoned": _entries(and_(IS_SENDING, QueueEntry.lease_time < moment)),
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN)),
-        "events_waiting": select(func.count(), oldest_event).select_from(Event),
+        "events_waiting": _events_waiting(),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
 
 
 def _entries(condition: ColumnElement[bool]) -> Select[int, Any]:
     return select(func.count(), func.min(QueueEntry.due_time)).select_from(QueueEntry).where(condition)
+
+
+def _events_waiting() -> Select[int, Any]:
+    """Of each webhook they are counted in the order of the index, from its position on."""
+    oldest = oldest_waiting(Webhook.id, Webhook.position, 1, Event.payload).scalar_subquery()
+    first = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
+    webhooks = select(waiting_events().label("waiting"), first.label("first"), oldest.label("payload")).subquery()
+    payload = select(webhooks.c.payload).where(webhooks.c.first.is_not(None)).order_by(webhooks.c.first).limit(1)
+    return select(func.coalesce(func.sum(webhooks.c.waiting), 0), payload.scalar_subquery()).select_from(webhooks)
 
 
 def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]:

@@ -29,6 +29,7 @@ from app.db.models import (
     table_of,
 )
 from app.events import batches
+from app.events.rotation import rotate_events
 from app.inbound import reassembly
 from app.sends.delivery.claim import has_due
 from app.sends.delivery.due_accounts import DueAccounts
@@ -73,7 +74,7 @@ def replies_waiting(session: Session) -> bool:
 def clean(services: Services) -> None:
     """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings, records
     of processed reports and counts by hour past their retention, expired back-offs, and queue entries whose recipient
-    was deleted by hand; updates the planner's statistics."""
+    was deleted by hand; rotates the tables of events; updates the planner's statistics."""
     reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -85,6 +86,7 @@ def clean(services: Services) -> None:
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
     _delete_entries_without_recipient(services)
+    rotate_events(services)
     services.database.refresh_statistics()
 
 

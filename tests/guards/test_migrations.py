@@ -17,9 +17,10 @@ def is_current(database_url: str) -> bool:
 
 
 def tables(database_url: str) -> set[str]:
+    """Without the partitions, which are parts of a table."""
     engine = create_engine(database_url)
     try:
-        return set(inspect(engine).get_table_names())
+        return {name for name in inspect(engine).get_table_names() if not migrate.PARTITION.fullmatch(name)}
     finally:
         engine.dispose()
 

@@ -7,7 +7,8 @@ from sqlalchemy import Table
 
 from app.db.models import Base
 
-SHARED = {"accounts"}
+SHARED = {"accounts", "event_rotation"}
+"""`event_rotation` says to which table the events of all accounts are written."""
 
 TABLES = [table for table in Base.metadata.tables.values() if table.name not in SHARED]
 

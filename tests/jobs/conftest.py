@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, select, update
 
 from app.clock import now, this_second
-from app.db.models import Account, Event, Webhook, WebhookAttempt
+from app.db.models import Account, Webhook, WebhookAttempt
 from app.events.outbox import record
-from app.events.webhooks import checked_url, create_webhook
+from app.events.webhooks import checked_url, create_webhook, pending_events
 from app.services import Services, make_services
 from app.settings import Settings
 from tests.support.tenants import unique
@@ -36,10 +36,9 @@ class Hook:
 
     @property
     def waiting(self) -> int:
-        """The number of queued events."""
+        """The number of events that wait."""
         with self.services.database.read() as session:
-            counted = select(func.count()).select_from(Event).where(Event.webhook_id == self.id)
-            return session.execute(counted).scalar_one()
+            return pending_events(session, self.account_id).get(self.id, 0)
 
     @property
     def attempts(self) -> list[WebhookAttempt]:

@@ -15,7 +15,7 @@ from app.db.types import UtcDateTime
 
 FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
-    *("destination_pauses", "reply_parts"),
+    *("destination_pauses", "event_rotation", "reply_parts"),
 }
 """Tables with as many rows as people set up, as there are domains that defer, or as long replies are under way."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
@@ -47,7 +47,8 @@ RECIPIENTS = {
     **{"email": EMAIL, "mobile": MOBILE, "contact_id": "n", "group_id": "1", "message_id": "1", "list_id": "1"},
     **{"state": "'delivered'", "type": "'email'", "open_type": "'not_opened'"},
 }
-EXPRESSIONS = {"contacts": CONTACTS, "recipients": RECIPIENTS}
+EVENTS = {"slot": "0", "webhook_id": "1"}
+EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
 OF_THE_ACCOUNT = {"contacts", "recipients", "sends", "recipient_steps"}
 REFERENCES = {"webhooks.id": "1"}
 """What rows refer to, other than the row of the same number."""

@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from app.db.migrate import PARTITION
+
 EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 ALIAS = re.compile(r'\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)\s+AS\s+"?(\w+)', re.IGNORECASE)
 SCANNED = re.compile(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?")
@@ -40,7 +42,7 @@ def scanned(connection: Connection, statement: str, parameters: Any, tables: Col
     that has an entry for each row."""
     if connection.dialect.name == "postgresql":
         explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
-        return sorted({node["Relation Name"] for node in _nodes(explained[0]["Plan"]) if _reads_all(node, tables)})
+        return sorted({_table(node) for node in _nodes(explained[0]["Plan"]) if _reads_all(node, tables)})
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     aliases = {alias: table for table, alias in ALIAS.findall(statement)}
     partial = set(connection.exec_driver_sql(PARTIAL).scalars())
@@ -59,4 +61,10 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _reads_all(node: dict[str, Any], tables: Collection[str]) -> bool:
-    return node["Node Type"] == "Seq Scan" and node["Relation Name"] in tables
+    return node["Node Type"] == "Seq Scan" and _table(node) in tables
+
+
+def _table(node: dict[str, Any]) -> str:
+    """The table that is read; of a partition, the parent."""
+    name = str(node["Relation Name"])
+    return name.rpartition("_")[0] if PARTITION.fullmatch(name) else name

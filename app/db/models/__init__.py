@@ -12,7 +12,7 @@ from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
-from app.db.models.webhooks import Event, Webhook, WebhookAttempt, WebhookSecret
+from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt, WebhookSecret
 
 __all__ = [
     "Account",
@@ -27,6 +27,7 @@ __all__ = [
     "Domain",
     "DomainBackoff",
     "Event",
+    "EventRotation",
     "Group",
     "GroupCount",
     "HourlyCount",

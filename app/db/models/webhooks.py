@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity
-from app.db.types import BigId, Json
+from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.types import BigId
 
 
 class Webhook(Base):
     """An application URL that receives events, and the state of its dispatch (docs/webhooks.md).
 
-    `batch_id` is the `jti` of a batch in flight or whose last attempt failed, and `batch_events` are the ids of
-    its events, all of them: an event that a slow transaction commits later may have an id in between. So the batch
+    `batch_id` is the `jti` of a batch in flight or whose last attempt failed. Its events are those after `position` up
+    to `batch_end`, and no event can appear among them (docs/decisions/017-events-in-rotating-tables.md). So the batch
     keeps its id and its events until it is accepted or expires, also when a worker dies, and the events themselves are
-    written once and deleted once.
+    written once.
     """
 
     __tablename__ = "webhooks"
@@ -35,7 +35,11 @@ class Webhook(Base):
     failures: Mapped[int] = mapped_column(default=0)
     """Failed attempts since the last success."""
     batch_id: Mapped[str | None]
-    batch_events: Mapped[list[int] | None] = mapped_column(Json)
+    position: Mapped[BigInt] = mapped_column(default=0, server_default="0")
+    """Id of the last event that is done: accepted, or dropped."""
+    batch_end: Mapped[int | None] = mapped_column(BigId)
+    complete_to: Mapped[BigInt] = mapped_column(default=0, server_default="0")
+    """No event with an id up to here can appear any more."""
     first_failed_time: Mapped[datetime | None]
     """Of the batch: it expires some time after this."""
     dropped_events: Mapped[int] = mapped_column(default=0)
@@ -57,7 +61,11 @@ class WebhookSecret(Base):
 
 
 class Event(Base):
-    """One event for one webhook, written in the transaction of the change it reports. `id` is the order."""
+    """One event for one webhook, written in the transaction of the change it reports, and never changed. `id` is the
+    order.
+
+    On PostgreSQL a table partitioned by `slot`, with no other index than this one: an event is found by its webhook.
+    """
 
     __tablename__ = "events"
     __table_args__ = (
@@ -66,10 +74,31 @@ class Event(Base):
     )
 
     id: Mapped[Identity]
+    slot: Mapped[int] = mapped_column(SmallInteger, default=0)
+    """The table that it is in (docs/decisions/017-events-in-rotating-tables.md)."""
     account_id: Mapped[AccountId]
-    webhook_id: Mapped[int] = mapped_column(BigId, ForeignKey("webhooks.id", ondelete="CASCADE"))
+    webhook_id: Mapped[int] = mapped_column(BigId)
+    """No foreign key: the events of a deleted webhook go with their table."""
     payload: Mapped[str]
     """The event's JSON, ready to be joined into a body."""
+
+
+class EventRotation(Base):
+    """The one row says to which of the tables, slot 0 or 1, events are written now."""
+
+    __tablename__ = "event_rotation"
+    __table_args__ = ()
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger)
+    since_id: Mapped[BigInt]
+    """The last id that was drawn before."""
+    since_time: Mapped[datetime]
+
+    @property
+    def other_slot(self) -> int:
+        """The slot with the older events."""
+        return 1 - self.slot
 
 
 class WebhookAttempt(Base):

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from app.db.json_insert import POSTGRESQL
-from app.db.models import Account, Attachment, Base, Contact, Recipient, Webhook, table_of
+from app.db.models import Account, Attachment, Base, Contact, Recipient, table_of
 from app.db.prepared import DIALECT, PreparedStatement, execute_on_driver, read_rows
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant
@@ -65,7 +65,7 @@ def test_types_convert_the_values_they_bind(column: Any, value: Any, converted: 
 
 
 def test_json_is_bound_in_the_wrapper_of_the_driver() -> None:
-    convert: Any = Webhook.batch_events.type.dialect_impl(DIALECT).bind_processor(DIALECT)
+    convert: Any = Contact.values.type.dialect_impl(DIALECT).bind_processor(DIALECT)
     assert convert([1, 2]).obj == [1, 2], changed("binds JSON in another way")
 
 

@@ -1,0 +1,80 @@
+"""Up to which id all events of an account are visible, although transactions do not commit in the order of their ids.
+
+A transaction marks itself before it draws ids for events: by a shared advisory lock whose key is the account and the
+last id drawn by then. It has the lock until all that it wrote is visible or undone. Who reads the last id drawn first,
+and the marks after that, knows that up to the lowest of them nothing can appear any more
+(docs/decisions/017-events-in-rotating-tables.md). SQLite has one writer at a time, and needs no mark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Integer
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from app.db.dialect import is_postgresql
+from app.db.prepared import execute_on_driver
+
+EVERYTHING = 2**63 - 1
+LOW_BITS = 2**31 - 1
+"""A key of two parts has 32 bits for each. An id's higher ones are those of an id nearby."""
+LAST = "coalesce(pg_sequence_last_value('events_id_seq'), 0)"
+READ_LAST = f"SELECT {LAST}"
+READ_LAST_ON_SQLITE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'"
+READ_MARKS = (
+    "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 "
+    "AND classid = CAST(CAST(%(account_id)s AS bigint) & %(low_bits)s AS oid) "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+class _MarkWriter(FunctionElement[int]):
+    name = "mark_writer"
+    inherit_cache = True
+    type = Integer()
+
+
+def mark_writer(account_id: Any) -> ColumnElement[int]:
+    """Marks the transaction as one that writes events of the account, for each row that is selected. The ids of the
+    events must be drawn by a later statement."""
+    return _MarkWriter(account_id)
+
+
+@compiles(_MarkWriter, "sqlite")
+def _on_sqlite(_element: _MarkWriter, _compiler: SQLCompiler, **_options: Any) -> str:
+    return "0"
+
+
+@compiles(_MarkWriter, "postgresql")
+def _on_postgresql(element: _MarkWriter, compiler: SQLCompiler, **options: Any) -> str:
+    (column,) = (compiler.process(part, **options) for part in element.clauses)
+    parts = (f"CAST({value} & {LOW_BITS} AS integer)" for value in (column, LAST))
+    return f"pg_advisory_xact_lock_shared({', '.join(parts)})"
+
+
+def complete_to(session: Session, account_id: int) -> int:
+    """No event of the account with an id up to this one can appear any more. Those that there are, a later statement
+    sees."""
+    if not is_postgresql(session):
+        return EVERYTHING
+    connection = session.connection()
+    last: int = execute_on_driver(connection, READ_LAST, None).fetchone()[0]
+    marks = execute_on_driver(connection, READ_MARKS, {"account_id": account_id, "low_bits": LOW_BITS}).fetchall()
+    return min([last, *(id_near(last, low_bits) for (low_bits,) in marks)])
+
+
+def last_event_id(session: Session) -> int:
+    """The last id that anybody has drawn for an event."""
+    statement = READ_LAST if is_postgresql(session) else READ_LAST_ON_SQLITE
+    last: int = session.connection().exec_driver_sql(statement).scalar_one()
+    return last
+
+
+def id_near(known: int, low_bits: int) -> int:
+    """The id with these low bits that is nearest to a known one."""
+    ahead = (low_bits - known) & LOW_BITS
+    return known + (ahead if ahead <= LOW_BITS // 2 else ahead - LOW_BITS - 1)
