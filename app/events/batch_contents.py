@@ -86,8 +86,10 @@ def pass_batch(webhook: LockedWebhook) -> None:
 
 
 def _oldest_events(transaction: Transaction, webhook: LockedWebhook) -> list[tuple[int, str]]:
-    """As many as one request may have, if there are so many that no other event can appear among."""
-    rows = _events_up_to(transaction, webhook, webhook.complete_to)
+    """As many as one request may have, of those among which no other event can appear."""
+    rows: list[tuple[int, str]] = []
+    if webhook.position < webhook.complete_to:
+        rows = _events_up_to(transaction, webhook, webhook.complete_to)
     if len(rows) < MAX_EVENTS:
         complete_to = commit_order.complete_to(transaction, webhook.account_id)
         if complete_to > webhook.complete_to:

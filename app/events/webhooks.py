@@ -147,9 +147,9 @@ def new_key_id(taken: Sequence[str]) -> str:
 
 
 def pending_events(session: Session, account_id: int) -> dict[int, int]:
-    """How many events wait, by webhook id."""
+    """How many events wait, by webhook id; webhooks without any are absent."""
     statement = select(Webhook.id, waiting_events()).where(Webhook.account_id == account_id)
-    return dict(session.execute(statement).all())
+    return {webhook_id: waiting for webhook_id, waiting in session.execute(statement) if waiting}
 
 
 def deliveries(session: Session, webhook: Webhook, limit: int) -> list[WebhookAttempt]:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Select, and_, func, null, select
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, cast, func, null, select
 from sqlalchemy.orm import Session
 
 from app.db.models import Event, QueueEntry, Webhook
@@ -64,7 +64,8 @@ def _events_waiting() -> Select[int, Any]:
     first = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
     webhooks = select(waiting_events().label("waiting"), first.label("first"), oldest.label("payload")).subquery()
     payload = select(webhooks.c.payload).where(webhooks.c.first.is_not(None)).order_by(webhooks.c.first).limit(1)
-    return select(func.coalesce(func.sum(webhooks.c.waiting), 0), payload.scalar_subquery()).select_from(webhooks)
+    waiting = cast(func.coalesce(func.sum(webhooks.c.waiting), 0), BigInteger)
+    return select(waiting, payload.scalar_subquery()).select_from(webhooks)
 
 
 def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]:

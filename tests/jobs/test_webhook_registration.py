@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 import pytest
 from sqlalchemy import func, select
 
-from app.db.models import Event, WebhookSecret
+from app.clock import now
+from app.db.models import WebhookSecret
 from app.errors import ServiceError
 from app.events.dispatch import dispatch_due
 from app.events.webhooks import (
@@ -26,6 +27,7 @@ from app.events.webhooks import (
     rotate_secret,
     set_secret,
 )
+from app.maintenance.status import status
 from app.services import Services
 from tests.jobs.conftest import SECRET, AddHook, changed
 from tests.support.servers import PATIENCE
@@ -162,17 +164,18 @@ def test_new_secrets_have_256_bits_and_new_key_ids_are_free() -> None:
     assert [new_key_id(taken) for taken in ([], ["k1"], ["k2"], ["k1", "k2", "x"])] == ["k1", "k2", "k1", "k3"]
 
 
-def test_deleting_a_webhook_deletes_its_secrets_and_queued_events(
+def test_deleting_a_webhook_deletes_its_secrets_and_nothing_waits_any_more(
     services: Services, account_id: int, add_hook: AddHook
 ) -> None:
+    """Its events go with their table (docs/decisions/017-events-in-rotating-tables.md), and no figure counts them."""
     hook = add_hook(URL)
     hook.happen(1, 2)
     with services.database.write() as transaction:
         delete_webhook(transaction, find_webhook(transaction, account_id, URL))
     with services.database.read() as session:
-        for model in (Event, WebhookSecret):
-            counted = select(func.count()).select_from(model).where(model.webhook_id == hook.id)
-            assert session.execute(counted).scalar_one() == 0
+        counted = select(func.count()).select_from(WebhookSecret).where(WebhookSecret.webhook_id == hook.id)
+        assert session.execute(counted).scalar_one() == 0
+        assert status(session, services.settings, now())["events_waiting"] == 0
 
 
 def test_queued_events_and_delivery_attempts_are_listed(

@@ -18,6 +18,7 @@ depends_on = None
 MOMENT = sa.DateTime(timezone=True)
 BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+SLOTS = (0, 1)
 LONG_AGO = "2000-01-01 00:00:00.000000"
 """The first rotation may be at once: the other table is empty."""
 
@@ -74,6 +75,9 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("complete_to", BIG, server_default="0", nullable=False))
     last = op.get_bind().execute(sa.text("SELECT coalesce(max(id), 0) FROM old_events")).scalar_one()
     op.execute(MOVE.format(last=last, each=_batch_events()))
+    if _is_postgresql():
+        for slot in SLOTS:  # they become parts of the index of the parent
+            op.create_index(f"ix_events_webhook_{slot}", f"events_{slot}", ["webhook_id", "id"], unique=False)
     op.create_index("ix_events_webhook", "events", ["webhook_id", "id"], unique=False)
     op.execute(BATCH_END.format(each=_batch_events()))
     if _is_postgresql():
@@ -136,7 +140,7 @@ def _create_rotating() -> None:
     op.execute(f"INSERT INTO {rotation.name} (id, slot, since_id, since_time) VALUES (1, 0, 0, '{LONG_AGO}')")  # noqa: S608 - constants
     if _is_postgresql():
         op.execute(ROTATING)
-        for slot in (0, 1):
+        for slot in SLOTS:
             op.execute(PARTITION.format(slot=slot))
         return
     op.create_table(
