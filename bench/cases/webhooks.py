@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 
 import orjson
-from sqlalchemy import text
+from sqlalchemy import select
 
 from app.clock import this_second
 from app.db.bulk import insert_rows
 from app.db.models import Event, Webhook
+from app.events.batch_contents import oldest_waiting
 from app.events.payloads import recipient_event
 from app.events.webhooks import set_secret
 from app.infrastructure.queueing import WEBHOOKS
@@ -68,16 +69,16 @@ def _measure(parts: Stack, shop: Shop, port: int, count: int, wake: Callable[[],
 
 def load_events(parts: Stack, shop: Shop, count: int) -> None:
     """Puts events for the webhook into the outbox, past the service; their ids count from 0."""
-    rows = [(shop.account_id, shop.webhooks[0], _payload(number)) for number in range(count)]
+    rows = [(0, shop.account_id, shop.webhooks[0], _payload(number)) for number in range(count)]
     if not parts.is_postgresql:
-        names = ("account_id", "webhook_id", "payload")
+        names = ("slot", "account_id", "webhook_id", "payload")
         with parts.services.database.write() as transaction:
             insert_rows(transaction, Event, [dict(zip(names, row, strict=True)) for row in rows])
         return
     with parts.connect() as connection:
-        # An empty table to begin with: what a round leaves behind for the vacuum must not slow down the next one.
+        # Empty tables to begin with: what a floor leaves behind for the vacuum must not slow down the next round.
         connection.execute("TRUNCATE events")
-        with connection.cursor().copy("COPY events (account_id, webhook_id, payload) FROM STDIN") as copy:
+        with connection.cursor().copy("COPY events (slot, account_id, webhook_id, payload) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
         connection.commit()
@@ -127,5 +128,6 @@ def _answers(port: int) -> bool:
 
 
 def _waiting(parts: Stack) -> bool:
+    waiting = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
     with parts.services.database.read() as session:
-        return bool(session.scalar(text("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1) AS waiting")))
+        return session.scalars(select(Webhook.id).where(waiting.is_not(None)).limit(1)).first() is not None

@@ -46,8 +46,8 @@ CREATE_DRAFTED = """
     INSERT INTO trigger_firings (account_id, list_id, contact_id, action, time)
     SELECT account_id, list_id, id, 'created', now() FROM created
 )
-INSERT INTO events (account_id, webhook_id, payload)
-SELECT created.account_id, webhook.id, '{"object":"contact","event":"created","id":' || created.id || ',"list_id":'
+INSERT INTO events (slot, account_id, webhook_id, payload)
+SELECT 0, created.account_id, webhook.id, '{"object":"contact","event":"created","id":' || created.id || ',"list_id":'
     || list_id || to_char(now() AT TIME ZONE 'UTC', ',"timestamp":"YYYY-MM-DD"T"HH24:MI:SS"Z"}')
 FROM created JOIN webhooks webhook ON webhook.account_id = created.account_id ORDER BY created.id
 """

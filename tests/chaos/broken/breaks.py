@@ -123,7 +123,7 @@ def another_jti(contents: Any) -> None:
     batch_payloads = contents.batch_payloads
 
     def forgetful(transaction: Any, webhook: Any) -> Any:
-        webhook.batch_events = None
+        webhook.batch_end = None
         return batch_payloads(transaction, webhook)
 
     contents.batch_payloads = forgetful
@@ -137,7 +137,7 @@ def growing_batches(contents: Any) -> None:
     batch_payloads = contents.batch_payloads
 
     def greedy(transaction: Any, webhook: Any) -> Any:
-        name, webhook.batch_events = webhook.batch_id, None
+        name, webhook.batch_end = webhook.batch_id, None
         payloads = batch_payloads(transaction, webhook)
         webhook.batch_id = name or webhook.batch_id
         return payloads
