@@ -19,6 +19,7 @@ from app.cli.base import (
     rows_of_accounts,
 )
 from app.db.models import Webhook
+from app.events.replay import replay
 from app.events.webhooks import (
     checked_url,
     create_webhook,
@@ -132,6 +133,19 @@ def delete(webhook: str, account: str | None, as_json: bool) -> None:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         delete_webhook(transaction, found)
     print_done(f"deleted webhook {found.url}", {"id": found.id, "url": found.url, "deleted": True}, as_json)
+
+
+@group.command("replay")
+@click.argument("webhook")
+@click.option("--last", type=click.IntRange(1), required=True, metavar="N", help="How many events, at most.")
+@account_option
+@json_option
+def replay_(webhook: str, last: int, account: str | None, as_json: bool) -> None:
+    """Send the last events that a webhook has accepted again, as far back as they are kept."""
+    with services().database.write() as transaction:
+        found = find_webhook(transaction, find_account(transaction, account).id, webhook)
+        replayed = replay(transaction, found, last)
+    print_done(f"{replayed} events wait again", {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
 
 
 @group.command("deliveries")

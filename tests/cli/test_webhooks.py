@@ -6,10 +6,10 @@ import socket
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 
 from app.clock import now
-from app.db.models import List, WebhookAttempt
+from app.db.models import Event, List, Webhook, WebhookAttempt
 from app.http.context import EXTENSION
 from app.seed import load_seed
 from app.settings import Settings
@@ -52,6 +52,20 @@ def test_secrets_are_rotated_by_adding_and_removing(cli: Cli) -> None:
     assert cli.text("webhooks", "remove-secret", URL, "2026") == "removed secret 2026\n"
     cli.text("webhooks", "remove-secret", URL, "k1")
     assert cli.refused("webhooks", "remove-secret", URL, "2027").endswith("only secret of a webhook cannot be removed")
+
+
+def test_a_replay_makes_accepted_events_wait_again(cli: Cli, tenant: Tenant, customers: int) -> None:
+    cli.text("webhooks", "create", URL)
+    for name in ("ann", "ben", "cid"):
+        tenant.new_contact(customers, email=f"{name}@example.com")
+    with tenant.services.database.write() as transaction:
+        last = select(func.max(Event.id)).where(Event.account_id == tenant.id).scalar_subquery()
+        transaction.execute(update(Webhook).where(Webhook.account_id == tenant.id).values(position=last))
+    assert cli.json("webhooks", "show", URL)["pending_events"] == 0
+    assert cli.text("webhooks", "replay", URL, "--last", "2") == "2 events wait again\n"
+    assert cli.json("webhooks", "show", URL)["pending_events"] == 2
+    assert cli.json("webhooks", "replay", URL, "--last", "9")["replayed"] == 1
+    assert cli.run("webhooks", "replay", URL, "--last", "0").exit_code == 2
 
 
 def test_dns_is_queried_before_the_transaction_that_writes(
