@@ -11,7 +11,7 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, Select, bindparam, func, select
+from sqlalchemy import Integer, ScalarSelect, Select, bindparam, func, select
 
 from app.db import commit_order
 from app.db.commit_order import EVERYTHING
@@ -44,16 +44,21 @@ def waiting_events() -> ScalarSelect[int]:
     return select(func.count()).select_from(waiting).scalar_subquery()
 
 
-_POSITION = bindparam("position", type_=BigId)
-_OF_WEBHOOK = (Event.webhook_id == bindparam("webhook_id", type_=BigId), Event.id > _POSITION)
-_UP_TO_END = Event.id <= bindparam("end", type_=BigId)
+_WAITING = (
+    Event.webhook_id == bindparam("webhook_id", type_=BigId),
+    Event.id > bindparam("position", type_=BigId),
+)
 OLDEST_EVENTS = PreparedStatement(
     select(Event.id, Event.payload)
-    .where(*_OF_WEBHOOK, _UP_TO_END)
+    .where(*_WAITING)
     .order_by(Event.webhook_id, Event.id)
-    .limit(MAX_EVENTS)
+    .limit(bindparam("most", type_=Integer))
 )
-COUNT_EVENTS = PreparedStatement(select(func.count()).select_from(Event).where(*_OF_WEBHOOK, _UP_TO_END))
+"""Without an upper end, and with a limit that PostgreSQL does not know: planned once for all webhooks, it would else
+take the interval for short, read it as a whole and sort it, for every batch of a backlog."""
+COUNT_EVENTS = PreparedStatement(
+    select(func.count()).select_from(Event).where(*_WAITING, Event.id <= bindparam("end", type_=BigId))
+)
 
 
 def batch_payloads(transaction: Transaction, webhook: LockedWebhook) -> list[str]:
@@ -73,7 +78,8 @@ def drop_expired(transaction: Transaction, webhook: LockedWebhook, limit: dateti
     """Passes the events of the batch if its first failed attempt was before the limit; returns how many."""
     if webhook.first_failed_time is None or webhook.first_failed_time > limit or webhook.batch_end is None:
         return 0
-    ((dropped,),) = COUNT_EVENTS.tuples(transaction, **_interval(webhook, webhook.batch_end))
+    values = {"webhook_id": webhook.id, "position": webhook.position, "end": webhook.batch_end}
+    ((dropped,),) = COUNT_EVENTS.tuples(transaction, **values)
     webhook.dropped_events += dropped
     pass_batch(webhook)
     return int(dropped)
@@ -99,8 +105,8 @@ def _oldest_events(transaction: Transaction, webhook: LockedWebhook) -> list[tup
 
 
 def _events_up_to(transaction: Transaction, webhook: LockedWebhook, end: int) -> list[tuple[int, str]]:
-    return OLDEST_EVENTS.tuples(transaction, **_interval(webhook, end))
-
-
-def _interval(webhook: LockedWebhook, end: int) -> dict[str, int]:
-    return {"webhook_id": webhook.id, "position": webhook.position, "end": end}
+    values = {"webhook_id": webhook.id, "position": webhook.position, "most": MAX_EVENTS}
+    rows = OLDEST_EVENTS.tuples(transaction, **values)
+    while rows and rows[-1][0] > end:
+        rows.pop()
+    return rows
