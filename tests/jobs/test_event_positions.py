@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from app.clock import now
 from app.db.commit_order import LOW_BITS, id_near
 from app.db.models import Event, EventRotation
 from app.events import batches
+from app.events.batch_contents import OLDEST_EVENTS
 from app.events.batches import Batch
 from app.events.endpoint import PostResult
 from app.events.outbox import record
@@ -185,6 +187,27 @@ def write_events(services: Services, hook: Hook, writer: int, written: list[int]
 def test_an_id_is_found_again_by_its_low_bits(known: int) -> None:
     for one in (known - 3, known, known + 3, known + 2**29):
         assert id_near(known, one & LOW_BITS) == one
+
+
+def test_a_plan_for_all_webhooks_does_not_sort_a_backlog(services: Services, account_id: int, empty: None) -> None:
+    """PostgreSQL plans the statement once, without knowing how many events of a webhook wait."""
+    if not services.database.is_postgresql:
+        return
+    with services.database.write() as transaction:
+        transaction.execute(text(SCATTERED), {"account_id": account_id})
+        transaction.execute(text("ANALYZE events"))
+        sql = re.sub(r"%\((\w+)\)s", lambda one: {"webhook_id": "$1", "position": "$2", "most": "$3"}[one[1]], OLDEST)
+        plan = transaction.connection().exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {sql}").scalars().all()
+        transaction.rollback()
+    assert len([line for line in plan if "Index Scan using ix_events_webhook" in line]) == 2, plan
+    assert not any("Sort  " in line for line in plan), plan
+
+
+OLDEST = OLDEST_EVENTS._compiled[0]
+SCATTERED = (
+    "INSERT INTO events (slot, account_id, webhook_id, payload) "
+    "SELECT number % 2, :account_id, 9000 + number * 7919 % 10, repeat('x', 300) FROM generate_series(1, 30000) number"
+)
 
 
 # ------------------------------------------------------------------------------------------------ replay
