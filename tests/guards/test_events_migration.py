@@ -1,4 +1,4 @@
-"""Revision 0017 moves the events that wait into rotating tables, and back again (docs/operations.md#migrations)."""
+"""Revision 0019 moves the events that wait into rotating tables, and back again (docs/operations.md#migrations)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.db import migrate
 from tests.conftest import BACKENDS
 from tests.support.servers import scratch_database, short_folder
 
-BEFORE, AFTER = "0016", "0017"
+BEFORE, AFTER = "0018", "0019"
 TIME = "2026-03-01 10:00:00.000000+00"
 FAILED = "2026-03-01 11:00:00.000000+00"
 
