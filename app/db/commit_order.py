@@ -3,7 +3,7 @@
 A transaction marks itself before it draws ids for events: by a shared advisory lock whose key is the account and the
 last id drawn by then. It has the lock until all that it wrote is visible or undone. Who reads the last id drawn first,
 and the marks after that, knows that up to the lowest of them nothing can appear any more
-(docs/decisions/017-events-in-rotating-tables.md). SQLite has one writer at a time, and needs no mark.
+(docs/decisions/018-events-in-rotating-tables.md). SQLite has one writer at a time, and needs no mark.
 """
 
 from __future__ import annotations

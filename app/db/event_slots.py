@@ -1,4 +1,4 @@
-"""The two tables that events are written to by turns (docs/decisions/017-events-in-rotating-tables.md).
+"""The two tables that events are written to by turns (docs/decisions/018-events-in-rotating-tables.md).
 
 On PostgreSQL they are partitions, and one is truncated: that takes no time, and waits for no snapshot. SQLite has one
 table, and deletes the events of the older turn in pieces.

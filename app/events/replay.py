@@ -1,6 +1,6 @@
 """Replay: events that a webhook has accepted are delivered again, as far back as they are kept.
 
-Delivery deletes nothing (docs/decisions/017-events-in-rotating-tables.md), so the webhook's position only has to move
+Delivery deletes nothing (docs/decisions/018-events-in-rotating-tables.md), so the webhook's position only has to move
 back.
 """
 

@@ -1,5 +1,5 @@
 """Rotation of the tables of events: the older one is emptied and becomes the one that is written to
-(docs/decisions/017-events-in-rotating-tables.md).
+(docs/decisions/018-events-in-rotating-tables.md).
 
 That is the only way by which events go, and so what limits their number: a table is written to for a day, and longer
 only while a webhook has not passed all of the other one, which it may for a week.

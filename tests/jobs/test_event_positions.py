@@ -1,5 +1,5 @@
 """Positions in the tables of events: what a claim may pass, and what rotation may empty
-(docs/decisions/017-events-in-rotating-tables.md)."""
+(docs/decisions/018-events-in-rotating-tables.md)."""
 
 from __future__ import annotations
 

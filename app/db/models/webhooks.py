@@ -15,7 +15,7 @@ class Webhook(Base):
     """An application URL that receives events, and the state of its dispatch (docs/webhooks.md).
 
     `batch_id` is the `jti` of a batch in flight or whose last attempt failed. Its events are those after `position` up
-    to `batch_end`, and no event can appear among them (docs/decisions/017-events-in-rotating-tables.md). So the batch
+    to `batch_end`, and no event can appear among them (docs/decisions/018-events-in-rotating-tables.md). So the batch
     keeps its id and its events until it is accepted or expires, also when a worker dies, and the events themselves are
     written once.
     """
@@ -75,7 +75,7 @@ class Event(Base):
 
     id: Mapped[Identity]
     slot: Mapped[int] = mapped_column(SmallInteger, default=0)
-    """The table that it is in (docs/decisions/017-events-in-rotating-tables.md)."""
+    """The table that it is in (docs/decisions/018-events-in-rotating-tables.md)."""
     account_id: Mapped[AccountId]
     webhook_id: Mapped[int] = mapped_column(BigId)
     """No foreign key: the events of a deleted webhook go with their table."""
