@@ -1,7 +1,7 @@
 """Events stand in rotating tables, and a webhook has a position in them; nothing is deleted when it is delivered.
 
 Waiting events get new ids: those of a batch that is under way come first. What takes time is one copy of the events
-that wait.
+that wait, and an index of them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SELECT {last} + row_number() OVER (ORDER BY old.webhook_id, batched.event_id IS 
     0, old.account_id, old.webhook_id, old.payload
 FROM old_events AS old
 LEFT JOIN (
-    SELECT webhooks.id AS webhook_id, CAST(one.value AS BIGINT) AS event_id FROM webhooks, {each} AS one
-) AS batched ON batched.webhook_id = old.webhook_id AND batched.event_id = old.id
+    SELECT webhooks.id AS webhook_id, CAST(one.value AS VARCHAR) AS event_id FROM webhooks, {each} AS one
+) AS batched ON batched.webhook_id = old.webhook_id AND batched.event_id = CAST(old.id AS VARCHAR)
 """
 BATCH_END = """
 UPDATE webhooks SET batch_end = (
     (SELECT min(id) - 1 FROM events WHERE events.webhook_id = webhooks.id)
     + (SELECT count(*) FROM old_events WHERE old_events.webhook_id = webhooks.id
-       AND old_events.id IN (SELECT CAST(one.value AS BIGINT) FROM {each} AS one))
+       AND CAST(old_events.id AS VARCHAR) IN (SELECT CAST(one.value AS VARCHAR) FROM {each} AS one))
 ) WHERE batch_id IS NOT NULL AND batch_events IS NOT NULL
 """
 RETURN = """
@@ -79,6 +79,7 @@ def upgrade() -> None:
         for slot in SLOTS:  # they become parts of the index of the parent
             op.create_index(f"ix_events_webhook_{slot}", f"events_{slot}", ["webhook_id", "id"], unique=False)
     op.create_index("ix_events_webhook", "events", ["webhook_id", "id"], unique=False)
+    op.create_index("ix_old_events_webhook", "old_events", ["webhook_id"], unique=False)
     op.execute(BATCH_END.format(each=_batch_events()))
     if _is_postgresql():
         op.execute("ALTER SEQUENCE events_id_seq OWNED BY events.id")
