@@ -23,6 +23,7 @@ from app.tracking.visits import visit_of
 from tests.support.apps import app_with
 from tests.support.client import Client
 from tests.support.rows import Rows
+from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email
 
@@ -43,7 +44,7 @@ class Mail:
 
     def written(self) -> Rows:
         """The rows, after all visits are recorded, which happens after the answer."""
-        assert self._app.extensions[VISITS].flush(10)
+        assert self._app.extensions[VISITS].flush(PATIENCE)
         return self.rows
 
     @property
@@ -212,7 +213,7 @@ def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -
         mail = Mail(tenant, Client(app))
         mail.open(X_Forwarded_For="1.1.1.1")
         mail.click(X_Forwarded_For="10.0.0.1")
-        assert app.extensions[VISITS].flush(10)
+        assert app.extensions[VISITS].flush(PATIENCE)
     assert [event.get("country_code") for event in mail.events] == ["AU", None]
 
 

@@ -17,7 +17,7 @@ from tests.support.sources import ROOT
 
 STOPWATCHES = {"time.time", "time.monotonic", "time.perf_counter", "time.time_ns", "time.monotonic_ns"}
 CALENDARS = {"now", "this_second", "datetime.now", "datetime.utcnow"}
-WAITS = {"wait", "join", "acquire", "settimeout"}
+WAITS = {"wait", "join", "acquire", "settimeout", "communicate", "result", "flush"}
 LEAST_DEADLINE = 30
 """A shorter deadline that ends in a failure judges the machine. Below a second are waits for what must not happen."""
 DURATION = "a bound on a duration"
@@ -49,9 +49,13 @@ def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def _short_deadline(call: ast.Call) -> float | None:
     """The number, where a wait that a test gives up is shorter than a busy machine may need."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in WAITS:
+    name = ast.unparse(call.func)
+    if name == "wait_until":
+        given = [one.value for one in call.keywords if one.arg == "seconds"]
+    elif isinstance(call.func, ast.Attribute) and call.func.attr in WAITS:
+        given = [*call.args, *(one.value for one in call.keywords if one.arg == "timeout")]
+    else:
         return None
-    given = [*call.args, *(one.value for one in call.keywords if one.arg == "timeout")]
     numbers = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
     return next((float(one) for one in numbers if 1 <= one < LEAST_DEADLINE), None)
 
@@ -127,6 +131,10 @@ def test_stopwatches_are_read_only_with_a_reason() -> None:
         ("if (began := this_second()) and moment - began > LONGEST: pytest.fail()", True),
         ("process.wait(10)", True),
         ("thread.join(timeout=5)", True),
+        ("process.communicate(timeout=20)", True),
+        ("recorder.flush(10)", True),
+        ('wait_until(there, "it is there", seconds=10)', True),
+        ('wait_until(there, "it is there")', False),
         ("before = now()\n    assert before <= row.due - timedelta(seconds=2) <= now()", False),
         ("assert row.due <= now() - timedelta(seconds=2)", False),
         ("age = timedelta(seconds=2)\n    assert row.due <= now() - age", False),

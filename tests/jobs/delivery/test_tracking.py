@@ -17,6 +17,7 @@ from app.tracking.recorder import VISITS
 from tests.jobs.delivery.conftest import body, parsed
 from tests.support.client import Client, invalid
 from tests.support.sends import SendsApi, rows_of
+from tests.support.servers import PATIENCE
 from tests.support.statements import StatementCounter
 from tests.support.tenants import Tenant, new_email, new_tenant
 from tests.unit.transports.mailserver import MailServer
@@ -50,12 +51,12 @@ class Inbox:
         return (body(message, "html") if changes.get("body_html", HTML) else ""), body(message, "plain")
 
     def counts(self) -> tuple[int, int]:
-        assert self.tenant.app.extensions[VISITS].flush(10)
+        assert self.tenant.app.extensions[VISITS].flush(PATIENCE)
         group = self.tenant.api.get(self.group).get_json()
         return group["opened"], group["clicked"]
 
     def recipient(self) -> dict[str, Any]:
-        assert self.tenant.app.extensions[VISITS].flush(10)
+        assert self.tenant.app.extensions[VISITS].flush(PATIENCE)
         found: dict[str, Any] = self.tenant.api.get(f"/v1/transactional-sends/{self.uuid}").get_json()
         return found
 
