@@ -79,7 +79,9 @@ class DueAccounts:
         more."""
         claimed: dict[int, list[ClaimedRow]] = {account_id: [] for account_id in served}
         for row in rows:
-            claimed[row.recipient[1]].append(row)
+            # A recipient that was given to another account by hand must not end the sending of all others.
+            if row.recipient[1] in claimed:
+                claimed[row.recipient[1]].append(row)
         part = max(1, size // max(1, len(served)))
         for account_id, own in claimed.items():
             if len(own) < part:
