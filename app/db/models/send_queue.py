@@ -25,6 +25,12 @@ claimed version, and the table is vacuumed by the number of dead rows, not by th
 after a backlog, because that takes a lock which no claim can pass."""
 
 
+IS_READY = "state = 'queued' AND attempts >= 0"
+"""The condition of the index on `ready_time`. The second part is always true; by it no statement but the one that has
+it, too, can be answered by this index, which PostgreSQL took for the shorter way to what is due after it had counted
+the table while it was empty."""
+
+
 class QueueEntry(Base):
     """The entry of a recipient in the send queue, from its acceptance until it is settled.
 
@@ -46,8 +52,8 @@ class QueueEntry(Base):
         Index(
             "ix_send_queue_ready",
             "ready_time",
-            postgresql_where=text("state = 'queued'"),
-            sqlite_where=text("state = 'queued'"),
+            postgresql_where=text(IS_READY),
+            sqlite_where=text(IS_READY),
         ),
         Index(
             "ix_send_queue_lease",

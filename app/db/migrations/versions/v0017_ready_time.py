@@ -24,7 +24,7 @@ def upgrade() -> None:
     op.execute("UPDATE send_queue SET ready_time = due_time")
     if op.get_bind().dialect.name == "postgresql":
         op.alter_column("send_queue", "ready_time", server_default=None)
-    where = sa.text("state = 'queued'")
+    where = sa.text("state = 'queued' AND attempts >= 0")
     op.create_index(
         "ix_send_queue_ready",
         "send_queue",
