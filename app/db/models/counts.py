@@ -35,16 +35,9 @@ class ContactCount(Base):
     contacts: Mapped[BigInt] = mapped_column(default=0)
 
 
-class GroupCount(Base):
-    """A slot of a group's counters. No foreign key to the group: a count never keeps an outcome from being written."""
+class _OutcomeCounters:
+    """The counters that a group has, and an hour of it."""
 
-    __tablename__ = "group_counts"
-    __table_args__: Any = ()
-
-    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
-    account_id: Mapped[AccountId]
-    last_sent_time: Mapped[datetime | None]
     sent: Mapped[BigInt] = mapped_column(default=0)
     failed_contacts: Mapped[BigInt] = mapped_column(default=0)
     bounced: Mapped[BigInt] = mapped_column(default=0)
@@ -54,7 +47,19 @@ class GroupCount(Base):
     unsubscribed: Mapped[BigInt] = mapped_column(default=0)
 
 
-class HourlyCount(Base):
+class GroupCount(_OutcomeCounters, Base):
+    """A slot of a group's counters. No foreign key to the group: a count never keeps an outcome from being written."""
+
+    __tablename__ = "group_counts"
+    __table_args__: Any = ()
+
+    group_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    last_sent_time: Mapped[datetime | None]
+
+
+class HourlyCount(_OutcomeCounters, Base):
     """A slot of a group's counters for what happened in one hour, kept for RETENTION_DAYS
     (docs/cli.md#counts-over-time)."""
 
@@ -65,10 +70,3 @@ class HourlyCount(Base):
     hour: Mapped[datetime] = mapped_column(primary_key=True)
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     account_id: Mapped[AccountId]
-    sent: Mapped[BigInt] = mapped_column(default=0)
-    failed_contacts: Mapped[BigInt] = mapped_column(default=0)
-    bounced: Mapped[BigInt] = mapped_column(default=0)
-    delivered: Mapped[BigInt] = mapped_column(default=0)
-    opened: Mapped[BigInt] = mapped_column(default=0)
-    clicked: Mapped[BigInt] = mapped_column(default=0)
-    unsubscribed: Mapped[BigInt] = mapped_column(default=0)
