@@ -7,7 +7,20 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from bench.cases import delivery, fairness, growth, latency, memory, reading, slow_clients, snapshot, webhooks, writing
+from bench.cases import (
+    delivery,
+    fairness,
+    growth,
+    latency,
+    many_accounts,
+    memory,
+    reading,
+    slow_clients,
+    snapshot,
+    webhooks,
+    worst_content,
+    writing,
+)
 from bench.options import Options
 from bench.table import lines
 from bench.turns import Row
@@ -24,6 +37,8 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "memory": memory.run,
     "slow-clients": slow_clients.run,
     "snapshot": snapshot.run,
+    "many-accounts": many_accounts.run,
+    "worst-content": worst_content.run,
 }
 
 

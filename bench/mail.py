@@ -37,7 +37,7 @@ def values(number: int) -> dict[str, str]:
     }
 
 
-def send_request(shop: Shop, numbers: range, *, tracked: bool = False) -> bytes:
+def send_request(shop: Shop, numbers: range, *, tracked: bool = False, priority: str = "normal") -> bytes:
     """A request that sends to these recipients."""
     body = {
         "type": "email",
@@ -50,6 +50,7 @@ def send_request(shop: Shop, numbers: range, *, tracked: bool = False) -> bytes:
         "body_html": HTML,
         "track_opens": tracked,
         "track_clicks": tracked,
+        "priority": priority,
         "recipients": [{"email": f"person{number}@customers.example", **values(number)} for number in numbers],
     }
     return request("POST", "/v1/transactional-sends", shop.token, orjson.dumps(body))

@@ -1,0 +1,71 @@
+"""Many accounts, each with the same number of due messages, written past the service: each is a copy of one whose first
+message the API has accepted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.clock import now
+from app.db.bulk import draw_ids, insert_rows
+from app.db.models import Account, Base, Group, List, QueueEntry, Recipient, Send, table_of
+from bench.contacts import Shop
+from bench.mail import values
+from bench.stack import Stack
+
+AT_ONCE = 10_000
+FIRST_NUMBER = 1_000_000
+"""Of the recipients, which no other mail has."""
+
+Row = dict[str, Any]
+
+
+def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
+    """So many accounts like the one of the shop, each with a list, a group and a send to `each` recipients, all due."""
+    with parts.services.database.write() as transaction:
+        accounts = _copies(transaction, Account, [{"name": f"Account {number}"} for number in range(count)], shop)
+        owners = [{"account_id": account} for account in accounts]
+        lists = _copies(transaction, List, owners, shop)
+        groups = _copies(transaction, Group, owners, shop)
+        of_account = [
+            {"account_id": account, "list_id": list_id, "group_id": group}
+            for account, list_id, group in zip(accounts, lists, groups, strict=True)
+        ]
+        sends = _copies(transaction, Send, of_account, shop)
+        owned = [{**one, "send_id": send} for one, send in zip(of_account, sends, strict=True)]
+        numbered = zip(itertools.count(FIRST_NUMBER), (one for one in owned for _ in range(each)), strict=False)
+        for chunk in _chunks(_recipient(number, one) for number, one in numbered):
+            _queue(transaction, chunk, _copies(transaction, Recipient, chunk, shop))
+    parts.services.database.refresh_statistics()
+
+
+def _copies(session: Session, model: type[Base], own: Sequence[Mapping[str, Any]], shop: Shop) -> list[int]:
+    """A row like the shop's first one for each of `own`, which says in what it differs; returns the ids."""
+    table = table_of(model)
+    owner = table.c.id if model is Account else table.c.account_id
+    template = session.execute(select(table).where(owner == shop.account_id).order_by(table.c.id).limit(1)).one()
+    same = {str(name): value for name, value in template._mapping.items() if name not in {"id", *own[0]}}
+    ids = draw_ids(session, model, len(own))
+    insert_rows(session, model, [{"id": row_id, **one} for row_id, one in zip(ids, own, strict=True)], same)
+    return ids
+
+
+def _recipient(number: int, owner: Mapping[str, Any]) -> Row:
+    address = f"person{number}@customers.example"
+    return {**owner, "uuid": str(uuid4()), "email": address, "contact_id": None, "values": values(number)}
+
+
+def _queue(session: Session, recipients: Sequence[Mapping[str, Any]], ids: Sequence[int]) -> None:
+    shared = {"priority": "normal", "state": "queued", "due_time": now(), "attempts": 0}
+    pairs = zip(recipients, ids, strict=True)
+    insert_rows(session, QueueEntry, [{"recipient_id": i, "account_id": one["account_id"]} for one, i in pairs], shared)
+
+
+def _chunks(rows: Iterable[Row]) -> Iterable[list[Row]]:
+    remaining = iter(rows)
+    return iter(lambda: list(itertools.islice(remaining, AT_ONCE)), [])

@@ -1,0 +1,40 @@
+"""Case M: how soon does an account's message leave while 10,000 other accounts have due messages?"""
+
+from __future__ import annotations
+
+import contextlib
+
+from bench.accounts import fill_accounts
+from bench.contacts import open_shop
+from bench.leaving import row, times_to_leave
+from bench.mail import accept, sink
+from bench.options import Options
+from bench.processes import Failed, wait_for
+from bench.stack import api, send_workers, stack
+from bench.turns import Row
+
+EACH = 10
+"""Due messages of an account."""
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of M, in milliseconds: a message of each priority, by turns."""
+    accounts, singles = options.amount(10_000, 100), options.amount(20, 3)
+    with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
+        target = kept.enter_context(sink(parts))
+        template, urgent = open_shop(parts, "Template"), open_shop(parts, "Urgent")
+        server = kept.enter_context(api(parts))
+        accept(server, template, 0, 1, 1)
+        fill_accounts(parts, template, accounts, EACH)
+        kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
+        wait_for(lambda: target.count()["mails"] > 0, "the backlog is on its way")
+        times: dict[str, list[float]] = {"high": [], "normal": []}
+        for _ in range(singles):
+            for priority in times:
+                times[priority] += times_to_leave(server, target, urgent, 1, priority)
+        mails = accounts * EACH + 1 + 2 * singles
+        if target.count()["mails"] == mails and not options.short:
+            raise Failed("the backlog ended before the last of the single messages")
+        wait_for(lambda: target.count()["mails"] >= mails, "all is sent", 600, pause=0.1)
+        target.check(mails)
+    return [row(f"M. beside {accounts:,} accounts, {name}, p95", found) for name, found in times.items()]
