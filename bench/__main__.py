@@ -10,6 +10,7 @@ from collections.abc import Callable
 from bench.cases import (
     delivery,
     fairness,
+    far_database,
     growth,
     latency,
     many_accounts,
@@ -37,6 +38,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "memory": memory.run,
     "slow-clients": slow_clients.run,
     "snapshot": snapshot.run,
+    "far-database": far_database.run,
     "many-accounts": many_accounts.run,
     "worst-content": worst_content.run,
 }

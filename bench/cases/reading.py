@@ -33,29 +33,33 @@ def run(options: Options) -> list[Row]:
         singles, pages = options.amount(3000, 200), options.amount(100, 10)
         rows = [
             in_turns(
-                "A. GET one contact", "requests/s", Goal(0.70, 1.5), options.rounds, **_measures(servers, one, singles)
+                "A. GET one contact",
+                "requests/s",
+                Goal(0.70, 1.5),
+                options.rounds,
+                **measures_of(servers, one, singles),
             )
         ]
         if options.postgresql:
             pair = [servers[0], kept.enter_context(floor_api(parts, "duties"))]
             _check_one(pair, one, CONTACTS // 2)
-            duties = _measures(pair, one, singles)
+            duties = measures_of(pair, one, singles)
             rows.append(in_turns("A. the floor with its duties", "requests/s", Goal(0.70), options.rounds, **duties))
-        measures = _measures(servers, page, pages)
+        measures = measures_of(servers, page, pages)
         rows.append(in_turns("B. GET 1,000 contacts", "requests/s", Goal(0.75, 3.5), options.rounds, **measures))
         if options.postgresql:
             pair = [servers[0], kept.enter_context(peer_api(parts, AS_IN_ITS_GUIDES))]
             _check_one(pair, one, CONTACTS // 2)
             _check_page(pair, page)
             for case, sent, count in (("A", one, singles), ("B", page, pages)):
-                measures = _measures(pair, sent, count)
+                measures = measures_of(pair, sent, count)
                 rows.append(
                     in_turns(f"{case}. the peer as in its guides", "requests/s", Goal(), options.rounds, **measures)
                 )
         return rows
 
 
-def _measures(servers: list[Server], one: bytes, count: int) -> dict[str, Measure]:
+def measures_of(servers: list[Server], one: bytes, count: int) -> dict[str, Measure]:
     """For each server a round of the same request; every answer must be the one that was checked."""
 
     def measure(server: Server) -> Measure:

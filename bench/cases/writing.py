@@ -105,7 +105,7 @@ def sending(options: Options) -> list[Row]:
 
 def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) -> list[Row]:
     numbers = itertools.count()
-    fetch(servers[0].port, _send(shop, numbers, 1))  # creates the group
+    fetch(servers[0].port, send_of(shop, numbers, 1))  # creates the group
     cases = [
         ("D1. POST a send to 1", 1, options.amount(1000, 100), Goal(0.75)),
         ("D100. POST a send to 100", 100, options.amount(100, 40), Goal(0.60)),
@@ -113,8 +113,8 @@ def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) 
     environment = post_office.prepare(parts) if options.postgresql else {}
     rows = []
     for case, recipients, count, goal in cases:
-        make = partial(_send, shop, numbers, recipients)
-        measures = {server.name: _sends(parts, server, make, recipients, count) for server in servers}
+        make = partial(send_of, shop, numbers, recipients)
+        measures = {server.name: sends_of(parts, server, make, recipients, count) for server in servers}
         if options.postgresql:
             measures["peer"] = _post_office(environment, recipients, count)
         rows.append(in_turns(case, "requests/s", goal, options.rounds, **measures))
@@ -126,11 +126,11 @@ def _sending(options: Options, parts: Stack, shop: Shop, servers: list[Server]) 
 def _with_duties(options: Options, parts: Stack, server: Server, make: Callable[[], bytes], count: int) -> Row:
     """D1 against a floor that looks at what a send refers to."""
     with floor_api(parts, "duties") as floor:
-        measures = {one.name: _sends(parts, one, make, 1, count) for one in (server, floor)}
+        measures = {one.name: sends_of(parts, one, make, 1, count) for one in (server, floor)}
         return in_turns("D1. the floor with its duties", "requests/s", Goal(0.75), options.rounds, **measures)
 
 
-def _send(shop: Shop, numbers: Iterator[int], recipients: int) -> bytes:
+def send_of(shop: Shop, numbers: Iterator[int], recipients: int) -> bytes:
     """A request to the next so many contacts of the list."""
     chosen = [_recipient(next(numbers) % CONTACTS) for _ in range(recipients)]
     body = {**SEND, "list_id": shop.list_id, "recipients": chosen}
@@ -149,7 +149,7 @@ def _recipient(number: int) -> dict[str, Any]:
     }
 
 
-def _sends(parts: Stack, server: Server, make: Callable[[], bytes], recipients: int, count: int) -> Measure:
+def sends_of(parts: Stack, server: Server, make: Callable[[], bytes], recipients: int, count: int) -> Measure:
     def round_of_requests() -> float:
         _empty(parts, QUEUE)
         requests = [make() for _ in range(count)]
