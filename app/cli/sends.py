@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import starmap
 
 import click
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from app.accounts.find import find_account
 from app.cli.base import (
@@ -21,7 +21,7 @@ from app.cli.base import (
 )
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
-from app.db.models import QueueEntry, Recipient
+from app.db.models import QueueEntry, Recipient, Send
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
 from app.recipients.current import current_entry
@@ -34,6 +34,8 @@ group = Group("sends", help="Recipients of sends, by the uuid that the send retu
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
+
+Listed = Select[Recipient, QueueEntry]
 
 
 def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:
@@ -61,10 +63,23 @@ def list_(state: str | None, group_: str | None, limit: int, account: str | None
             account = chosen.name
             found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
             newest = newest.where(Recipient.group_id == found.id)
+        bounded = not (state or group_)
         rows = rows_of_accounts(
-            session, account, lambda one: starmap(_row, session.execute(newest.where(Recipient.account_id == one)))
+            session,
+            account,
+            lambda one: starmap(_row, session.execute(_of_account(newest, one, limit, bounded=bounded))),
         )
     print_rows(rows, as_json)
+
+
+def _of_account(newest: Listed, account_id: int, limit: int, *, bounded: bool) -> Listed:
+    """The statement for an account. `bounded` looks at its newest sends only, which have at least a recipient each:
+    recipients have no index by account."""
+    found = newest.where(Recipient.account_id == account_id)
+    if not bounded:
+        return found
+    sends = select(Send.id).where(Send.account_id == account_id).order_by(Send.id.desc()).limit(limit)
+    return found.where(Recipient.send_id.in_(sends.subquery().select()))
 
 
 @group.command("show")

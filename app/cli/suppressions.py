@@ -71,7 +71,9 @@ def _on(
 ) -> Iterator[ColumnElement[bool]]:
     yield model.account_id == account_id
     if address is not None:
-        yield model.address == (email_key(address) if _kind(address) == "email" else address)
+        kind = _kind(address)
+        yield model.kind == kind
+        yield model.address == (email_key(address) if kind == "email" else address)
 
 
 def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None) -> Row:

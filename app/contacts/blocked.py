@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import cast
 
-from sqlalchemy import ColumnElement, Delete, Insert, delete, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Delete, Insert, and_, delete, or_, select, update
 
 from app.addresses import AccountAddress, AddressKind
 from app.clock import this_second
@@ -45,8 +45,14 @@ def block_addresses(transaction: Transaction, reasons: Mapping[AccountAddress, s
 
 def unblock_addresses(transaction: Transaction, addresses: Collection[AccountAddress]) -> tuple[int, ChangedContacts]:
     """Unblocks the addresses; returns how many were blocked, and the contacts that have changed."""
-    columns = tuple_(BlockedAddress.account_id, BlockedAddress.kind, BlockedAddress.address)
-    unblocked = _changed(transaction, delete(BlockedAddress).where(columns.in_(sorted(addresses)))) if addresses else []
+    entry = BlockedAddress
+    has_any = or_(
+        *(
+            and_(entry.account_id == account_id, entry.kind == kind, entry.address.in_(keys))
+            for (account_id, kind), keys in _by_account_and_kind(addresses).items()
+        )
+    )
+    unblocked = _changed(transaction, delete(entry).where(has_any)) if addresses else []
     return len(unblocked), _mark_modified(transaction, unblocked)
 
 
@@ -80,7 +86,17 @@ def _mark_modified(transaction: Transaction, changed: Collection[AccountAddress]
 
 
 def _has_any_address(addresses: Collection[AccountAddress]) -> ColumnElement[bool]:
-    by_kind: dict[AddressKind, list[tuple[int, str]]] = defaultdict(list)
+    return or_(
+        *(
+            and_(Contact.account_id == account_id, ADDRESS_COLUMNS[kind].in_(keys))
+            for (account_id, kind), keys in _by_account_and_kind(addresses).items()
+        )
+    )
+
+
+def _by_account_and_kind(addresses: Collection[AccountAddress]) -> Mapping[tuple[int, AddressKind], list[str]]:
+    """The addresses for a condition on each account and kind: for a list of pairs SQLite would read the whole table."""
+    keys: dict[tuple[int, AddressKind], list[str]] = defaultdict(list)
     for address in sorted(addresses):
-        by_kind[address.kind].append((address.account_id, address.key))
-    return or_(*(tuple_(Contact.account_id, ADDRESS_COLUMNS[kind]).in_(pairs) for kind, pairs in by_kind.items()))
+        keys[address.account_id, address.kind].append(address.key)
+    return keys

@@ -47,7 +47,7 @@ RECIPIENTS = {
     **{"email": EMAIL, "mobile": MOBILE, "contact_id": "n", "group_id": "1", "message_id": "1", "list_id": "1"},
     **{"state": "'delivered'", "type": "'email'", "open_type": "'not_opened'"},
 }
-EVENTS = {"slot": "0", "webhook_id": "1"}
+EVENTS = {"slot": "0", "webhook_id": "1", "payload": "'{}'"}
 EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
 OF_THE_ACCOUNT = {"contacts", "recipients", "sends", "recipient_steps"}
 REFERENCES = {"webhooks.id": "1"}
