@@ -11,6 +11,7 @@ from bench.cases import (
     delivery,
     fairness,
     far_database,
+    filters,
     growth,
     latency,
     many_accounts,
@@ -40,6 +41,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "snapshot": snapshot.run,
     "far-database": far_database.run,
     "many-accounts": many_accounts.run,
+    "filters": filters.run,
     "worst-content": worst_content.run,
 }
 

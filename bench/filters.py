@@ -67,6 +67,7 @@ CONTACT_FILTERS: Sequence[tuple[str, str | None, str | None, str | None]] = (
 LINES: Sequence[Line] = (
     Line("the first page", "contacts", "?limit=100"),
     Line("a page of 1,000", "contacts", "?limit=1000"),
+    Line("the page behind 90 % of all, by its link", "behind", ""),
     *(line for one in CONTACT_FILTERS for line in _filters("contacts", *one)),
     Line("subscribed=false&plan=rare (rarely)", "contacts", "?subscribed=false&plan=rare", RARE),
     Line("is_active=true&points:in=2000000.. (never)", "contacts", "?is_active=true&points:in=2000000..", 0),

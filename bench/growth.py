@@ -59,7 +59,17 @@ def installation(count: int, *, postgresql: bool) -> Iterator[Installation]:
         else:
             fill(parts, shop, count, first=1)
         prepare_contacts(parts, shop, count)
+        paths["behind"] = _link_behind(shop, server, paths["contacts"], count * 9 // 10)
         yield Installation(shop, server, paths)
+
+
+def _link_behind(shop: Shop, server: Server, contacts: str, offset: int) -> str:
+    """The link to the page after the one with this offset, as a client finds it that reads the whole list."""
+    status, body = fetch(server.port, request("GET", f"{contacts}?limit=100&offset={offset}", shop.token))
+    if status != 200:
+        raise Failed(f"status {status}: {body[:300]!r}")
+    link: str = orjson.loads(body)["_links"]["next"]["href"]
+    return link
 
 
 def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:

@@ -66,9 +66,10 @@ def accept(server: Server, shop: Shop, first: int, count: int, per_send: int, *,
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The mail server of a case."""
+    """The mail server of a case, and its process."""
 
     port: int
+    pid: int
 
     @property
     def url(self) -> str:
@@ -105,7 +106,7 @@ class Sink:
 @contextlib.contextmanager
 def sink(stack: Stack) -> Iterator[Sink]:
     """A sink in a process of its own."""
-    found = Sink(free_port())
-    with running("sink", ["-m", "bench.sink", str(found.port)], {}, stack.folder):
-        wait_for(lambda: listens(found.port), "the sink listens")
-        yield found
+    port = free_port()
+    with running("sink", ["-m", "bench.sink", str(port)], {}, stack.folder) as pid:
+        wait_for(lambda: listens(port), "the sink listens")
+        yield Sink(port, pid)

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
-from bench.cases.delivery import Delivery, without_keys
 from bench.cases.reading import measures_of
 from bench.cases.writing import CONTACTS, send_of, sends_of
 from bench.contacts import Shop, fill, open_shop
+from bench.delivering import Delivery, without_keys
 from bench.load import fetch, request
 from bench.mail import sink
 from bench.options import Options

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from sqlalchemy import text
 
+from app.db.field_indexes import FieldIndex, create_index, drop_index
 from bench import post_office
 from bench.contacts import Shop, draft, fill, open_shop
 from bench.load import fetch, rate, request
@@ -22,6 +23,7 @@ from bench.turns import Goal, Measure, Row, in_turns
 CONTACTS = 10_000
 BULK = 1000
 OUTBOX = ("events", "trigger_firings")
+FIELD_INDEXES = (FieldIndex("points", "number"), FieldIndex("born", "date"))
 QUEUE = ("send_queue", "recipients", "sends")
 
 SEND = {
@@ -52,7 +54,25 @@ def creating(options: Options) -> list[Row]:
         if options.postgresql:
             measures = creations([servers[0], kept.enter_context(peer_api(parts, AS_IN_ITS_GUIDES))])
             rows.append(in_turns("C. the peer as in its guides", "requests/s", Goal(), options.rounds, **measures))
-        return rows
+        alone = creations(servers[:1])["ours"]
+        return [*rows, *(_indexed(options, parts, alone, count) for count in range(1, len(FIELD_INDEXES) + 1))]
+
+
+def _indexed(options: Options, parts: Stack, creations: Measure, count: int) -> Row:
+    """C with indexes on list fields; `floor` is the same without them."""
+    ours, floor = (partial(_beside_indexes, parts, chosen, creations) for chosen in (FIELD_INDEXES[:count], ()))
+    name = f"C. with {count} indexed field{'s'[: count - 1]}"
+    return in_turns(name, "requests/s", Goal(0.95), options.rounds, ours=ours, floor=floor)
+
+
+def _beside_indexes(parts: Stack, indexes: Sequence[FieldIndex], creations: Measure) -> float:
+    for index in indexes:
+        create_index(parts.database_url, index)
+    try:
+        return creations()
+    finally:
+        for index in indexes:
+            drop_index(parts.database_url, index.name)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,64 @@
+"""Case N: every filter and page costs with 5,000,000 contacts and recipients at most 1.3 times of what it costs with
+10,000: the lines of `make growth`, judged by the one that grows most."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.filters import LINES, SENT, Line
+from bench.growth import FEW, MOST_SLOWER, Installation, installation, measure
+from bench.options import Options
+from bench.turns import Row
+
+MANY = 5_000_000
+MORE = 3
+"""Times as many requests for a line that seems to grow: other work on the machine disturbs the quickest of few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A line with its milliseconds in the two installations."""
+
+    line: Line
+    few: float
+    many: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long it takes with many rows."""
+        return self.many / self.few
+
+
+def run(options: Options) -> list[Row]:
+    """The rows of N: `floor` is the same service with few rows."""
+    many, requests = options.amount(MANY, 20_000), options.amount(15, 1)
+    counts = (options.amount(FEW, 1000), many)
+    with contextlib.ExitStack() as kept:
+        small, large = (kept.enter_context(installation(count, postgresql=options.postgresql)) for count in counts)
+        groups = {"contacts": [line for line in LINES if line.bounded]}
+        if options.postgresql:
+            groups["sent contacts"] = list(SENT)
+        return [_worst(name, small, large, lines, requests) for name, lines in groups.items()]
+
+
+def _worst(name: str, small: Installation, large: Installation, lines: Sequence[Line], requests: int) -> Row:
+    worst = max((_measured(small, large, line, requests) for line in lines), key=lambda one: one.ratio)
+    return Row(
+        f"N. {name}: of {len(lines)} requests {worst.line.name}",
+        "ms",
+        f"{worst.many:.1f}",
+        f"{worst.few:.1f}",
+        of_floor=f"{worst.ratio:.2f}",
+        goals=f"at most {MOST_SLOWER}x floor",
+        reached=worst.ratio <= MOST_SLOWER,
+    )
+
+
+def _measured(small: Installation, large: Installation, line: Line, requests: int) -> Measured:
+    found = Measured(line, *measure(small, large, line, requests))
+    if found.ratio <= MOST_SLOWER or requests == 1:
+        return found
+    again = measure(small, large, line, requests * MORE)
+    return Measured(line, min(found.few, again[0]), min(found.many, again[1]))
