@@ -61,7 +61,8 @@ def _recipient(number: int, owner: Mapping[str, Any]) -> Row:
 
 
 def _queue(session: Session, recipients: Sequence[Mapping[str, Any]], ids: Sequence[int]) -> None:
-    shared = {"priority": "normal", "state": "queued", "due_time": now(), "attempts": 0}
+    moment = now()
+    shared = {"priority": "normal", "state": "queued", "due_time": moment, "ready_time": moment, "attempts": 0}
     pairs = zip(recipients, ids, strict=True)
     insert_rows(session, QueueEntry, [{"recipient_id": i, "account_id": one["account_id"]} for one, i in pairs], shared)
 

@@ -21,9 +21,10 @@ from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, table_of
 from app.db.queue import NORMAL_PART, ClaimedRow, claim_due
+from app.db.queue_looks import Positions
 from app.recipients.conditions import IS_SENDING
 from app.recipients.states import RecipientState
-from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.delivery.due_accounts import NEWCOMER_ENTRIES, DueAccounts
 
 LEASE = 90.0
 """Seconds that a lease lasts: longer than a live worker stalls, and renewed well before its end."""
@@ -52,27 +53,36 @@ class ClaimedRecipient(NamedTuple):
 def claim(
     transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
 ) -> list[ClaimedRecipient]:
-    """Claims about `size` due entries, evenly from the accounts that follow the account `after`; `number` counts the
-    claims of the worker, and `due` is what it remembers between them.
+    """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, where
+    more accounts wait than can be served, some from those that had nothing due until now; `number` counts the claims of
+    the worker, and `due` is what it remembers between them.
 
     The oldest of an account come first, its priorities take turns, and the result interleaves the accounts.
     """
     due = due or DueAccounts()
     due.look(transaction)
-    rows: list[ClaimedRow] = []
-    while not rows and (accounts := due.next_accounts(after, size)):
+
+    def claimed_from(accounts: Mapping[int, Positions], most: int) -> list[ClaimedRow]:
         rows = claim_due(
             transaction,
             moment=now(),
             accounts=accounts,
-            size=size,
+            size=most,
             number=number,
             state=SENDING,
             worker=worker,
             lease_end=seconds_from_now(LEASE),
         )
-        due.note_claimed(accounts, size, rows)
-    return _in_turns(rows)
+        due.note_claimed(accounts, most, rows)
+        return rows
+
+    newcomers = due.newcomers(size)
+    first = claimed_from(newcomers, min(len(newcomers) * NEWCOMER_ENTRIES, max(1, size // 2))) if newcomers else []
+    remaining = max(1, size - len(first))
+    rows: list[ClaimedRow] = []
+    while not rows and (accounts := due.next_accounts(after, remaining)):
+        rows = claimed_from(accounts, remaining)
+    return [*_in_turns(first), *_in_turns(rows)]
 
 
 def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:

@@ -208,7 +208,7 @@ class Drain:
             self._pause(error)
             return []
         self._may_have_unknown_claims = False
-        self._sender_worker.record_accounts({recipient.account_id for recipient in claimed})
+        self._sender_worker.last_account = due.last_account
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:

@@ -30,6 +30,9 @@ REACH = timedelta(seconds=0.3)
 FAR_REACH = timedelta(seconds=15)
 """Every `FAR_EVERY` a look reaches back so far, for what took longer, and for clocks that differ."""
 FAR_EVERY = timedelta(seconds=1)
+NEWCOMER_ENTRIES = 4
+"""Entries of a newcomer that go before the turn of its account: more than the one message that somebody waits for, so
+that it is known when an account with one has nothing more, and is a newcomer with its next."""
 PROBED = 100
 """Accounts that one statement looks at."""
 
@@ -43,6 +46,10 @@ class DueAccounts:
     def __init__(self, full_share: float = FULL_SHARE) -> None:
         self._full_looks = FullLooks(full_share)
         self._positions: dict[int, dict[str, Position]] = {}
+        self._newcomers: dict[int, None] = {}
+        """Accounts that had nothing due at the look before, in the order in which they were found."""
+        self.last_account = 0
+        """The last account of those that `next_accounts` has given."""
         self._looked = self._looked_far = now()
 
     def look(self, session: Session) -> bool:
@@ -51,10 +58,13 @@ class DueAccounts:
         if self._full_looks.is_due():
             found = look_at_all(session, moment)
             self._full_looks.note(began)
+            self._note_newcomers(found if self._positions else ())
             self._positions = {account_id: dict(positions) for account_id, positions in found.items()}
+            self._newcomers = {account_id: None for account_id in self._newcomers if account_id in found}
             self._looked_far = moment
         else:
             found = look_at_ready(session, self._since(moment), moment)
+            self._note_newcomers(found)
             self._add(found)
         self._looked = moment
         return bool(found)
@@ -71,8 +81,17 @@ class DueAccounts:
 
     def next_accounts(self, after: int, count: int) -> dict[int, Positions]:
         """At most so many accounts with due entries: those that come after the account `after`, then from the first."""
-        in_turn = sorted(self._positions, key=lambda account_id: (account_id <= after, account_id))
-        return {account_id: self._positions[account_id] for account_id in in_turn[:count]}
+        in_turn = sorted(self._positions, key=lambda account_id: (account_id <= after, account_id))[:count]
+        self.last_account = in_turn[-1] if in_turn else after
+        return {account_id: self._positions[account_id] for account_id in in_turn}
+
+    def newcomers(self, size: int) -> dict[int, Positions]:
+        """Accounts that a claim of this size takes before those in turn, where these are more than it can serve: the
+        latest that had nothing due before."""
+        if len(self._positions) <= size:
+            return {}
+        latest = list(islice(reversed(self._newcomers), max(1, size // (2 * NEWCOMER_ENTRIES))))
+        return {account_id: self._positions[account_id] for account_id in latest}
 
     def note_claimed(self, served: Collection[int], size: int, rows: Iterable[ClaimedRow]) -> None:
         """Remembers how far the accounts are after a claim of that size; one that gave less than its part has nothing
@@ -84,6 +103,7 @@ class DueAccounts:
                 claimed[row.recipient[1]].append(row)
         part = max(1, size // max(1, len(served)))
         for account_id, own in claimed.items():
+            self._newcomers.pop(account_id, None)
             if len(own) < part:
                 self._positions.pop(account_id, None)
                 continue
@@ -95,6 +115,7 @@ class DueAccounts:
     def clear(self) -> None:
         """The next look is at the whole queue: a claim was undone, or it is unknown whether it was."""
         self._positions = {}
+        self._newcomers = {}
         self._full_looks.renew()
 
     def _since(self, moment: datetime) -> datetime:
@@ -102,6 +123,9 @@ class DueAccounts:
             return self._looked - REACH
         self._looked_far = moment
         return moment - max(FAR_REACH, moment - self._looked + REACH)
+
+    def _note_newcomers(self, found: Iterable[int]) -> None:
+        self._newcomers |= dict.fromkeys(account_id for account_id in found if account_id not in self._positions)
 
     def _add(self, found: Mapping[int, Positions]) -> None:
         for account_id, positions in found.items():
@@ -112,3 +136,4 @@ class DueAccounts:
     def _forget_accounts(self, accounts: Iterable[int]) -> None:
         for account_id in accounts:
             self._positions.pop(account_id, None)
+            self._newcomers.pop(account_id, None)

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from app.clock import now
@@ -60,11 +60,6 @@ class SenderWorker:
         """Last account served (round-robin cursor)."""
         self.claims = itertools.count()
         """The numbers of its claims."""
-
-    def record_accounts(self, accounts: Collection[int]) -> None:
-        """The next claim begins behind the last of the accounts of this one."""
-        last = self.last_account
-        self.last_account = max(accounts, key=lambda account: (account <= last, account), default=last)
 
     def transmit(
         self, slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None = None

@@ -15,6 +15,7 @@ from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import INITIAL_BATCH_SIZE, AdaptiveBatchSize
 from app.sends.delivery.claim import ClaimedRecipient, claim, has_due, release_claims, renew_leases
 from app.sends.delivery.drain import drain
+from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
 from app.sends.delivery.sender_worker import sender_worker_of
@@ -80,6 +81,24 @@ def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Servi
     assert {one.account_id for one in take(worker, 2, after=0)} == {first, second}
     assert {one.account_id for one in take(worker, 2, after=second)} == {third, first}
     assert {one.account_id for one in take(worker, 2, after=first)} == {second, third}
+
+
+def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) -> None:
+    """Where a round over all accounts takes several claims; the others keep their turns."""
+    crowd = [Rows(worker, new_account(worker)) for _ in range(8)]
+    for one in crowd:
+        one.add_send(addresses(10))
+    latecomer = Rows(worker, new_account(worker))
+    due, order = DueAccounts(), []
+    for turn in range(4):
+        if turn in (1, 3):
+            latecomer.add_send(["reset@example.com"])
+        with worker.database.write() as transaction:
+            claimed = claim(transaction, "w", size=4, after=due.last_account, due=due)
+        order.append([one.account_id for one in claimed])
+    ids = [one.account_id for one in crowd]
+    assert (set(order[0]), set(order[1][1:]), set(order[2])) == (set(ids[:4]), set(ids[4:7]), {ids[7], *ids[:3]})
+    assert (order[1][0], order[3][0]) == (latecomer.account_id, latecomer.account_id)
 
 
 def test_a_password_reset_does_not_wait_for_a_backlog(
