@@ -40,9 +40,15 @@ run: setup ## run the whole service in the foreground (docs/settings.md lists it
 	@exec $(PYTHON) -m app.launcher
 
 # Tests start over a hundred processes, none of which should have to compile the code anew.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal
+
 .PHONY: test
-test: setup-dev ## run all tests, on SQLite and on PostgreSQL (ARGS="-k name" for some)
-	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(ARGS)
+test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for some of all)
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/,$(dir $(wildcard tests/*/__init__.py))))
+
+.PHONY: e2e
+e2e: setup-dev ## test the whole service as `make run` starts it
+	@$(PYTEST) tests/e2e $(ARGS)
 
 .PHONY: coverage-of-spec
 coverage-of-spec: setup-dev ## show which test produces which error code, and fail for a code without one
