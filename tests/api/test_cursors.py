@@ -229,14 +229,14 @@ Cost = Callable[[str], int]
 
 @pytest.fixture
 def cost(services: Services, long_collection: Paged, count_statements: Callable[[], StatementCounter]) -> Cost:
-    """How much the database reads for the page that a link leads to."""
+    """How much the database reads of the collection for the page that a link leads to."""
 
     def measure(href: str) -> int:
         with count_statements() as counted:
             long_collection.page(href)
         table = long_collection.model.__tablename__
         (sent,) = [one for one in counted.sent if "ORDER BY" in one.statement and f"FROM {table}" in one.statement]
-        return work_of(services.database.engine, sent)
+        return work_of(services.database.engine, sent, table)
 
     return measure
 
