@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from app.media_types import media_type
+from app.content.media_types import media_type
 
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9 ._()-]{1,255}")
 

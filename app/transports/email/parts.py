@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.media_types import plain_type
+from app.content.media_types import plain_type
 from app.transports.email.headers import MAX_LINE_LENGTH, disposition_header, identifier_header
 
 Entity = list[bytes]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.content.attachments import decode_strict, extension_fits, is_valid_name, new_content_id
-from app.media_types import media_type, plain_type
+from app.content.media_types import media_type, plain_type
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "My File_1-a (2).txt", "a" * 255, "a.", "-a", "a..b"])
