@@ -174,7 +174,7 @@ def tenant(app: Flask) -> Tenant:
 
 
 @pytest.fixture
-def other(app: Flask) -> Tenant:
+def other_tenant(app: Flask) -> Tenant:
     """Another new account."""
     return new_tenant(app)
 

@@ -390,8 +390,8 @@ def test_an_id_that_is_not_of_the_account_is_not_found(api: Client, text: str) -
         not_found(api.get("/", environ_overrides={"PATH_INFO": path + tail}))
 
 
-def test_the_path_is_checked_before_the_query(tenant: Tenant, other: Tenant) -> None:
-    message = other.add_message()
+def test_the_path_is_checked_before_the_query(tenant: Tenant, other_tenant: Tenant) -> None:
+    message = other_tenant.add_message()
     for path in (f"/v1/messages/{message}", f"/v1/messages/{message}/sent-contacts", "/v1/transactional-groups/0"):
         not_found(tenant.api.get(path, {"limit": "x", "nonsense": 1}))
 

@@ -429,8 +429,8 @@ def test_other_modes(api: Client, path: str) -> None:
 # ---------------------------------------------------------------------------------------------- order of checks
 
 
-def test_another_accounts_list_is_not_found(other: Tenant, api: Client) -> None:
-    path = contacts_path(other.add_list())
+def test_another_accounts_list_is_not_found(other_tenant: Tenant, api: Client) -> None:
+    path = contacts_path(other_tenant.add_list())
     not_found(api.post(path, {}))
     not_found(api.raw("POST", f"{path}?nonsense=1", b"{not json"))
 

@@ -43,14 +43,14 @@ def test_bulk_by_one_id(api: Client, path: str, contact_ids: list[int]) -> None:
 
 
 def test_bulk_by_several_ids_ignores_unknown_ids(
-    tenant: Tenant, other: Tenant, api: Client, path: str, contact_ids: list[int]
+    tenant: Tenant, other_tenant: Tenant, api: Client, path: str, contact_ids: list[int]
 ) -> None:
-    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other.new_contact(other.add_list())
+    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other_tenant.new_contact(other_tenant.add_list())
     named = [contact_ids[0], contact_ids[2], contact_ids[2], elsewhere["id"], theirs["id"], 999_999_999, 10**30]
     assert api.delete(path, {"id:in": ",".join(map(str, named))}).status_code == 204
     assert remaining_ids(api, path) == [contact_ids[1], contact_ids[3], contact_ids[4]]
     assert contact(tenant, elsewhere["list_id"], elsewhere["id"]) == elsewhere
-    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+    assert contact(other_tenant, theirs["list_id"], theirs["id"]) == theirs
 
 
 def test_several_parameters_are_combined_by_and(api: Client, path: str, contact_ids: list[int]) -> None:
@@ -120,14 +120,14 @@ def test_contacts_of_a_system_list_cannot_be_deleted(tenant: Tenant, api: Client
     assert remaining_ids(api, path) == [inside]
 
 
-def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Client, path: str) -> None:
-    theirs = other.new_contact(other.add_list())
+def test_unknown_contacts_are_not_found(tenant: Tenant, other_tenant: Tenant, api: Client, path: str) -> None:
+    theirs = other_tenant.new_contact(other_tenant.add_list())
     for segment in (theirs["id"], 0, "abc"):
         not_found(api.delete(f"{path}/{segment}"))
     not_found(api.delete(f"{contacts_path(theirs['list_id'])}/{theirs['id']}"))
     not_found(api.delete(contacts_path(theirs["list_id"]), {"id": theirs["id"]}))
     not_found(api.delete(contacts_path(theirs["list_id"]), {"nonsense": 1}))
-    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+    assert contact(other_tenant, theirs["list_id"], theirs["id"]) == theirs
 
 
 def test_the_identifier_of_a_deleted_contact_is_free(tenant: Tenant, api: Client, path: str, customers: int) -> None:

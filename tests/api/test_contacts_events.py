@@ -118,7 +118,9 @@ def test_unsubscribing_by_link_is_an_update_without_trigger(tenant: Tenant, path
     assert len(firings(tenant)) == 2
 
 
-def test_events_go_to_webhooks_of_their_account_only(tenant: Tenant, other: Tenant, path: str, customers: int) -> None:
-    add_webhook(other)
+def test_events_go_to_webhooks_of_their_account_only(
+    tenant: Tenant, other_tenant: Tenant, path: str, customers: int
+) -> None:
+    add_webhook(other_tenant)
     tenant.new_contact(customers)
-    assert events(other) == []
+    assert events(other_tenant) == []

@@ -80,9 +80,9 @@ def test_every_property_can_be_the_only_field(api: Client, path: str, ann: Any, 
 
 
 def test_a_contact_of_another_list_or_account_is_not_found(
-    tenant: Tenant, other: Tenant, api: Client, path: str
+    tenant: Tenant, other_tenant: Tenant, api: Client, path: str
 ) -> None:
-    theirs = other.new_contact(other.add_list())
+    theirs = other_tenant.new_contact(other_tenant.add_list())
     elsewhere = tenant.new_contact(tenant.add_list())
     for contact_id in (theirs["id"], elsewhere["id"]):
         not_found(api.get(f"{path}/{contact_id}"))
@@ -322,7 +322,7 @@ def test_flags_are_shown(tenant: Tenant, customers: int, flagged: dict[str, int]
     assert body["blocked"] == {"email": False, "mobile": True}
 
 
-def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other: Tenant, customers: int) -> None:
+def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other_tenant: Tenant, customers: int) -> None:
     """It also changes the time of modification, perhaps to a later second."""
 
     def described(found: dict[str, Any]) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def test_blocking_is_per_account_and_ignores_case(tenant: Tenant, other: Tenant,
 
     email = new_email()
     before = tenant.new_contact(customers, email=email)
-    block(other, email)
+    block(other_tenant, email)
     assert contact(tenant, customers, before["id"]) == before
     block(tenant, email.upper())
     [blocked] = find(tenant, customers, blocked="true")

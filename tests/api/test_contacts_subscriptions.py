@@ -59,10 +59,10 @@ def test_a_new_contact_follows_the_unsubscribers_list(tenant: Tenant, customers:
     assert body["subscribed"] == {"email": False, "mobile": True}
 
 
-def test_entries_of_other_lists_and_accounts_do_not_count(tenant: Tenant, other: Tenant, customers: int) -> None:
+def test_entries_of_other_lists_and_accounts_do_not_count(tenant: Tenant, other_tenant: Tenant, customers: int) -> None:
     email = new_email()
     unsubscribe(tenant, email, tenant.add_list())
-    unsubscribe(other, email)
+    unsubscribe(other_tenant, email)
     assert tenant.new_contact(customers, email=email)["subscribed"]["email"] is True
 
 
@@ -169,15 +169,15 @@ def test_unsubscribing_from_a_list_sets_the_flags_in_it(tenant: Tenant, customer
 
 
 def test_unsubscribing_from_the_account_sets_the_flags_in_all_lists(
-    tenant: Tenant, other: Tenant, customers: int
+    tenant: Tenant, other_tenant: Tenant, customers: int
 ) -> None:
     email = new_email()
     mine = [tenant.new_contact(list_id, email=email) for list_id in (customers, tenant.add_list())]
-    theirs = other.new_contact(other.add_list(), email=email)
+    theirs = other_tenant.new_contact(other_tenant.add_list(), email=email)
     assert unsubscribe(tenant, email) == 2
     assert unsubscribe(tenant, email) == 0
     assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [False, False]
-    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+    assert contact(other_tenant, theirs["list_id"], theirs["id"]) == theirs
     assert resubscribe(tenant, email) == 2
     assert [flag(tenant, one["list_id"], one["id"]) for one in mine] == [True, True]
 

@@ -240,9 +240,9 @@ def test_an_id_beyond_64_bits_is_unknown(api: Client, path: str) -> None:
 
 
 def test_contacts_of_other_lists_and_accounts_are_unknown(
-    tenant: Tenant, other: Tenant, api: Client, path: str
+    tenant: Tenant, other_tenant: Tenant, api: Client, path: str
 ) -> None:
-    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other.new_contact(other.add_list())
+    elsewhere, theirs = tenant.new_contact(tenant.add_list()), other_tenant.new_contact(other_tenant.add_list())
     body = invalid(
         api.patch(path, {"contacts": [{"id": one["id"], "score": 1} for one in (elsewhere, theirs)]}), "invalid_id"
     )
@@ -250,7 +250,7 @@ def test_contacts_of_other_lists_and_accounts_are_unknown(
         ("invalid_id", 0),
         ("invalid_id", 1),
     ]
-    assert contact(other, theirs["list_id"], theirs["id"]) == theirs
+    assert contact(other_tenant, theirs["list_id"], theirs["id"]) == theirs
 
 
 def test_the_same_id_twice_is_a_conflict(tenant: Tenant, api: Client, path: str, customers: int, ann: Any) -> None:
@@ -328,8 +328,8 @@ def test_contacts_of_a_system_list_cannot_be_updated(tenant: Tenant, api: Client
     invalid(api.patch(path, {"contacts": [{"id": inside}]}), "list_not_mutable", collection=None)
 
 
-def test_unknown_contacts_are_not_found(tenant: Tenant, other: Tenant, api: Client, path: str) -> None:
-    theirs = other.new_contact(other.add_list())
+def test_unknown_contacts_are_not_found(tenant: Tenant, other_tenant: Tenant, api: Client, path: str) -> None:
+    theirs = other_tenant.new_contact(other_tenant.add_list())
     for segment in (theirs["id"], 0, "abc"):
         not_found(api.patch(f"{path}/{segment}", {"first_name": "x"}))
     not_found(api.patch(contacts_path(theirs["list_id"]), {"contacts": [{"id": theirs["id"]}]}))

@@ -105,15 +105,15 @@ def test_a_cursor_is_refused_beside_anything_but_its_link(collection: Paged) -> 
 # ---------------------------------------------------------------------------------------------- of another
 
 
-def test_a_cursor_of_another_account_or_list_is_refused(tenant: Tenant, other: Tenant) -> None:
-    mine, theirs = lists(tenant, 3), lists(other, 3)
+def test_a_cursor_of_another_account_or_list_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
+    mine, theirs = lists(tenant, 3), lists(other_tenant, 3)
     link = next_of(mine.page(f"{mine.path}?limit=1"))
     assert theirs.page(without_cursor(link))["size"] == 1
-    bad_query(other.api.get(link), "invalid_query_syntax", field="cursor")
+    bad_query(other_tenant.api.get(link), "invalid_query_syntax", field="cursor")
     one, two = contacts(tenant, 3), contacts(tenant, 3)
     link = next_of(one.page(f"{one.path}?limit=1"))
     bad_query(tenant.api.get(link.replace(one.path, two.path)), "invalid_query_syntax", field="cursor")
-    not_found(other.api.get(link))
+    not_found(other_tenant.api.get(link))
 
 
 def test_where_nothing_is_paged_there_is_no_cursor(api: Client, contacts_of_a_list: Paged) -> None:

@@ -193,27 +193,27 @@ def test_the_time_zone_applies_to_both_times(reports: tuple[Tenant, dict[str, in
     assert (group["creation_time"], group["last_sent_time"]) == ("2026-01-01T05:30:00+0530", "2026-02-04T05:30:00+0530")
 
 
-def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
+def test_another_account_sees_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
     group = add_group(tenant, name="Private")
-    assert items(other.api.get(PATH), NAME) == []
-    assert other.api.get(PATH, {"limit": 0, "name": "Private"}).get_json()["size"] == 0
-    not_found(other.api.get(f"{PATH}/{group}"))
+    assert items(other_tenant.api.get(PATH), NAME) == []
+    assert other_tenant.api.get(PATH, {"limit": 0, "name": "Private"}).get_json()["size"] == 0
+    not_found(other_tenant.api.get(f"{PATH}/{group}"))
 
 
-def test_two_accounts_may_have_groups_of_the_same_name(tenant: Tenant, other: Tenant) -> None:
+def test_two_accounts_may_have_groups_of_the_same_name(tenant: Tenant, other_tenant: Tenant) -> None:
     add_group(tenant, name="Same")
-    add_group(other, name="Same")
-    for account in (tenant, other):
+    add_group(other_tenant, name="Same")
+    for account in (tenant, other_tenant):
         assert len(ids(account.api.get(PATH, {"name": "Same"}), NAME)) == 1
 
 
 @pytest.mark.parametrize("query", [{}, {"type": "email"}, {"limit": 0}])
 def test_a_page_of_1000_takes_as_many_statements_as_one_of_1(
-    tenant: Tenant, other: Tenant, count_statements: Callable[[], Any], query: dict[str, Any]
+    tenant: Tenant, other_tenant: Tenant, count_statements: Callable[[], Any], query: dict[str, Any]
 ) -> None:
     counts = []
     time = moment("2026-01-01")
-    for account, number in ((tenant, 1), (other, 1000)):
+    for account, number in ((tenant, 1), (other_tenant, 1000)):
         with account.services.database.write() as transaction:
             rows = [
                 {

@@ -102,10 +102,10 @@ def test_another_key_is_another_request(api: Client, path: str) -> None:
     assert count(api, path) == 2
 
 
-def test_keys_belong_to_an_account_and_not_to_an_api_key(tenant: Tenant, other: Tenant, path: str) -> None:
+def test_keys_belong_to_an_account_and_not_to_an_api_key(tenant: Tenant, other_tenant: Tenant, path: str) -> None:
     key = unique("key")
     assert post(tenant.api, path, {}, key).status_code == 201
-    assert post(other.api, f"/v1/lists/{other.add_list()}/contacts", {}, key).status_code == 201
+    assert post(other_tenant.api, f"/v1/lists/{other_tenant.add_list()}/contacts", {}, key).status_code == 201
 
 
 def test_an_error_leaves_the_key_free(api: Client, path: str) -> None:

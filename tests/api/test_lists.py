@@ -63,8 +63,8 @@ def test_lists_accept_fields_and_time_zone(tenant: Tenant, api: Client) -> None:
     assert body["creation_time"].endswith("+1000")
 
 
-def test_another_accounts_list_does_not_exist(tenant: Tenant, other: Tenant, api: Client) -> None:
-    theirs = other.add_list()
+def test_another_accounts_list_does_not_exist(tenant: Tenant, other_tenant: Tenant, api: Client) -> None:
+    theirs = other_tenant.add_list()
     not_found(api.get(f"/v1/lists/{theirs}"))
     not_found(api.get(f"/v1/lists/{theirs}", {"nonsense": 1}))
     assert ids(api.get("/v1/lists", {"id": theirs}), "lists") == []

@@ -390,13 +390,13 @@ def test_the_time_zone_applies_to_filter_values_without_one(matching_names: Call
 # ---------------------------------------------------------------------------------------------- accounts
 
 
-def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
+def test_another_account_sees_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
     message = tenant.add_message(name="Private")
-    assert items(other.api.get(PATH), "messages") == []
-    assert items(other.api.get(PATH, {"id": message}), "messages") == []
-    assert other.api.get(PATH, {"limit": 0, "name": "Private"}).get_json()["size"] == 0
+    assert items(other_tenant.api.get(PATH), "messages") == []
+    assert items(other_tenant.api.get(PATH, {"id": message}), "messages") == []
+    assert other_tenant.api.get(PATH, {"limit": 0, "name": "Private"}).get_json()["size"] == 0
     for tail in ("", "/content", "/sent-contacts"):
-        not_found(other.api.get(f"{PATH}/{message}{tail}"))
+        not_found(other_tenant.api.get(f"{PATH}/{message}{tail}"))
 
 
 # ---------------------------------------------------------------------------------------------- statements
@@ -425,10 +425,10 @@ def add_messages(tenant: Tenant, count: int) -> None:
 
 @pytest.mark.parametrize("query", [{}, {"expand": "content"}, {"type": "email"}, {"limit": 0}])
 def test_a_page_of_1000_takes_as_many_statements_as_one_of_1(
-    tenant: Tenant, other: Tenant, count_statements: Callable[[], Any], query: dict[str, Any]
+    tenant: Tenant, other_tenant: Tenant, count_statements: Callable[[], Any], query: dict[str, Any]
 ) -> None:
     counts = []
-    for account, number in ((tenant, 1), (other, 1000)):
+    for account, number in ((tenant, 1), (other_tenant, 1000)):
         add_messages(account, number)
         with count_statements() as counted:
             body = account.api.get(PATH, {"limit": 1000, **query}).get_json()

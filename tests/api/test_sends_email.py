@@ -341,9 +341,9 @@ def test_a_recipient_by_contact_id_is_queued_without_an_address(sends: SendsApi)
     assert (row.contact_id, row.email, row.mobile, row.reason) == (known["id"], None, None, None)
 
 
-def test_an_invalid_contact_id_is_accepted_and_marked(sends: SendsApi, other: Tenant) -> None:
+def test_an_invalid_contact_id_is_accepted_and_marked(sends: SendsApi, other_tenant: Tenant) -> None:
     stranger = sends.tenant.new_contact(sends.tenant.add_list(), email=new_email())["id"]
-    foreign = other.new_contact(other.add_list(), email=new_email())["id"]
+    foreign = other_tenant.new_contact(other_tenant.add_list(), email=new_email())["id"]
     ids = [0, -1, 2**40, 2**63 - 1, stranger, foreign]
     accepted = sends.send(sends.email(recipients=[{"contact_id": one} for one in ids]))
     for row in accepted.recipients:
@@ -472,11 +472,13 @@ def test_names_of_groups_are_trimmed(sends: SendsApi) -> None:
     assert sends.send(sends.email(group_name=" " * 300 + "x" * 255)).group.name == "x" * 255
 
 
-def test_accounts_have_groups_of_their_own(sends: SendsApi, other: Tenant) -> None:
+def test_accounts_have_groups_of_their_own(sends: SendsApi, other_tenant: Tenant) -> None:
     body = sends.email()
-    theirs = SendsApi(other)
+    theirs = SendsApi(other_tenant)
     assert sends.send(body).group.id != theirs.send(theirs.email(group_name=body["group_name"])).group.id
-    assert [one["sent"] for one in items(other.api.get("/v1/transactional-groups"), "transactional-groups")] == [1]
+    assert [one["sent"] for one in items(other_tenant.api.get("/v1/transactional-groups"), "transactional-groups")] == [
+        1
+    ]
 
 
 # ---------------------------------------------------------------------------------------------- all or nothing
@@ -503,9 +505,9 @@ def test_nothing_is_written_for_a_system_list_without_the_contact(sends: SendsAp
     assert [sends.rows(model) for model in (Send, Recipient, Group, Contact)] == [[], [], [], []]
 
 
-def test_another_account_cannot_see_the_group(sends: SendsApi, other: Tenant, app: Flask) -> None:
+def test_another_account_cannot_see_the_group(sends: SendsApi, other_tenant: Tenant, app: Flask) -> None:
     accepted = sends.send(sends.email())
-    assert other.api.get(accepted.body["_links"]["transactional_group"]["href"]).status_code == 404
+    assert other_tenant.api.get(accepted.body["_links"]["transactional_group"]["href"]).status_code == 404
     assert contact(sends.tenant, sends.list_id, accepted.recipient.contact_id)["email"] == accepted.recipient.email
     bare = new_tenant(app)
     assert SendsApi(bare).rows(Send) == []

@@ -40,8 +40,8 @@ def test_another_body_with_the_same_key_is_a_conflict(sends: SendsApi) -> None:
     assert len(sends.rows(Send)) == 1
 
 
-def test_keys_are_per_account(sends: SendsApi, other: Tenant) -> None:
-    headers, theirs = key(), SendsApi(other)
+def test_keys_are_per_account(sends: SendsApi, other_tenant: Tenant) -> None:
+    headers, theirs = key(), SendsApi(other_tenant)
     sends.send(sends.email(), headers=headers)
     response = theirs.post(theirs.email(), headers=headers)
     assert response.status_code == 202

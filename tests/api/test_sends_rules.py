@@ -256,10 +256,10 @@ def test_limits_of_attachments_are_settings(app: Flask, settings: Settings, send
 # ---------------------------------------------------------------------------------------------- rows of the account
 
 
-def test_rows_of_another_account_do_not_exist(sends: SendsApi, other: Tenant) -> None:
-    theirs = SendsApi(other)
+def test_rows_of_another_account_do_not_exist(sends: SendsApi, other_tenant: Tenant) -> None:
+    theirs = SendsApi(other_tenant)
     group = theirs.send(theirs.email()).group.id
-    ids = {"list_id": theirs.list_id, "message_id": other.add_message(), "group_id": group}
+    ids = {"list_id": theirs.list_id, "message_id": other_tenant.add_message(), "group_id": group}
     for name, value in ids.items():
         invalid(sends.post(sends.email(**{name: value})), "invalid_id", field=name)
 
@@ -282,10 +282,10 @@ def test_a_list_without_an_email_field_is_refused(sends: SendsApi) -> None:
     invalid(sends.post(sends.email(list_id=list_id)), "list_address_field_missing", field="list_id")
 
 
-def test_the_sender_domain_must_be_exactly_a_configured_one(sends: SendsApi, other: Tenant) -> None:
+def test_the_sender_domain_must_be_exactly_a_configured_one(sends: SendsApi, other_tenant: Tenant) -> None:
     domain, pending = sends.tenant.domain, f"{unique('pending')}.example"
     sends.tenant.add(Domain, name=pending, creation_time=sends.send(sends.email()).send.creation_time)
-    for strange in (f"sub.{domain}", f"evil{domain}", domain.partition(".")[2], pending, other.domain):
+    for strange in (f"sub.{domain}", f"evil{domain}", domain.partition(".")[2], pending, other_tenant.domain):
         response = sends.post(sends.email(from_address=f"a@{strange}"))
         if "." in strange:
             invalid(response, "invalid_from_address_domain", field="from_address")

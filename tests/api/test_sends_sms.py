@@ -128,8 +128,8 @@ def test_a_sender_must_be_approved(sends: SendsApi, address: str) -> None:
     invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 
-def test_a_sender_of_another_account_is_refused(sends: SendsApi, other: Tenant) -> None:
-    address = SendsApi(other).number
+def test_a_sender_of_another_account_is_refused(sends: SendsApi, other_tenant: Tenant) -> None:
+    address = SendsApi(other_tenant).number
     invalid(sends.post(sends.sms(from_address=address)), "invalid_from_address", field="from_address")
 
 

@@ -270,15 +270,15 @@ def test_the_time_zone_applies_to_times_and_filter_values(
     assert reports(("send_time", "2026-01-04"), zone) == {3, 4}
 
 
-def test_another_account_sees_nothing(tenant: Tenant, other: Tenant) -> None:
+def test_another_account_sees_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
     message = tenant.add_message()
     add_recipients(tenant, [row(tenant, new_send(tenant), message)])
-    not_found(other.api.get(f"/v1/messages/{message}/sent-contacts"))
+    not_found(other_tenant.api.get(f"/v1/messages/{message}/sent-contacts"))
 
 
-def test_a_row_of_another_account_is_never_shown(tenant: Tenant, other: Tenant) -> None:
+def test_a_row_of_another_account_is_never_shown(tenant: Tenant, other_tenant: Tenant) -> None:
     message = tenant.add_message()
-    add_recipients(other, [row(other, new_send(other), message)])
+    add_recipients(other_tenant, [row(other_tenant, new_send(other_tenant), message)])
     assert items(tenant.api.get(f"/v1/messages/{message}/sent-contacts"), NAME) == []
 
 

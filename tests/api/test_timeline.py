@@ -181,9 +181,9 @@ def test_an_unknown_uuid_is_not_found(api: Client, name: str) -> None:
     not_found(api.get(f"{SENDS}/{name}"))
 
 
-def test_another_accounts_recipient_does_not_exist(sends: SendsApi, other: Tenant) -> None:
+def test_another_accounts_recipient_does_not_exist(sends: SendsApi, other_tenant: Tenant) -> None:
     row = sends.send(sends.email()).recipient
-    not_found(other.api.get(f"{SENDS}/{row.uuid}"))
+    not_found(other_tenant.api.get(f"{SENDS}/{row.uuid}"))
 
 
 def test_a_uuid_is_compared_without_case(sends: SendsApi) -> None:

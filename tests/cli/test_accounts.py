@@ -100,10 +100,10 @@ def test_invalid_attributes_of_an_account_are_reported(
     assert bare.refused("accounts", "update", tenant.name, *options).startswith(error)
 
 
-def test_names_of_accounts_are_unique(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_names_of_accounts_are_unique(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
     error = f"name: there is an account '{tenant.name}' already"
     assert bare.refused("accounts", "create", tenant.name) == error
-    assert bare.refused("accounts", "update", other.name, "--name", tenant.name) == error
+    assert bare.refused("accounts", "update", other_tenant.name, "--name", tenant.name) == error
 
 
 def test_a_key_is_shown_once_and_works_until_it_is_revoked(cli: Cli, tenant: Tenant) -> None:

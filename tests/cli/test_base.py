@@ -23,7 +23,7 @@ def test_an_account_is_named_by_its_name_or_id(bare: Cli, tenant: Tenant) -> Non
     assert bare.json("keys", "list", "--account", str(tenant.id)) == by_name
 
 
-def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
     assert bare.refused("keys", "list", "--account", "nobody") == "there is no account 'nobody'"
     assert bare.refused("keys", "revoke", "k").startswith("there are several accounts, name one of them: ")
 
@@ -32,22 +32,22 @@ def test_a_missing_account_is_reported(bare: Cli, tenant: Tenant, other: Tenant)
     "noun",
     ["keys", "domains", "senders", "lists", "contacts", "messages", "webhooks", "groups", "suppressions", "sends"],
 )
-def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, other: Tenant, noun: str) -> None:
-    for one in (tenant, other):
+def test_lists_without_an_account_show_all_accounts(bare: Cli, tenant: Tenant, other_tenant: Tenant, noun: str) -> None:
+    for one in (tenant, other_tenant):
         row_of_each_noun(one)
     shown = bare.json(noun, "list")
-    for one in (tenant, other):
+    for one in (tenant, other_tenant):
         own = bare.json(noun, "list", "--account", one.name)
         assert own
         assert [row for row in shown if row["account"] == one.name] == [{"account": one.name, **row} for row in own]
 
 
-def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, other: Tenant) -> None:
-    for one in (tenant, other):
+def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
+    for one in (tenant, other_tenant):
         one.add_sender(new_mobile())
     table = bare.text("senders", "list")
     assert tenant.name in table
-    assert other.name in table
+    assert other_tenant.name in table
 
 
 def row_of_each_noun(tenant: Tenant) -> None:

@@ -163,9 +163,9 @@ def test_private_keys_are_encrypted(app: Flask, cli: Cli, tenant: Tenant, domain
     assert not any("PRIVATE" in key.private_key for key in keys)
 
 
-def test_two_accounts_have_keys_of_their_own(bare: Cli, tenant: Tenant, other: Tenant, domain: str) -> None:
+def test_two_accounts_have_keys_of_their_own(bare: Cli, tenant: Tenant, other_tenant: Tenant, domain: str) -> None:
     names = set()
-    for account in (tenant, other):
+    for account in (tenant, other_tenant):
         row = Cli(tenant.app, account.name).json("domains", "add", domain)
         names |= {record["name"] for record in row["records"] if record["purpose"] == "dkim"}
     assert len(names) == 4

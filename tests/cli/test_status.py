@@ -17,10 +17,10 @@ from tests.support.rows import Rows
 from tests.support.tenants import Tenant
 
 
-def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other: Tenant) -> None:
+def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
     """The database is shared with other tests, so what is added is compared."""
     before = bare.json("status")
-    mine, theirs = Rows(tenant.services, tenant.id), Rows(other.services, other.id)
+    mine, theirs = Rows(tenant.services, tenant.id), Rows(other_tenant.services, other_tenant.id)
     mine.add_send(["a@example.com", "b@example.com"])
     theirs.add_send(["c@example.com"])
     theirs.add_send(["d@example.com"], due_in=600)
