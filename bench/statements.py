@@ -19,7 +19,7 @@ from app.clock import now
 from app.db.bulk import insert_rows
 from app.db.bulk_update import BulkUpdate
 from app.db.database import Database
-from app.db.models import Account, AddressTrouble, table_of
+from app.db.models import Account, SoftBounces, table_of
 from app.db.prepared import PreparedStatement
 from bench.stack import stack
 
@@ -27,13 +27,13 @@ ROUNDS = 7
 READS = 500
 ROWS = 1000
 
-TABLE = table_of(AddressTrouble)
+TABLE = table_of(SoftBounces)
 ACCOUNT = select(Account.id, Account.name, Account.creation_time, Account.time_zone)
 BY_NAME = ACCOUNT.where(Account.name == bindparam("name", type_=String))
 PREPARED = PreparedStatement(BY_NAME)
 NEW_COUNT = BulkUpdate(
-    {"row": TABLE.c.id.type, "more": TABLE.c.temporary_bounces.type},
-    lambda row: update(TABLE).where(TABLE.c.id == row["row"]).values(temporary_bounces=row["more"]),
+    {"row": TABLE.c.id.type, "more": TABLE.c.bounces.type},
+    lambda row: update(TABLE).where(TABLE.c.id == row["row"]).values(bounces=row["more"]),
 )
 
 
@@ -55,7 +55,7 @@ def read_prepared(session: Session) -> None:
 
 
 def insert_objects(session: Session) -> None:
-    session.add_all([AddressTrouble(**row) for row in _rows()])
+    session.add_all([SoftBounces(**row) for row in _rows()])
     session.flush()
 
 
@@ -64,12 +64,12 @@ def insert_core(session: Session) -> None:
 
 
 def insert_bulk(session: Session) -> None:
-    insert_rows(session, AddressTrouble, _rows())
+    insert_rows(session, SoftBounces, _rows())
 
 
 def update_each(session: Session) -> None:
     """The ids are those of the rows that `insert_bulk` has written before."""
-    statement = update(TABLE).where(TABLE.c.id == bindparam("row")).values(temporary_bounces=bindparam("more"))
+    statement = update(TABLE).where(TABLE.c.id == bindparam("row")).values(bounces=bindparam("more"))
     session.connection().execute(statement, [{"row": row, "more": 2} for row in session.info["ids"]])
 
 
@@ -98,7 +98,7 @@ class _Undo(Exception):
 
 
 def _rows() -> list[dict[str, Any]]:
-    common = {"account_id": 1, "kind": "email", "temporary_bounces": 1}
+    common = {"account_id": 1, "kind": "email", "bounces": 1}
     return [{**common, "address": f"{number}@example.com"} for number in range(ROWS)]
 
 

@@ -15,7 +15,7 @@ from app.contacts.blocked import block_addresses, unblock_addresses
 from app.contacts.events import record_contact_events
 from app.contacts.subscriptions import lock_subscriptions, resubscribe_addresses, unsubscribe_addresses
 from app.db.database import Transaction
-from app.db.models import AddressTrouble
+from app.db.models import SoftBounces
 
 
 def unsubscribe(
@@ -62,12 +62,12 @@ def block(transaction: Transaction, account_id: int, kind: AddressKind, address:
 def unblock(transaction: Transaction, account_id: int, kind: AddressKind, address: str) -> bool:
     """Unblocks the address and forgets its bounces; returns whether it was blocked."""
     unblocked = AccountAddress.of(account_id, kind, address)
-    troubles = delete(AddressTrouble).where(
-        AddressTrouble.account_id == account_id,
-        AddressTrouble.kind == kind,
-        AddressTrouble.address == unblocked.key,
+    soft_bounces = delete(SoftBounces).where(
+        SoftBounces.account_id == account_id,
+        SoftBounces.kind == kind,
+        SoftBounces.address == unblocked.key,
     )
-    transaction.execute(troubles, execution_options={"synchronize_session": False})
+    transaction.execute(soft_bounces, execution_options={"synchronize_session": False})
     count, changed = unblock_addresses(transaction, [unblocked])
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
     return count > 0

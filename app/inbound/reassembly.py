@@ -3,7 +3,7 @@
 
 The parts of one text come in any order, some of them twice, and over the connections of several processes; so they
 wait in the database for each other. If a part does not come, the others wait for ten minutes and are then recorded
-without it. Recorded parts (`told`) stay for another ten minutes, in which a duplicate of a part changes nothing.
+without it. Recorded parts stay for another ten minutes, in which a duplicate of a part changes nothing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def record_part(transaction: Transaction, part: GatewayPart) -> None:
         rows = []
     if any(row.position == part.position for row in rows):
         return
-    is_late = any(row.told for row in rows)
-    _store(transaction, key, part, told=is_late)
+    is_late = any(row.recorded for row in rows)
+    _store(transaction, key, part, recorded=is_late)
     if is_late:
         record_reply(transaction, mobile, number, gsm.decode(part.body, part.coding))
     elif len(rows) + 1 == part.total:
@@ -90,7 +90,7 @@ def flush_overdue(services: Services) -> None:
         try:
             with services.database.write() as transaction:
                 lock_subscriptions(transaction, key.account_id)
-                if any(not row.told for row in _rows(transaction, key)):
+                if any(not row.recorded for row in _rows(transaction, key)):
                     _record_reply(transaction, key)
         except ServiceError as error:
             # The number was removed meanwhile. Kept, the reply would fail in every sweep, and hold up all others.
@@ -98,13 +98,13 @@ def flush_overdue(services: Services) -> None:
             with services.database.write() as transaction:
                 _delete(transaction, key)
     with services.database.write() as transaction:
-        old = and_(ReplyPart.told, ReplyPart.time <= now() - TIMEOUT)
+        old = and_(ReplyPart.recorded, ReplyPart.time <= now() - TIMEOUT)
         transaction.execute(delete(ReplyPart).where(old), execution_options={"synchronize_session": False})
 
 
 def _first_overdue(services: Services) -> ReassemblyKey | None:
     columns = (ReplyPart.account_id, ReplyPart.number, ReplyPart.mobile, ReplyPart.reference, ReplyPart.total)
-    overdue = select(*columns).where(ReplyPart.time <= now() - TIMEOUT, ReplyPart.told.is_(False)).limit(1)
+    overdue = select(*columns).where(ReplyPart.time <= now() - TIMEOUT, ReplyPart.recorded.is_(False)).limit(1)
     with services.database.read() as session:
         row = session.execute(overdue).first()
     return ReassemblyKey(*row) if row else None
@@ -118,12 +118,14 @@ def _rows(session: Session, key: ReassemblyKey) -> Sequence[ReplyPart]:
 def _is_other_text(rows: Iterable[ReplyPart], part: GatewayPart) -> bool:
     """Whether the rows belong to an earlier text: a phone uses its few references again and again."""
     same = [row for row in rows if row.position == part.position]
-    return any(row.body != part.body for row in same) or any(row.told and row.time <= now() - TIMEOUT for row in rows)
+    return any(row.body != part.body for row in same) or any(
+        row.recorded and row.time <= now() - TIMEOUT for row in rows
+    )
 
 
 def _finish_earlier(transaction: Transaction, key: ReassemblyKey) -> None:
     """Deletes the earlier text, and records it before that if it was not recorded yet."""
-    if any(not row.told for row in _rows(transaction, key)):
+    if any(not row.recorded for row in _rows(transaction, key)):
         _record_reply(transaction, key)
     _delete(transaction, key)
 
@@ -132,7 +134,7 @@ def _delete(transaction: Transaction, key: ReassemblyKey) -> None:
     transaction.execute(delete(ReplyPart).where(key.parts()), execution_options={"synchronize_session": False})
 
 
-def _store(transaction: Transaction, key: ReassemblyKey, part: GatewayPart, *, told: bool) -> None:
+def _store(transaction: Transaction, key: ReassemblyKey, part: GatewayPart, *, recorded: bool) -> None:
     row = {
         "account_id": key.account_id,
         "number": key.number,
@@ -143,7 +145,7 @@ def _store(transaction: Transaction, key: ReassemblyKey, part: GatewayPart, *, t
         "coding": part.coding,
         "body": part.body,
         "time": now(),
-        "told": told,
+        "recorded": recorded,
     }
     insert_rows(transaction, ReplyPart, [row])
 
@@ -152,7 +154,7 @@ def _record_reply(transaction: Transaction, key: ReassemblyKey) -> None:
     """Records the stored parts as one reply. The parts stay, so that a duplicate is recognized."""
     record_reply(transaction, key.mobile, key.number, _text(_rows(transaction, key), key.total))
     transaction.execute(
-        update(ReplyPart).where(key.parts()).values(told=True, time=now()),
+        update(ReplyPart).where(key.parts()).values(recorded=True, time=now()),
         execution_options={"synchronize_session": False},
     )
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from app.clock import this_second
 from app.db.counters import count_in_group
-from app.db.models import AddressTrouble, BlockedAddress, Contact, List, Unsubscriber
+from app.db.models import BlockedAddress, Contact, List, SoftBounces, Unsubscriber
 from app.inbound.kannel import reply_url
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
@@ -54,7 +54,7 @@ def counters(rows: Rows, recipient_id: int) -> tuple[int, int, int]:
     return group.delivered, group.bounced, group.unsubscribed
 
 
-def addresses(rows: Rows, model: type[BlockedAddress | AddressTrouble | Unsubscriber]) -> list[tuple[str, str]]:
+def addresses(rows: Rows, model: type[BlockedAddress | SoftBounces | Unsubscriber]) -> list[tuple[str, str]]:
     with rows.services.database.read() as session:
         found = session.execute(select(model.kind, model.address).where(model.account_id == rows.account_id))
         return [(kind, address) for kind, address in found]
@@ -129,7 +129,7 @@ def test_an_expired_text_is_a_temporary_bounce(bare: Cli, rows: Rows, number: st
     for status in ("failed", "delivered"):
         uuid = rows.recipient(sent(rows, number, other)).uuid
         bare.text("inbound", "receipt", "--uuid", uuid, "--status", status, "--detail", "expired")
-    assert addresses(rows, AddressTrouble) == []
+    assert addresses(rows, SoftBounces) == []
 
 
 @pytest.mark.parametrize("first", ["delivered", "failed"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import Engine, create_engine, inspect, text
 
 from app.db import migrate
 from app.db.models import Base
@@ -103,6 +105,49 @@ CONTACTS_OF_REVISION_0015 = (
     "SELECT 1, list_id, true, true, true, false, '2026-01-01', '2026-01-01', '{}' "
     "FROM (SELECT 1 AS list_id UNION ALL SELECT 1 UNION ALL SELECT 2) AS three",
 )
+
+
+def test_back_offs_and_soft_bounces_keep_their_rows_under_new_names(database_url: str) -> None:
+    """Revision 0020, both ways, and further rows get ids of their own."""
+    migrate.upgrade(database_url, "0019")
+    engine = create_engine(database_url)
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(GROUPS_OF_REVISION_0012[0]))
+        add_to(engine, NAMES_OF_REVISION_0019, "1")
+        migrate.upgrade(database_url, "0020")
+        add_to(engine, NAMES_OF_REVISION_0020, "2")
+        both = [rows_of(engine, names) for names in NAMES_OF_REVISION_0020]
+        migrate.downgrade(database_url, "0019")
+        assert [rows_of(engine, names) for names in NAMES_OF_REVISION_0019] == both
+        add_to(engine, NAMES_OF_REVISION_0019, "3")
+    finally:
+        engine.dispose()
+    assert both == [[("a1", "b1", 1), ("a2", "b2", 2)], [("a1", 1, 1), ("a2", 2, 2)]]
+
+
+NAMES_OF_REVISION_0019 = (
+    ("destination_pauses", "sender_domain, domain, failures", ", until_time"),
+    ("address_troubles", "address, temporary_bounces, forgotten_by", ", kind"),
+)
+NAMES_OF_REVISION_0020 = (
+    ("domain_backoffs", "sender_domain, domain, failures", ", until_time"),
+    ("soft_bounces", "address, bounces, reset_by", ", kind"),
+)
+
+
+def add_to(engine: Engine, tables: Iterable[tuple[str, str, str]], number: str) -> None:
+    """Adds a row to each table, with the number in every column."""
+    values = (f"'a{number}', 'b{number}', {number}, '2026-01-01'", f"'a{number}', {number}, {number}, 'email'")
+    with engine.begin() as connection:
+        for (table, columns, required), row in zip(tables, values, strict=True):
+            connection.execute(text(f"INSERT INTO {table} (account_id, {columns}{required}) VALUES (1, {row})"))
+
+
+def rows_of(engine: Engine, names: tuple[str, str, str]) -> list[tuple[object, ...]]:
+    table, columns, _ = names
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(text(f"SELECT {columns} FROM {table} ORDER BY id"))]
 
 
 def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:

@@ -15,7 +15,7 @@ from app.db.types import UtcDateTime
 
 FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
-    *("destination_pauses", "event_rotation", "reply_parts"),
+    *("domain_backoffs", "event_rotation", "reply_parts"),
 }
 """Tables with as many rows as people set up, as there are domains that defer, or as long replies are under way."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}

@@ -3,7 +3,7 @@
 from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
 from app.db.models.automations import TriggerFiring
 from app.db.models.base import Base, table_of
-from app.db.models.contacts import AddressTrouble, BlockedAddress, Contact, Unsubscriber
+from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
 from app.db.models.counts import ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
@@ -16,7 +16,6 @@ from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt
 
 __all__ = [
     "Account",
-    "AddressTrouble",
     "ApiKey",
     "Attachment",
     "Base",
@@ -43,6 +42,7 @@ __all__ = [
     "Send",
     "SendLink",
     "SmsSender",
+    "SoftBounces",
     "TriggerFiring",
     "Unsubscriber",
     "Webhook",

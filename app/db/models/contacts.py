@@ -138,21 +138,21 @@ class BlockedAddress(Base):
     creation_time: Mapped[datetime]
 
 
-class AddressTrouble(Base):
-    """Temporary bounces of an address since its last delivery; five of them block it
+class SoftBounces(Base):
+    """Count of the soft bounces of an address since its last delivery; five of them block it
     (docs/contacts.md#blocked-addresses).
 
     A mail that was accepted counts as delivered until a bounce says otherwise (docs/delivery.md#recipient-states). So
-    a delivery does not delete the row but sets `forgotten_by` to its recipient: if that one bounces after all, the
+    a delivery does not delete the row but sets `reset_by` to its recipient: if that one bounces after all, the earlier
     bounces count again.
     """
 
-    __tablename__ = "address_troubles"
+    __tablename__ = "soft_bounces"
     __table_args__ = (UniqueConstraint("account_id", "kind", "address"), {"sqlite_autoincrement": True})
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
     kind: Mapped[str]
     address: Mapped[str]
-    temporary_bounces: Mapped[int]
-    forgotten_by: Mapped[int | None] = mapped_column(BigId)
+    bounces: Mapped[int]
+    reset_by: Mapped[int | None] = mapped_column(BigId)

@@ -52,18 +52,18 @@ class ReplyPart(Base):
     body: Mapped[bytes] = mapped_column(LargeBinary)
     """Undecoded: a character may begin in one part and end in the next."""
     time: Mapped[datetime]
-    """Time of receipt; once it is reported, the time of that."""
-    told: Mapped[bool]
+    """Time of receipt; once the reply is recorded, the time of that."""
+    recorded: Mapped[bool]
+    """Whether the reply was recorded; the part stays for a while to recognize duplicates."""
 
 
 class DomainBackoff(Base):
-    """Back-off of a recipient domain whose servers defer what an account sends from one of its own domains: no attempt
-    starts before `until_time`."""
+    """Domain back-off of a route whose mail was deferred repeatedly: no attempt starts before `until_time`."""
 
-    __tablename__ = "destination_pauses"
+    __tablename__ = "domain_backoffs"
     __table_args__ = (
         UniqueConstraint("account_id", "sender_domain", "domain"),
-        Index("ix_destination_pauses_until_time", "until_time"),
+        Index("ix_domain_backoffs_until_time", "until_time"),
         {"sqlite_autoincrement": True},
     )
 

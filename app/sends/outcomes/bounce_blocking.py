@@ -18,7 +18,7 @@ from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress, AddressKind
 from app.contacts.blocked import ChangedContacts, block_addresses
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import AddressTrouble, table_of
+from app.db.models import SoftBounces, table_of
 from app.db.upsert import upsert
 from app.recipients.row import RecipientRow
 from app.sends.outcomes.bounces import Bounce
@@ -74,11 +74,9 @@ def _reset(transaction: Transaction, delivered: Mapping[AccountAddress, int]) ->
     counts = _counts_of(transaction, delivered)
     rows = [{"row": row, "recipient": delivered[address]} for row, address in counts.items()]
     if rows:
-        columns = table_of(AddressTrouble).c
-        statement = update(table_of(AddressTrouble)).where(
-            columns.id == bindparam("row"), columns.forgotten_by.is_(None)
-        )
-        transaction.connection().execute(statement.values(forgotten_by=bindparam("recipient")), rows)
+        columns = table_of(SoftBounces).c
+        statement = update(table_of(SoftBounces)).where(columns.id == bindparam("row"), columns.reset_by.is_(None))
+        transaction.connection().execute(statement.values(reset_by=bindparam("recipient")), rows)
 
 
 def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) -> dict[int, AccountAddress]:
@@ -86,13 +84,13 @@ def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) 
     is written: a select takes no lock."""
     if not addresses:
         return {}
-    columns = select(AddressTrouble.id, AddressTrouble.account_id, AddressTrouble.kind, AddressTrouble.address)
+    columns = select(SoftBounces.id, SoftBounces.account_id, SoftBounces.kind, SoftBounces.address)
     chosen = columns.where(
-        AddressTrouble.account_id.in_({address.account_id for address in addresses}),
-        AddressTrouble.kind.in_({address.kind for address in addresses}),
-        in_json(AddressTrouble.address, {address.key for address in addresses}),
+        SoftBounces.account_id.in_({address.account_id for address in addresses}),
+        SoftBounces.kind.in_({address.kind for address in addresses}),
+        in_json(SoftBounces.address, {address.key for address in addresses}),
     )
-    found = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(AddressTrouble.id))}
+    found = {row.id: _from_row(*row[1:]) for row in transaction.execute(chosen.order_by(SoftBounces.id))}
     return {row: address for row, address in found.items() if address in addresses}
 
 
@@ -103,22 +101,22 @@ def _count(
     if not bounces:
         return []
     rows = [_counter_row(address, bounces[address]) for address in sorted(bounces)]
-    counts_still = or_(AddressTrouble.forgotten_by.is_(None), AddressTrouble.forgotten_by == (recipient_id or 0))
-    earlier = case((counts_still, AddressTrouble.temporary_bounces), else_=0)
+    counts_still = or_(SoftBounces.reset_by.is_(None), SoftBounces.reset_by == (recipient_id or 0))
+    earlier = case((counts_still, SoftBounces.bounces), else_=0)
     counted = upsert(
         transaction,
-        AddressTrouble,
+        SoftBounces,
         rows,
         index=["account_id", "kind", "address"],
-        update=lambda refused: {"temporary_bounces": earlier + refused.temporary_bounces, "forgotten_by": None},
+        update=lambda refused: {"bounces": earlier + refused.bounces, "reset_by": None},
     ).returning(
-        AddressTrouble.id,
-        AddressTrouble.account_id,
-        AddressTrouble.kind,
-        AddressTrouble.address,
-        AddressTrouble.temporary_bounces,
+        SoftBounces.id,
+        SoftBounces.account_id,
+        SoftBounces.kind,
+        SoftBounces.address,
+        SoftBounces.bounces,
     )
-    full = [row for row in transaction.execute(counted).all() if row.temporary_bounces >= SOFT_BOUNCES_THAT_BLOCK]
+    full = [row for row in transaction.execute(counted).all() if row.bounces >= SOFT_BOUNCES_THAT_BLOCK]
     _delete(transaction, [row.id for row in full])
     return [_from_row(*row[1:4]) for row in full]
 
@@ -128,11 +126,11 @@ def _counter_row(address: AccountAddress, count: int) -> dict[str, Any]:
         "account_id": address.account_id,
         "kind": address.kind,
         "address": address.key,
-        "temporary_bounces": count,
+        "bounces": count,
     }
 
 
 def _delete(transaction: Transaction, ids: list[int]) -> None:
     if ids:
-        statement = delete(AddressTrouble).where(AddressTrouble.id.in_(ids))
+        statement = delete(SoftBounces).where(SoftBounces.id.in_(ids))
         transaction.execute(statement, execution_options={"synchronize_session": False})

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from app.clock import now
-from app.db.models import AddressTrouble, BlockedAddress, RecipientStep
+from app.db.models import BlockedAddress, RecipientStep, SoftBounces
 from app.sends.delivery.drain import drain
 from app.services import Services
 from app.transports.email import mime
@@ -37,11 +37,11 @@ def blocked(rows: Rows) -> list[tuple[str, str, str]]:
         return sorted((kind, address, reason) for kind, address, reason in blocked_rows)
 
 
-def temporary_bounces(rows: Rows) -> dict[str, int]:
+def soft_bounces(rows: Rows) -> dict[str, int]:
     """The count of temporary bounces by address."""
     with rows.services.database.read() as session:
-        troubles = session.scalars(select(AddressTrouble).where(AddressTrouble.account_id == rows.account_id))
-        return {trouble.address: trouble.temporary_bounces for trouble in troubles if trouble.forgotten_by is None}
+        counts = session.scalars(select(SoftBounces).where(SoftBounces.account_id == rows.account_id))
+        return {row.address: row.bounces for row in counts if row.reset_by is None}
 
 
 def test_an_accepted_mail_is_delivered(rows: Rows, worker: Services, mail_server: MailServer) -> None:
@@ -160,36 +160,36 @@ def test_a_mail_deferred_for_the_whole_retry_period_is_a_temporary_bounce(
     assert (rows.states([ann]), counters(rows, ann)) == (["bounced"], (0, 1, 0))
     (event,) = events(rows)
     assert (event["event"], event["is_temporary_bounce"], event["bounce_string"]) == ("bounced", True, BUSY)
-    assert (blocked(rows), temporary_bounces(rows)) == ([], {"ann@example.com": 1})
+    assert (blocked(rows), soft_bounces(rows)) == ([], {"ann@example.com": 1})
 
 
-def test_five_temporary_bounces_block(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+def test_five_soft_bounces_block(rows: Rows, worker: Services, mail_server: MailServer) -> None:
     """Without a delivery between them; the count then starts at zero."""
     for bounces in range(1, 6):
         assert blocked(rows) == []
         mail_server.reply(".", BUSY)
         rows.add_send(["Ann@example.com"], accepted=now() - LONG_AGO)
         drain(worker)
-        assert temporary_bounces(rows) == ({"ann@example.com": bounces} if bounces < 5 else {})
+        assert soft_bounces(rows) == ({"ann@example.com": bounces} if bounces < 5 else {})
     assert blocked(rows) == [("email", "ann@example.com", "repeated temporary bounces")]
 
 
-def test_a_delivery_resets_the_count_of_temporary_bounces(rows: Rows, worker: Services) -> None:
+def test_a_delivery_resets_the_count_of_soft_bounces(rows: Rows, worker: Services) -> None:
     """Counts of other addresses stay."""
     for address in ("ann@example.com", "bob@example.com"):
-        rows.add(AddressTrouble, kind="email", address=address, temporary_bounces=4)
+        rows.add(SoftBounces, kind="email", address=address, bounces=4)
     rows.add_send(["ANN@example.com"])
     drain(worker)
-    assert temporary_bounces(rows) == {"bob@example.com": 4}
+    assert soft_bounces(rows) == {"bob@example.com": 4}
 
 
-def test_temporary_bounces_are_counted_per_account(rows: Rows, worker: Services, other_id: int) -> None:
+def test_soft_bounces_are_counted_per_account(rows: Rows, worker: Services, other_id: int) -> None:
     """A bounce of one account does not count for another."""
     other = Rows(worker, other_id)
-    other.add(AddressTrouble, kind="email", address="ann@example.com", temporary_bounces=4)
+    other.add(SoftBounces, kind="email", address="ann@example.com", bounces=4)
     rows.add_send(["ann@example.com"])
     drain(worker)
-    assert temporary_bounces(other) == {"ann@example.com": 4}
+    assert soft_bounces(other) == {"ann@example.com": 4}
 
 
 def test_an_address_that_is_blocked_already_keeps_its_reason(
@@ -211,7 +211,7 @@ def test_an_sms_deferred_for_the_whole_retry_period_expires(rows: Rows, make_wor
     drain(make_worker(sms_transport_url=f"file://{tmp_path / 'file' / 'sms'}"))
     assert (rows.states([ann]), counters(rows, ann)) == (["failed"], (0, 0, 1))
     assert [(event["event"], event["fail_reason"]) for event in events(rows)] == [("failed", "expired")]
-    assert (blocked(rows), temporary_bounces(rows)) == ([], {})
+    assert (blocked(rows), soft_bounces(rows)) == ([], {})
 
 
 def test_sends_of_one_group_add_up(rows: Rows, worker: Services) -> None:
