@@ -1,13 +1,13 @@
-"""The faults as a suite: `make chaos` breaks the real service on purpose, under load, and holds it to its promises.
+"""The fault suite: `make chaos` breaks the real service on purpose, under load, and checks that it keeps its promises.
 
 faults.py    what is broken, each fault by its name
-stage.py     what a round stands on: a database, the service, a relay and receivers of webhooks
+stage.py     the environment of a round: a database, the service, a relay and webhook receivers
 load.py      clients of several accounts: sends, changes of contacts, retries with the same key
-relay.py     the mail server, a process of its own that notes every transaction
-receiver.py  the receiver of all webhooks, likewise
-record.py    what clients, relay and receiver have noted
-facts.py     what the database and the data folder say once all has come to rest
-check.py     the promises, held against record and facts; pure
+relay.py     the mail server, a separate process that records every transaction
+receiver.py  the receiver of all webhooks, also a separate process
+record.py    what clients, relay and receiver have recorded
+facts.py     the contents of the database and the data folder once all work is done
+check.py     the promises, checked against record and facts; pure
 table.py     one row per fault
-broken/      builds that are broken on purpose, each of which the checker must find
+broken/      builds that are broken on purpose; the checker must detect each of them
 """

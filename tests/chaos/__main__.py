@@ -22,16 +22,17 @@ SHORT = ("kill-sender", "kill-everything")
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
-    parser.add_argument("--seed", type=int, help="a number from an earlier run, to strike at the same instants")
-    parser.add_argument("--only", metavar="FAULT,…", help="these faults; --list names them")
+    parser.add_argument("--seed", type=int, help="the seed of an earlier run, to repeat its timing")
+    parser.add_argument("--only", metavar="FAULT,…", help="only these faults; see --list")
     parser.add_argument("--rounds", type=int, default=1, help="of each fault")
     parser.add_argument("--sqlite", action="store_true", help="on SQLite alone")
     parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
     parser.add_argument("--short", action="store_true", help=f"only {' and '.join(SHORT)}: what CI runs")
-    parser.add_argument("--broken", action="store_true", help="builds that are broken on purpose: each must be found")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where logs of broken rounds go")
+    parser.add_argument(
+        "--broken", action="store_true", help="run builds that are broken on purpose; each must be detected"
+    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for the logs of failed rounds")
     parser.add_argument("--list", action="store_true", help="name the faults")
     options = parser.parse_args(arguments)
     known = BREAKS if options.broken else FAULTS
@@ -42,9 +43,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """The exit status."""
     options = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # its children are ended then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that its children are terminated, too
     if options.list:
         print("\n".join(options.names))
         return 0
@@ -81,7 +81,7 @@ def _sound(options: argparse.Namespace, servers: Sequence[PostgresProcess | None
 
 def _is_possible(fault: Fault, database: str) -> bool:
     if fault.small_disk and not can_mount():
-        print(f"{fault.name} is left out: it takes root and a system that lets it mount a tmpfs", flush=True)
+        print(f"{fault.name} is skipped: it needs root and a system that allows mounting a tmpfs", flush=True)
         return False
     return fault.only in ("", database)
 

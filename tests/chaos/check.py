@@ -1,8 +1,8 @@
-"""The promises, compared with what was recorded and what is left. Pure; it returns the broken ones, in words.
+"""Compares the promises with what was recorded and what is left. Pure; it returns the broken ones, in words.
 
 Nothing is lost. Only the message in flight on a killed connection may be sent twice. A repeated request gets no 409. A
-refusal is a 503 with `Retry-After`; only where processes of the API die may a request be cut off. A refused change is
-made completely or not at all. A webhook receives every event, once per `jti`, in order.
+refusal is a 503 with `Retry-After`; a request may be cut off only if a process of the API dies. A change that was
+answered with an error is made completely or not at all. A webhook receives every event, once per `jti`, in order.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tests.chaos.record import Course, Mail, Request, Seen
 CLOSING = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
 """State -> the step that led there."""
 SHOWN = 5
-"""Examples of what is broken in one way."""
+"""Examples that are shown of each broken promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a fault may cost. Times are seconds after its end."""
+    """The effects that a fault may have. Times are seconds after its end."""
 
     doubles_in_flight: bool = False
-    """Connections of senders to the relay are killed: the message in flight on each may be doubled."""
+    """Connections of senders to the relay are killed: the message in flight on each may be sent twice."""
     stops_senders: bool = False
-    """Senders do not run for longer than their lease: what was in flight on each connection may be doubled."""
+    """Senders do not run for longer than their lease: what was in flight on each connection may be sent twice."""
     cuts_requests: bool = False
-    """Processes of the API die, and connections with them."""
+    """Processes of the API die, and their connections with them."""
     answering: float = 14.0
-    """For which a client waits at most for an answer of any kind; the service gives a database ten seconds."""
+    """The longest time that a client waits for any answer; the service waits ten seconds for a database."""
     accepting: float = 15.0
     """Until a request is accepted."""
     sending: float = 15.0
@@ -55,7 +55,7 @@ class Result:
     broken: list[str] = field(default_factory=list)
 
     def complain(self, what: str, examples: Sequence[object]) -> None:
-        """Notes a broken promise with some examples, if there are any."""
+        """Records a broken promise with some examples, if there are any."""
         if examples:
             different = list(dict.fromkeys(map(str, examples)))
             some = ", ".join(different[:SHOWN])
@@ -63,7 +63,6 @@ class Result:
 
 
 def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
-    """All promises."""
     result = Result(accepted=len(seen.accepted))
     _check_messages(result, seen, facts)
     _check_doubles(result, seen.mails, course, limits)
@@ -79,7 +78,7 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
 
 
 def _check_messages(result: Result, seen: Seen, facts: Facts) -> None:
-    """Each accepted recipient got the mail, or was refused by the relay, and the report says the same."""
+    """Each accepted recipient got the mail or was refused by the relay, and its state says so."""
     taken = {mail.to for mail in seen.mails if mail.step == "taken"}
     refused = {mail.to for mail in seen.mails if mail.step == "refused"}
     people = {person.address: person for person in facts.people}
@@ -97,7 +96,7 @@ def _check_messages(result: Result, seen: Seen, facts: Facts) -> None:
 
 
 def _state(address: str, taken: set[str], refused: set[str]) -> str:
-    """What the report has to say; an accepted mail wins over an earlier refusal."""
+    """The state that a recipient must have; an accepted mail overrides an earlier refusal."""
     return "delivered" if address in taken else "bounced" if address in refused else "unknown to the relay"
 
 
@@ -115,7 +114,7 @@ def _check_doubles(result: Result, mails: Sequence[Mail], course: Course, limits
 
 
 def _in_flight(mails: Sequence[Mail], course: Course, limits: Limits) -> set[Mail]:
-    """The last mail of each connection: of those that were killed, or before its sender went on."""
+    """The last mail of each connection that was killed, or the last one before its sender was resumed."""
     last: dict[str, Mail] = {}
     found: set[Mail] = set()
     for mail in mails:
@@ -153,14 +152,14 @@ def _wrong_refusals(
         one
         for one in failed
         if one.status not in (None, 409, 503)
-        # The answer to an earlier try was lost, and what it asked for is done.
+        # The response to an earlier attempt was lost, though its work was done.
         and not (one.kind == "deleted" and one.status == 404 and one.key in lost_answers)
     ]
     yield "other refusals", [f"{one.kind}: {one.status} {one.trouble}" for one in other]
 
 
 def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
-    """What a request writes is there as a whole or not at all, and never twice."""
+    """What a request writes is there completely or not at all, and never twice."""
     people = Counter(person.address for person in facts.people)
     result.complain("recipients written twice", [address for address, count in people.items() if count > 1])
     halves, gone = [], []
@@ -226,5 +225,5 @@ def _check_times(result: Result, seen: Seen, course: Course, limits: Limits) -> 
 
 
 def _seconds_until(times: Sequence[float], moment: float) -> float:
-    """From the moment to the first of the times after it."""
+    """The time from the moment to the first of the times after it."""
     return min((one - moment for one in times if one >= moment), default=float("inf"))

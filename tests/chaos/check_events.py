@@ -18,7 +18,7 @@ Broken = Iterator[tuple[str, list[str]]]
 
 
 def broken(account: str, seen: Seen, facts: Facts) -> Broken:
-    """What is wrong with the deliveries to the account's webhook, each with examples."""
+    """The broken promises of the deliveries to the account's webhook, each with examples."""
     deliveries = [one for one in seen.deliveries if one.account == account]
     yield "deliveries without a valid signature", [one.jti for one in deliveries if not one.signed]
     yield from _broken_batches(deliveries)
@@ -29,7 +29,7 @@ def broken(account: str, seen: Seen, facts: Facts) -> Broken:
 
 
 def accepted_events(deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
-    """What a receiver makes of it that knows a `jti` again: the events of each batch once."""
+    """The events as a receiver sees them that recognizes a `jti`: those of each batch once."""
     known: set[str] = set()
     events: list[dict[str, Any]] = []
     for one in deliveries:
@@ -40,7 +40,7 @@ def accepted_events(deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
 
 
 def _broken_batches(deliveries: Sequence[Delivery]) -> Broken:
-    """A batch that was not accepted comes again next, with the same `jti` and the same events."""
+    """A batch that was not accepted is repeated next, with the same `jti` and the same events."""
     contents: dict[str, list[dict[str, Any]]] = {}
     changed = [one.jti for one in deliveries if contents.setdefault(one.jti, one.events) != one.events]
     yield "batches that changed their events", changed
@@ -65,7 +65,7 @@ def _broken_outcomes(account: str, events: Sequence[dict[str, Any]], facts: Fact
 
 
 def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Facts) -> Broken:
-    """Each contact was created once, and is there until it was deleted."""
+    """Each contact was created once, and exists until it is deleted."""
     reported: dict[str, Counter[int]] = defaultdict(Counter)
     for event in events:
         if event["object"] == "contact":
@@ -79,7 +79,7 @@ def _broken_contacts(account: str, events: Sequence[dict[str, Any]], facts: Fact
 
 
 def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, str]]) -> Broken:
-    """A contact is created before any other event of it, and the changes of one client keep their order."""
+    """The creation of a contact is reported before its other events, and the changes of one client keep their order."""
     places: dict[tuple[int, str], int] = {}
     created: dict[int, int] = {}
     early = []
@@ -107,7 +107,7 @@ def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, s
 def longest_stall(deliveries: Sequence[Delivery], course: Course) -> float:
     """The longest time without an accepted delivery to some webhook, from the end of the fault to that of the load.
 
-    Something waits all that time. The first delivery after it still counts where its events are older.
+    Events wait all that time. The first delivery after it still counts if its events are older.
     """
     stalls = [0.0]
     for account in {one.account for one in deliveries}:

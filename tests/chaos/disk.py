@@ -1,4 +1,4 @@
-"""A disk of its own for a data folder, small enough to be filled. It takes root, and a system that lets root mount."""
+"""A separate disk for a data folder, small enough to be filled. It needs root, and a system that lets root mount."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECES = (1024 * 1024, 4096, 1)
 
 @cache
 def can_mount() -> bool:
-    """Whether this machine lets us; tried once."""
+    """Whether this machine allows it; tried once."""
     refused = contextlib.suppress(OSError, subprocess.CalledProcessError)
     with tempfile.TemporaryDirectory() as name, refused, small_disk(Path(name)):
         return True
@@ -28,7 +28,7 @@ def can_mount() -> bool:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """The folder has a disk of its own inside the block."""
+    """Mounts a separate disk on the folder inside the block."""
     if shutil.which("mount") is None:
         raise OSError(errno.ENOENT, "there is no mount")
     folder.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fill(folder: Path) -> Iterator[None]:
-    """Every byte of the folder's disk is taken inside the block."""
+    """Fills the folder's disk to the last byte inside the block."""
     path = folder / "filler"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -55,7 +55,7 @@ def fill(folder: Path) -> Iterator[None]:
 
 
 def _write_until_full(descriptor: int) -> None:
-    """Others may give room back meanwhile, so it looks a few times."""
+    """Others may free space meanwhile, so it tries several times."""
     for _ in range(5):
         for size in PIECES:
             with contextlib.suppress(OSError):

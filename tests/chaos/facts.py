@@ -35,8 +35,6 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One look."""
-
     people: Sequence[Person]
     groups: Mapping[int, Mapping[str, int]]
     """Id -> counters."""
@@ -48,7 +46,7 @@ class Facts:
 
 
 def in_hand(services: Services) -> dict[str, float]:
-    """What the service still has to do, without what there is none of."""
+    """What the service still has to do, without zeros."""
     with services.database.read() as session:
         shown = status(session, services.settings, now())
         return {name: count for name, count in shown.items() if count}
@@ -68,7 +66,7 @@ def left_behind(services: Services) -> list[str]:
 
 
 def _abandoned_files(data_dir: Path) -> list[Path]:
-    """Files that a living process would have locked, and drafts of them."""
+    """Files that a running process would have locked, and their drafts."""
     found = []
     for folder in (data_dir / "journals", data_dir / "dispatchers"):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -79,7 +77,6 @@ def _abandoned_files(data_dir: Path) -> list[Path]:
 
 
 def facts(services: Services) -> Facts:
-    """All of it."""
     with services.database.read() as session:
         names = {row.id: row.name for row in session.execute(select(Account.id, Account.name))}
         steps: dict[int, list[str]] = defaultdict(list)

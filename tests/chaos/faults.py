@@ -18,7 +18,7 @@ from tests.chaos.stage import Stage
 from tests.support.servers import wait_until
 
 Strike = Callable[[Stage, random.Random], float | None]
-"""Gives the moment at which processes were killed or the service was started again; it returns when all run."""
+"""Returns, once all processes run, the moment at which they were killed or the service was started again."""
 
 PROCESSES = {
     "sender": r"jobs\.worker sends",
@@ -30,27 +30,27 @@ PROCESSES = {
 }
 """Name -> the pattern of its command line."""
 RESTART = 40.0
-"""Seconds until a service that was started anew is at work: what a killed launcher left has eight to end, and a busy
+"""Seconds until a restarted service is at work: processes left by a killed launcher have eight to end, and a busy
 machine takes several to start a process."""
 RETRIED = 13.0
-"""Seconds after which a batch comes again at the latest, after its first failure (docs/webhooks.md)."""
+"""Seconds after its first failure within which a batch is repeated (docs/webhooks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way of breaking things."""
+    """One kind of fault."""
 
     name: str
     strike: Strike
     limits: Limits
     only: str = ""
-    """`sqlite` or `postgresql`, where it concerns only one of them."""
+    """`sqlite` or `postgresql`, if it concerns only one of them."""
     slowly: float = 1.0
-    """By how much clients take their time; long faults need no more messages than short ones."""
+    """The factor by which clients are slower; long faults need no more messages than short ones."""
     rest: float = 60.0
-    """Seconds in which everything has come to rest after the load has ended."""
+    """Seconds after the load within which all work is done."""
     is_first: bool = False
-    """It strikes before the service has ever run."""
+    """Whether it happens before the service has ever run."""
     small_disk: bool = False
 
 
@@ -58,7 +58,7 @@ FAULTS: dict[str, Fault] = {}
 
 
 def fault(name: str, limits: Limits | None = None, **options: object) -> Callable[[Strike], Strike]:
-    """Gives a function its name in the suite."""
+    """Registers a function under its name in the suite."""
 
     def add(strike: Strike) -> Strike:
         FAULTS[name] = Fault(name, strike, limits or Limits(), **options)  # type: ignore[arg-type]
@@ -76,13 +76,13 @@ STARTED_AGAIN = Limits(doubles_in_flight=True, cuts_requests=True, accepting=RES
 
 @fault("calm")
 def calm(_stage: Stage, _chance: random.Random) -> None:
-    """Nothing happens: what is broken now is broken always."""
+    """Nothing happens: what breaks here is always broken."""
     time.sleep(2)
 
 
 @fault("kill-sender", IN_FLIGHT)
 def kill_sender(stage: Stage, chance: random.Random) -> float:
-    """One of the senders while they send, five times in a row."""
+    """Kills one of the senders while they send, five times in a row."""
     for _ in range(5):
         stage.await_mail()
         time.sleep(chance.uniform(0, 0.5))
@@ -93,21 +93,20 @@ def kill_sender(stage: Stage, chance: random.Random) -> float:
 
 @fault("kill-workers", IN_FLIGHT)
 def kill_workers(stage: Stage, _chance: random.Random) -> float:
-    """All senders and the worker of the webhooks at once."""
+    """Kills all senders and the webhook worker at once."""
     stage.kill(*stage.pids(PROCESSES["worker"]))
     return _run_again(stage)
 
 
 @fault("kill-scheduler")
 def kill_scheduler(stage: Stage, _chance: random.Random) -> float:
-    """The scheduler."""
     stage.kill(*stage.pids(PROCESSES["scheduler"]))
     return _run_again(stage)
 
 
 @fault("kill-api-process", CUT)
 def kill_api_process(stage: Stage, chance: random.Random) -> None:
-    """A process of the API that answers requests, three times."""
+    """Kills a process of the API that answers requests, three times."""
     for _ in range(3):
         stage.kill(chance.choice(_api(stage)[1:]))
         time.sleep(chance.uniform(0.5, 1.5))
@@ -115,26 +114,27 @@ def kill_api_process(stage: Stage, chance: random.Random) -> None:
 
 @fault("kill-api-master", CUT)
 def kill_api_master(stage: Stage, _chance: random.Random) -> None:
-    """The process that keeps those of the API running."""
+    """Kills the process that keeps those of the API running."""
     stage.kill(_api(stage)[0])
 
 
 def _api(stage: Stage) -> Sequence[int]:
-    """gunicorn's own process, and those that answer: the first is the oldest."""
+    """gunicorn's master process, which is the oldest, and those that answer."""
     wait_until(lambda: len(stage.pids(PROCESSES["gunicorn"])) > 1, "the API runs", 60)
     return stage.pids(PROCESSES["gunicorn"])
 
 
 @fault("kill-launcher", STARTED_AGAIN)
 def kill_launcher(stage: Stage, _chance: random.Random) -> float:
-    """The launcher, which is started again at once."""
+    """Kills the launcher, which is started again at once."""
     stage.kill(stage.service.process.pid)
     return _start_again(stage)
 
 
 @fault("kill-everything", STARTED_AGAIN)
 def kill_everything(stage: Stage, chance: random.Random) -> float:
-    """All processes of the service at once, the embedded Redis too. It is started again a moment later."""
+    """Kills all processes of the service at once, including the embedded Redis. The service is started again a moment
+    later."""
     stage.kill(*stage.pids(""))
     time.sleep(chance.uniform(0, 2))
     return _start_again(stage)
@@ -142,7 +142,7 @@ def kill_everything(stage: Stage, chance: random.Random) -> float:
 
 @fault("cut-first-start", is_first=True)
 def cut_first_start(stage: Stage, chance: random.Random) -> None:
-    """The very first start is killed somewhere in between, four times."""
+    """Kills the very first start at a random moment, four times."""
     for _ in range(4):
         stage.service.begin()
         time.sleep(chance.uniform(0.1, 3))
@@ -152,7 +152,7 @@ def cut_first_start(stage: Stage, chance: random.Random) -> None:
 
 @fault("sender-stopped", Limits(stops_senders=True), slowly=8.0)
 def sender_stopped(stage: Stage, chance: random.Random) -> None:
-    """A sender with work in hand does not run for longer than its lease, and goes on then."""
+    """A sender with claimed recipients is suspended for longer than its lease, and then resumed."""
     relay = stage.folder / "relay.mode"
     say_mode(relay, "slow")
     time.sleep(2)
@@ -170,7 +170,7 @@ def _start_again(stage: Stage) -> float:
 
 
 def _run_again(stage: Stage) -> float:
-    """The launcher starts what was killed; on a busy machine that takes its time."""
+    """The launcher restarts what was killed; on a busy machine that takes a while."""
     killed = time.time()
     stage.await_workers()
     return killed
@@ -190,13 +190,13 @@ def _stopped(stage: Stage, *pids: int) -> Iterator[None]:
 
 @fault("redis-killed")
 def redis_killed(stage: Stage, _chance: random.Random) -> None:
-    """The embedded Redis."""
+    """Kills the embedded Redis."""
     stage.kill(*stage.pids(PROCESSES["redis"]))
 
 
 @fault("redis-flushed")
 def redis_flushed(stage: Stage, chance: random.Random) -> None:
-    """It forgets everything, several times."""
+    """Redis loses all its data, several times."""
     for _ in range(5):
         stage.services.redis.flushall()
         time.sleep(chance.uniform(0.1, 0.6))
@@ -204,27 +204,27 @@ def redis_flushed(stage: Stage, chance: random.Random) -> None:
 
 @fault("redis-stopped")
 def redis_stopped(stage: Stage, _chance: random.Random) -> None:
-    """It answers nothing for eight seconds."""
+    """Redis does not answer for eight seconds."""
     with _stopped(stage, *stage.pids(PROCESSES["redis"])):
         time.sleep(8)
 
 
 @fault("postgresql-restarted", only="postgresql")
 def postgresql_restarted(stage: Stage, _chance: random.Random) -> None:
-    """It ends at once, and replays its log."""
+    """PostgreSQL stops immediately, and replays its log at the start."""
     stage.postgresql.restart_at_once()
 
 
 @fault("postgresql-stopped-20", only="postgresql", slowly=2.0)
 def postgresql_stopped_20(stage: Stage, _chance: random.Random) -> None:
-    """It answers nothing for 20 seconds."""
+    """PostgreSQL does not answer for 20 seconds."""
     with stage.postgresql.frozen():
         time.sleep(20)
 
 
 @fault("postgresql-stopped-75", only="postgresql", slowly=4.0)
 def postgresql_stopped_75(stage: Stage, _chance: random.Random) -> None:
-    """It answers nothing for 75 seconds, longer than a statement may take."""
+    """PostgreSQL does not answer for 75 seconds, longer than a statement may take."""
     with stage.postgresql.frozen():
         time.sleep(75)
 
@@ -246,7 +246,7 @@ def sqlite_locked(stage: Stage, _chance: random.Random) -> None:
 
 @fault("disk-full", small_disk=True)
 def disk_full(stage: Stage, _chance: random.Random) -> None:
-    """Not a byte is left in the data folder for six seconds."""
+    """The disk of the data folder is full for six seconds."""
     with fill(stage.data):
         time.sleep(6)
 
@@ -255,7 +255,7 @@ def disk_full(stage: Stage, _chance: random.Random) -> None:
 
 
 def _behave(peer: str, mode: str, seconds: float) -> Strike:
-    """A peer behaves like that for a while; a receiver that listens, until each webhook has come to feel it."""
+    """A peer behaves like that for a while; a receiver that listens does until each webhook was affected."""
 
     def strike(stage: Stage, _chance: random.Random) -> None:
         path = stage.folder / f"{peer}.mode"
@@ -275,7 +275,7 @@ fault("relay-550")(_behave("relay", "550", 5))
 fault("relay-cut-before")(_behave("relay", "cut-before", 5))
 fault("relay-cut-after", Limits(doubles_in_flight=True))(_behave("relay", "cut-after", 5))
 fault("relay-slow")(_behave("relay", "slow", 8))
-# The request that hung fails at the end of the fault only, and is then repeated as documented.
+# The request that hung fails only at the end of the fault, and is then repeated as documented.
 fault("receiver-hangs", Limits(webhook=RETRIED))(_behave("receiver", "hang", 8))
 fault("receiver-closes")(_behave("receiver", "close", 6))
 fault("receiver-down")(_behave("receiver", "down", 6))

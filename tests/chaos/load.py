@@ -1,8 +1,7 @@
-"""Clients of several accounts, each with a thread of its own, as programs behave that know the documentation.
+"""Clients of several accounts, each with its own thread, which behave as the documentation advises.
 
 One sends messages and one changes contacts, both with an `Idempotency-Key`: what is refused or cut off they repeat with
-the same key until it is answered. A third tries each request once, without a key, so that what a refusal left undone
-stays so.
+the same key until it is answered. A third tries each request once, without a key, so that refused work stays undone.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ PATIENCE = 40.0
 """Seconds that a client waits for an answer; the service promises one much sooner."""
 REPEAT_AFTER = 0.3
 GIVE_UP_AFTER = 60.0
-"""Seconds for which a request is still repeated once the load has ended."""
+"""Seconds for which a request is still repeated after the end of the load."""
 PAUSE = (0.02, 0.12)
 BURST = 60
-"""Recipients of the send with which each account begins, so that there is a backlog."""
+"""Recipients of the first send of each account, so that there is a backlog."""
 SENDS = "/v1/transactional-sends"
 
 
 class Load:
-    """All clients of a round; `seen` is what they record."""
+    """All clients of a round; they record into `seen`."""
 
     def __init__(self, stage: Stage, chance: random.Random, slowly: float = 1.0) -> None:
         self.seen = Seen()
@@ -51,19 +50,18 @@ class Load:
         ]
 
     def start(self) -> None:
-        """Begins."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Returns when each client has the answer to its last request, or has given up."""
+        """Returns when each client has the response to its last request, or has given up."""
         self._end = time.monotonic() + GIVE_UP_AFTER
         self._stopping.set()
         for thread in self._threads:
             thread.join()
 
     def is_accepted_since(self, moment: float) -> bool:
-        """Whether a request that began after the moment was answered as it should be."""
+        """Whether a request that began after the moment succeeded."""
         recent = (one for one in reversed(tuple(self.seen.requests)) if one.began >= moment)
         return any(one.status is not None and one.status < 300 for one in recent)
 
@@ -84,7 +82,7 @@ class Load:
 
 
 class Client:
-    """One thread's requests for one account."""
+    """The requests of one thread for one account."""
 
     def __init__(
         self, seen: Seen, base: str, account: Account, numbers: itertools.count[int], gives_up: Callable[[], bool]
@@ -106,7 +104,7 @@ class Client:
             self._seen.accepted.update(zip(addresses, uuids, strict=True))
 
     def change_a_contact(self) -> None:
-        """A contact is created, changed and deleted, one after the other."""
+        """Creates, changes and deletes a contact."""
         chain = self._seen.chains.setdefault(self._account.name, [])
         created = self._until_answered("POST", self._contacts, {"email": self._addresses(1)[0]}, "create")
         if created is None:
@@ -123,7 +121,7 @@ class Client:
             chain.append((created["id"], event))
 
     def try_once(self, count: int) -> None:
-        """A send or a change of many contacts, whatever the response."""
+        """A send or a change of many contacts, without a repetition."""
         addresses = self._addresses(count)
         if count % 2:
             name, path, body = "send", SENDS, self._body(addresses, f"tried once by {self._account.name}")
@@ -134,7 +132,7 @@ class Client:
         self._seen.tried_once.append(Whole(kind, self._account.name, request.status, tuple(addresses)))
 
     def _until_answered(self, method: str, path: str, body: Any, kind: str) -> Any:
-        """The body of the answer, {} for none; None when it never came."""
+        """The body of the response, {} if it is empty; None if there was no response."""
         key = str(uuid.uuid4())
         headers = {"Idempotency-Key": key} if method == "POST" else {}
         tries = itertools.count()
@@ -145,7 +143,7 @@ class Client:
             if request.status is not None and request.status < 300:
                 return answer
             if repeated and method == "DELETE" and request.status == 404:
-                return {}  # the answer to an earlier try was lost
+                return {}  # the response to an earlier attempt was lost
             time.sleep(REPEAT_AFTER)
         self._seen.never_answered.append(f"{method} {path} {key}")
         return None

@@ -1,6 +1,6 @@
-"""The receiver of all webhooks: `python -m tests.chaos.receiver PORT FOLDER SECRET`, a process of its own.
+"""The receiver of all webhooks, a separate process: `python -m tests.chaos.receiver PORT FOLDER SECRET`.
 
-It behaves as `FOLDER/receiver.mode` says, and notes each request in `FOLDER/receiver.log` before it answers. The path
+It behaves as `FOLDER/receiver.mode` says, and records each request in `FOLDER/receiver.log` before it answers. The path
 is the name of the account that the webhook belongs to.
 """
 
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
     secrets: AnySecret
 
     def do_POST(self) -> None:
-        """Notes it, and answers unless the mode says otherwise."""
+        """Records the request, and answers unless the mode says otherwise."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         header = self.headers.get("Service-Signature", "")
         claims = verify(body, header, self.secrets)
@@ -47,11 +47,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the log has it."""
+        """Prints nothing: the request is in the log."""
 
 
 def serve(port: int, folder: Path, secret: str) -> None:
-    """Until the process is ended; it does not listen while the mode is `down`."""
+    """Runs until the process is terminated; it does not listen while the mode is `down`."""
     Handler.log = Log(folder / "receiver.log")
     Handler.mode = folder / "receiver.mode"
     Handler.secrets = AnySecret(secret)

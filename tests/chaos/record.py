@@ -1,7 +1,7 @@
 """What was seen from outside: by the clients, by the relay and by the receiver of the webhooks.
 
-Relay and receiver append a line to a file at each step, before they answer, so that what they have noted outlives
-them. Times are seconds of the system's clock, which all processes of the machine share.
+Relay and receiver append a line to a file at each step, before they answer, so that their records outlive them. Times
+are seconds of the system clock, which all processes of the machine share.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 MailStep = Literal["taken", "refused", "deferred", "quit", "lost"]
-"""`taken` means that the relay has the mail, whether its answer reached the sender or not. A connection ends with
-`quit`, or with `lost` where the connection ended without it."""
+"""`taken` means that the relay has the mail, whether or not its answer reached the sender. A connection ends with
+`quit`, or with `lost` if it ended without QUIT."""
 
 ContactEvent = Literal["created", "updated", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One step of a connection to the relay. `whole`: the mail was the one for its recipient."""
+    """One step of a connection to the relay. `whole`: the mail was complete, and the one for its recipient."""
 
     time: float
     connection: str
@@ -34,7 +34,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request to a webhook. `status` is what was answered, None for nothing."""
+    """One request to a webhook. `status` is None if it was not answered."""
 
     time: float
     account: str
@@ -56,13 +56,13 @@ class Request:
     retry_after: str | None = None
     trouble: str = ""
     silent: bool = False
-    """No answer came for so long that the client gave up."""
+    """There was no response for so long that the client gave up."""
     key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A request that was tried once: whatever was answered, all of its `marks` are there or none."""
+    """A request that was tried once: whatever the response, all of its `marks` are there or none."""
 
     kind: Literal["send", "contacts"]
     account: str
@@ -73,13 +73,13 @@ class Whole:
 
 @dataclass(slots=True)
 class Seen:
-    """All that a round has recorded."""
+    """Everything that a round has recorded."""
 
     requests: list[Request] = field(default_factory=list)
     accepted: dict[str, str] = field(default_factory=dict)
     """Address -> uuid of each recipient of an answered 202."""
     never_answered: list[str] = field(default_factory=list)
-    """Keys of requests that were repeated in vain."""
+    """Idempotency keys of requests that were repeated in vain."""
     chains: dict[str, list[tuple[int, ContactEvent]]] = field(default_factory=dict)
     """Account -> changes of contacts, each made after the one before was answered: they have an order."""
     tried_once: list[Whole] = field(default_factory=list)
@@ -89,14 +89,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """When what happened in a round."""
+    """The moments of a round."""
 
     struck: float
     """The fault began."""
     ended: float
     """The fault was over: the last process was killed, or the service was started again."""
     up: float
-    """All processes were there again, where some had to be started; else the same."""
+    """All processes ran again, if some had to be started; else the same moment."""
     load_ended: float
 
 
@@ -112,18 +112,18 @@ class Log:
 
 
 def read_mails(path: Path) -> list[Mail]:
-    """What the relay has noted."""
+    """What the relay has recorded."""
     return [Mail(**line) for line in _lines(path)]
 
 
 def read_deliveries(path: Path) -> list[Delivery]:
-    """What the receiver has noted."""
+    """What the receiver has recorded."""
     return [Delivery(**line) for line in _lines(path)]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
-        # The last line may be on its way.
+        # The last line may be incomplete.
         for line in path.read_bytes().split(b"\n")[:-1]:
             yield json.loads(line)
 
@@ -136,5 +136,5 @@ def say_mode(path: Path, mode: str) -> None:
 
 
 def mode_of(path: Path) -> str:
-    """How a peer is to behave."""
+    """How a peer must behave now."""
     return path.read_text() if path.exists() else "take"

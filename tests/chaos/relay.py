@@ -1,6 +1,7 @@
-"""The relay of the suite: `python -m tests.chaos.relay PORT FOLDER SEED`, a process of its own.
+"""The relay of the suite, a separate process: `python -m tests.chaos.relay PORT FOLDER SEED`.
 
-It behaves as `FOLDER/relay.mode` says, and notes in `FOLDER/relay.log` what it took and refused, before it answers.
+It behaves as `FOLDER/relay.mode` says, and records in `FOLDER/relay.log` what it accepted and refused, before it
+answers.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from bench.sink import SOFT_BREAK, Session
 from tests.chaos.record import Log, MailStep, mode_of
 
 USUAL = (0.005, 0.03)
-"""Seconds that it takes over a mail."""
+"""Seconds that it takes for a mail."""
 SLOWLY = (0.5, 1.5)
 SHARE = 0.5
-"""Of the mails that a relay refuses or defers, when it does."""
+"""Share of the mails that it refuses or defers in those modes."""
 
 
 class Cut(Exception):
-    """The relay hangs up, with its last words."""
+    """The relay closes the connection, after this last reply."""
 
     def __init__(self, words: bytes = b"") -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class Cut(Exception):
 
 
 class Relay:
-    """What all connections share."""
+    """The state that all connections share."""
 
     def __init__(self, folder: Path, seed: str) -> None:
         self._mode = folder / "relay.mode"
@@ -42,15 +43,14 @@ class Relay:
 
     @property
     def mode(self) -> str:
-        """As it is now."""
         return mode_of(self._mode)
 
     def strikes(self, mode: str) -> bool:
-        """Whether this is one of those that the mode befalls."""
+        """Whether the mode affects this mail."""
         return self.mode == mode and self.chance.random() < SHARE
 
     def hang(self) -> None:
-        """Says nothing until the mode changes, and hangs up then."""
+        """Sends nothing until the mode changes, and then closes the connection."""
         while self.mode == "hang":
             time.sleep(0.05)
         raise Cut
@@ -67,7 +67,7 @@ class Recorded(Session):
         self._refused = False
 
     def run(self) -> None:
-        """Until the client hangs up."""
+        """Runs until the client closes the connection."""
         end: MailStep = "lost"
         try:
             self.link.sendall(b"220 relay\r\n")
@@ -143,7 +143,7 @@ class Goodbye(Exception):
 
 
 def serve(port: int, folder: Path, seed: str) -> None:
-    """Until the process is ended; a thread per connection."""
+    """Runs until the process is terminated, with a thread per connection."""
     relay = Relay(folder, seed)
     listener = socket.create_server(("127.0.0.1", port), backlog=64)
     while True:

@@ -1,4 +1,4 @@
-"""One round: the service under load, a fault at a random instant, and a check of the promises afterwards."""
+"""One round: the service under load, a fault at a random moment, and a check of the promises afterwards."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.support.postgres_process import PostgresProcess
 from tests.support.servers import wait_until
 
 BEFORE = (2.0, 5.0)
-"""Seconds of load before the fault: the instant is as random as the state that it meets."""
+"""Seconds of load before the fault; a random time, so that the fault meets a random state."""
 AFTER = 7.0
-"""Seconds of load after it."""
+"""Seconds of load after the fault."""
 LOCK_PATIENCE = BUSY_TIMEOUT_MS / 1000 + 4
-"""Seconds until an answer on SQLite, where a stopped process or a busy machine may hold the lock for long."""
+"""Seconds until a response on SQLite, where a suspended process or a busy machine may hold the lock for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a round is made of. `postgres` is None for SQLite, `broken` a build of broken/breaks.py, `keep` a folder for
-    what is left of rounds in which something was broken."""
+    """The parameters of a round. `postgres` is None for SQLite, `broken` a build of broken/breaks.py, `keep` a folder
+    for the logs of failed rounds."""
 
     fault: Fault
     postgres: PostgresProcess | None
@@ -40,18 +40,17 @@ class Plan:
 
     @property
     def database(self) -> str:
-        """Its name."""
         return "postgresql" if self.postgres else "sqlite"
 
     @property
     def limits(self) -> Limits:
-        """Of the fault, on this database."""
+        """The limits of the fault on this database."""
         limits = self.fault.limits
         return limits if self.postgres else replace(limits, answering=LOCK_PATIENCE)
 
 
 def run(plan: Plan) -> Result:
-    """The round's row."""
+    """Runs the round; returns its row."""
     chance = random.Random(f"{plan.seed} {plan.fault.name} {plan.database}")
     with stage(plan.postgres, seed=plan.seed, on_small_disk=plan.fault.small_disk, broken=plan.broken) as on:
         try:
@@ -92,7 +91,7 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
 
 
 def _revive(on: Stage) -> list[str]:
-    """Starts a service again that has ended by itself, which it must not, so that the rest can be checked."""
+    """Restarts a service that has ended by itself, which is an error, so that the rest can be checked."""
     status = on.service.process.poll()
     if status is None:
         return []
@@ -101,7 +100,7 @@ def _revive(on: Stage) -> list[str]:
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-    """Until the condition holds; False when it does not in that time."""
+    """Waits until the condition holds; returns whether it did in that time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Holds SQLite's write lock in a process of its own: `python -m tests.chaos.sqlite_lock FILE`, until its input ends."""
+"""Holds SQLite's write lock in a separate process: `python -m tests.chaos.sqlite_lock FILE`, until its input ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def main(file: str) -> None:
-    """Says `locked` and waits."""
+    """Prints `locked` and waits."""
     with closing(sqlite3.connect(file, timeout=60, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         print("locked", flush=True)

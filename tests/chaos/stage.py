@@ -35,7 +35,7 @@ NAMES = ("acme", "bolt", "crux")
 SECRET = "the secret of all webhooks of the suite, long enough"
 SENDERS, CONNECTIONS = 2, 2
 START_WITHIN = 60.0
-"""Seconds; a busy machine takes its time."""
+"""Seconds; long enough for a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Account:
 
     @property
     def from_address(self) -> str:
-        """Of the account's own domain."""
+        """A from address of the account's own domain."""
         return f"hello@{self.name}.example"
 
 
 class Stage:
-    """An installation of the service, and the other sides that it speaks with."""
+    """An installation of the service, and its peers."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Stage:
         self.service = Launched(folder, [sys.executable, "-m", "app.launcher"], **settings)
         self.accounts: list[Account] = []
         self.services: Services
-        """Our own look into the database."""
+        """Services of this process, to read the database."""
 
     @property
     def postgresql(self) -> PostgresProcess:
-        """The server that it works on."""
+        """The database server."""
         assert self._postgres is not None
         return self._postgres
 
@@ -114,12 +114,12 @@ class Stage:
 
     @property
     def base(self) -> str:
-        """Where the API is."""
+        """The base URL of the API."""
         return self.service.base
 
     @property
     def data(self) -> Path:
-        """The service's own folder."""
+        """The data folder of the service."""
         return self.service.data
 
     # ------------------------------------------------------------------------------------------ the other sides
@@ -135,7 +135,7 @@ class Stage:
         wait_until(lambda: listens(self._ports[name]), f"the {name} listens", START_WITHIN)
 
     def kill_peer(self, name: str) -> None:
-        """At once; open connections are cut."""
+        """Kills a peer at once; open connections are cut."""
         self._peers[name].kill()
         self._peers[name].wait()
 
@@ -145,7 +145,7 @@ class Stage:
         wait_until(lambda: self.taken() > before, "mail goes out", START_WITHIN)
 
     def is_in_motion(self) -> bool:
-        """Whether mail goes out and each account has heard of it."""
+        """Whether mail is sent and each account has received events."""
         sent = {one.account for one in self._deliveries() if one.status is not None}
         return self.taken() > 0 and len(sent) == len(NAMES)
 
@@ -157,13 +157,13 @@ class Stage:
         return read_deliveries(self.folder / "receiver.log")
 
     def taken(self) -> int:
-        """Mails that the relay has taken."""
+        """Mails that the relay has accepted."""
         return sum(mail.step == "taken" for mail in read_mails(self.folder / "relay.log"))
 
     # ------------------------------------------------------------------------------------------ the service
 
     def start(self) -> None:
-        """Everything, until it answers."""
+        """Starts everything; returns when the API answers."""
         for name in self._ports:
             self.start_peer(name)
         self.start_service()
@@ -180,8 +180,8 @@ class Stage:
         return Account(name, token, list_id)
 
     def start_service(self) -> None:
-        """The launcher, until the API answers, and not that of an earlier one which is about to end. Raises
-        `AssertionError` with its last words when it ends."""
+        """Starts the launcher; returns when its API answers, not that of an earlier one which is about to end. Raises
+        `AssertionError` with its last output if it ends."""
         earlier = set(self.pids(""))
         self.service.begin()
         deadline = time.monotonic() + START_WITHIN
@@ -191,7 +191,7 @@ class Stage:
             time.sleep(0.05)
 
     def await_workers(self) -> None:
-        """Returns when all processes beside the API are at work, those included that had to be started again."""
+        """Returns when all processes besides the API are at work, including those that were restarted."""
         wait_until(self._is_complete, "all workers and the scheduler have started", START_WITHIN)
 
     def _is_complete(self) -> bool:
@@ -201,27 +201,27 @@ class Stage:
         return len(pids) == SENDERS + 2 and started.issuperset(pids)
 
     def answers(self) -> bool:
-        """Whether the API takes requests."""
+        """Whether the API answers requests."""
         with contextlib.suppress(requests.RequestException):
             return requests.get(f"{self.base}/healthz", timeout=5).status_code == 200
         return False
 
     def pids(self, command: str) -> list[int]:
-        """Processes of the service by their command line; [] for none."""
+        """Ids of the service's processes whose command line matches the pattern."""
         return sorted(self.service.pids(command))
 
     def kill(self, *pids: int) -> None:
-        """SIGKILL; who has ended already needs none."""
+        """Sends SIGKILL; processes that have ended are ignored."""
         self.signal(signal.SIGKILL, *pids)
 
     def signal(self, number: signal.Signals, *pids: int) -> None:
-        """Sends it to each that still is."""
+        """Sends the signal to each process that still exists."""
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def clear(self) -> None:
-        """Ends everything that this stage has started."""
+        """Terminates everything that this stage has started."""
         self.service.clear()
         for name in self._peers:
             self.kill_peer(name)
@@ -235,7 +235,7 @@ def _token(name: str) -> str:
 
 
 def _breaking(broken: str | None) -> dict[str, str]:
-    """Every Python process imports `sitecustomize` first, where its path has one."""
+    """Every Python process imports `sitecustomize` first, if its path has one."""
     if broken is None:
         return {}
     return {"CHAOS_BROKEN": broken, "PYTHONPATH": f"{ROOT / 'tests' / 'chaos' / 'broken'}{os.pathsep}{ROOT}"}
@@ -245,7 +245,7 @@ def _breaking(broken: str | None) -> dict[str, str]:
 def stage(
     postgres: PostgresProcess | None, *, seed: int, on_small_disk: bool, broken: str | None = None
 ) -> Iterator[Stage]:
-    """One that has not been started, over SQLite or a new database of the server."""
+    """A stage that has not been started, on SQLite or a new database of the server."""
     with contextlib.ExitStack() as kept:
         folder = kept.enter_context(short_folder())
         if on_small_disk:

@@ -1,4 +1,4 @@
-"""The checker of the suite of faults: a sound round is praised, and each broken promise is found (fast, no service)."""
+"""The checker of the fault suite passes a sound round, and detects each broken promise (fast, no service)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ ANN, BOB, CAT = "ann@people.example", "bob@people.example", "cat@people.example"
 
 
 class World:
-    """A sound round of one account: three people were sent to, of whom the relay refused one; a contact came and went.
-
-    The first batch of events was not answered, and came again.
+    """A sound round of one account: a send to three people, of whom the relay refused one; a contact was created and
+    deleted. The first batch of events was not answered, and was repeated.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class World:
         self.never_answered: list[str] = []
 
     def broken(self, limits: Limits | None = None) -> list[str]:
-        """What the checker finds."""
+        """The broken promises that the checker detects."""
         accepted = {person.address: person.uuid for person in self.people if person.address != CAT}
         seen = Seen(
             self.requests,
@@ -85,11 +84,11 @@ class World:
         assert what in complaint
 
     def among(self, what: str) -> None:
-        """These words are among what is found."""
+        """One of the broken promises is described like this."""
         assert any(what in one for one in self.broken()), self.broken()
 
     def change_events(self, change: Any) -> None:
-        """To all deliveries of a batch alike."""
+        """Applies a change to all deliveries of a batch."""
         self.deliveries = [replace(one, events=change(one.events)) for one in self.deliveries]
 
 
@@ -109,7 +108,7 @@ def _recipient(event: str, address: str, contact: int) -> dict[str, Any]:
 
 @pytest.fixture
 def world() -> World:
-    """To be broken."""
+    """A sound world, for a test to break."""
     return World()
 
 
@@ -263,7 +262,7 @@ def test_a_timeline_has_exactly_one_end(world: World) -> None:
     world.among("timelines without exactly one end: ann@people.example")
 
 
-def test_what_is_left_behind_is_told(world: World) -> None:
+def test_what_is_left_behind_is_reported(world: World) -> None:
     world.left_behind.append("journals/dead.journal")
     world.only("left behind: journals/dead.journal")
 
@@ -313,17 +312,17 @@ def test_changes_of_one_client_keep_their_order(world: World) -> None:
     world.only("changes of contacts out of order (acme): updated 7")
 
 
-def test_a_change_of_a_contact_that_was_not_told_is_found(world: World) -> None:
+def test_a_change_of_a_contact_that_was_without_an_event_is_found(world: World) -> None:
     world.change_events(lambda events: [one for one in events if one["event"] != "updated"])
     world.only("changes of contacts without an event (acme): updated 7")
 
 
-def test_a_contact_that_was_never_told_of_is_missed(world: World) -> None:
+def test_a_contact_without_events_is_missed(world: World) -> None:
     world.contacts["acme"]["new@people.example"] = 1
     world.only("contacts more or fewer than the events report (acme): 4 instead of 3")
 
 
-def test_a_recipient_is_told_of_after_its_contact(world: World) -> None:
+def test_a_recipient_is_reported_after_its_contact(world: World) -> None:
     world.change_events(lambda events: events[-1:] + events[:-1])
     world.among("recipients reported before their contact (acme): sent uuid of ann@people.example")
 

@@ -21,22 +21,22 @@ class Cli:
     account: str | None = None
 
     def run(self, *arguments: str, **options: Any) -> Result:
-        """Runs a command, whatever comes of it."""
+        """Runs a command and returns its result, also if it fails."""
         named = () if self.account is None else ("--account", self.account)
         return self.app.test_cli_runner().invoke(args=[*arguments[:2], *named, *arguments[2:]], **options)
 
     def text(self, *arguments: str, **options: Any) -> str:
-        """What a command that works prints."""
+        """The output of a command, which must succeed."""
         result = self.run(*arguments, **options)
         assert result.exit_code == 0, result.output
         return result.stdout
 
     def json(self, *arguments: str) -> Any:
-        """What it prints with `--json`."""
+        """The parsed output of a command with `--json`."""
         return json.loads(self.text(*arguments, "--json"))
 
     def refused(self, *arguments: str) -> str:
-        """What a command says that ends with 2: one line on standard error (docs/cli.md#conventions)."""
+        """The error of a command that ends with 2: one line on standard error (docs/cli.md#conventions)."""
         result = self.run(*arguments)
         assert (result.exit_code, result.stdout) == (2, ""), result.output
         assert result.stderr.startswith("Error: ")

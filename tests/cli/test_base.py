@@ -1,4 +1,4 @@
-"""What all commands share: how they name an account, how they print, how they fail."""
+"""What all commands share: naming an account, printing, failing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_table_of_all_accounts_shows_their_names(bare: Cli, tenant: Tenant, ot
 
 
 def row_of_each_noun(tenant: Tenant) -> None:
-    """Gives the account something to show; keys and domains it has already."""
+    """Gives the account a row of each noun; it already has keys and domains."""
     rows = Rows(tenant.services, tenant.id)
     tenant.add_sender(new_mobile())
     tenant.add_message()
@@ -104,7 +104,8 @@ def test_every_command_has_a_help_text(app: Flask) -> None:
 
 
 def test_every_command_prints_json(app: Flask) -> None:
-    """`--json` everywhere (docs/cli.md#conventions); `db generate` is for the developers of this project."""
+    """`--json` works everywhere (docs/cli.md#conventions) except in `db generate`, which is for developers of this
+    project."""
     commands = [(noun, name, command) for noun in NOUNS for name, command in group_of(noun).commands.items()]
     without = [
         (group, name)

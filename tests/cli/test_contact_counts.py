@@ -21,7 +21,7 @@ from tests.support.tenants import Tenant, new_email, new_mobile, unique
 
 
 def present(tenant: Tenant, list_id: int) -> int:
-    """The contacts themselves; the number that `limit=0` gives must agree."""
+    """The number of the contacts themselves; the `size` of `limit=0` must agree."""
     statement = select(func.count()).select_from(Contact).where(Contact.list_id == list_id)
     with tenant.services.database.read() as session:
         found = session.execute(statement).scalar_one()

@@ -1,4 +1,4 @@
-"""`flask --app wsgi db`: to a revision and back, each failure one line."""
+"""`flask --app wsgi db`: upgrades and downgrades; each failure is one line."""
 
 from __future__ import annotations
 

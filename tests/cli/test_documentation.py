@@ -1,4 +1,4 @@
-"""What docs/cli.md and docs/seed.md promise."""
+"""docs/cli.md and docs/seed.md agree with the commands."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def names() -> Iterator[NameServer]:
 
 @pytest.fixture
 def asking(settings: Settings, names: NameServer, tenant: Tenant) -> Iterator[Cli]:
-    """Commands of a service that asks the test's name server."""
+    """Commands of a service that queries the test's name server."""
     changes = {"dns_resolver": names.address, "spf_include": "spf.service.example"}
     with app_with(settings, **changes) as app:
         yield Cli(app, tenant.name)
@@ -40,7 +40,7 @@ def domain() -> str:
 
 
 def publish(names: NameServer, row: dict[str, Any], *purposes: str) -> None:
-    """Publishes the records as the service asks for."""
+    """Publishes the records that the service asks for."""
     for record in row["records"]:
         if record["purpose"] in purposes:
             names.texts[record["name"]] = [record["value"]]
@@ -70,7 +70,7 @@ def test_the_default_output_is_lines_of_a_zone_file(asking: Cli, domain: str) ->
     text = asking.text("domains", "add", domain)
     assert f'{domain}. IN TXT "v=spf1 include:spf.service.example ~all"' in text
     longest = max(text.split('"')[1::2], key=len)
-    assert len(longest) == 255, "a string of a TXT record holds no more"
+    assert len(longest) == 255, "the longest string that a TXT record can have"
 
 
 def test_a_domain_is_verified_by_its_records(asking: Cli, names: NameServer, domain: str) -> None:

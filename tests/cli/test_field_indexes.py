@@ -1,4 +1,4 @@
-"""`flask lists index-field` and its like (docs/querying.md#what-an-index-answers)."""
+"""`flask lists index-field` and related commands (docs/querying.md#what-an-index-answers)."""
 
 from __future__ import annotations
 

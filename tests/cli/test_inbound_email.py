@@ -61,14 +61,14 @@ def test_the_envelope_recipient_may_be_an_argument(bare: Cli, tenant: Tenant, ro
     ],
 )
 def test_mail_without_meaning_ends_with_success(bare: Cli, raw: bytes) -> None:
-    """Otherwise the mail server would answer a report with another one."""
+    """Otherwise the mail server would answer a report with a bounce."""
     result = pipe(bare, raw)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "ordinary", "effect": "ignored"})
     assert "Traceback" not in result.stderr
 
 
 def test_mail_to_a_forged_address_is_not_parsed(bare: Cli, tenant: Tenant, recipient_id: int) -> None:
-    """Reading costs time, and nobody can be meant."""
+    """Parsing costs time, and a forged address belongs to no recipient."""
     forged = return_path(tenant.services.settings, recipient_id, FROM).replace("+", "+a")
     result = pipe(bare, delivery_failure("hello@acme.example", "ann@example.com"), "--to", forged)
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"kind": "automatic", "effect": "ignored"})

@@ -117,7 +117,8 @@ def test_an_undelivered_text_bounces(bare: Cli, rows: Rows, number: str) -> None
 
 
 def test_an_expired_text_is_a_temporary_bounce(bare: Cli, rows: Rows, number: str) -> None:
-    """A telephone that was off is no reason to block; five of them are, and a delivery makes them forgotten."""
+    """A phone that was off is no reason to block its number; five such bounces are, and a delivery resets their
+    count."""
     mobile = new_mobile()
     for turn in range(5):
         assert addresses(rows, BlockedAddress) == []
@@ -135,7 +136,7 @@ def test_an_expired_text_is_a_temporary_bounce(bare: Cli, rows: Rows, number: st
 @pytest.mark.parametrize("first", ["delivered", "failed"])
 @pytest.mark.parametrize("second", ["delivered", "failed"])
 def test_the_first_receipt_decides(bare: Cli, rows: Rows, number: str, first: str, second: str) -> None:
-    """One that comes again, or says the opposite later, changes nothing."""
+    """A repeated receipt, or a later contradicting one, changes nothing."""
     recipient_id = sent(rows, number, new_mobile())
     uuid = rows.recipient(recipient_id).uuid
     bare.text("inbound", "receipt", "--uuid", uuid, "--status", first)
@@ -250,8 +251,8 @@ def test_the_contact_of_the_message_comes_before_that_of_the_number(bare: Cli, t
 def test_a_stop_word_unsubscribes_from_the_list_of_the_message(
     bare: Cli, tenant: Tenant, rows: Rows, number: str, text: str
 ) -> None:
-    """A whole word in any case, STOP or the list's own (docs/sending.md#opting-out-of-sms); the contact changes and
-    webhooks hear of it."""
+    """A whole word in any case, STOP or the list's own (docs/sending.md#opting-out-of-sms); the contact changes, and
+    webhooks receive its event."""
     mobile, list_id = new_mobile(), tenant.add_list()
     contact_id = rows.add_contact(list_id, None, mobile)
     recipient_id = sent(rows, number, {"mobile": mobile, "contact_id": contact_id}, list_id=list_id)

@@ -40,7 +40,7 @@ def test_lists_are_created_updated_and_deleted(cli: Cli, tenant: Tenant) -> None
 def test_deleting_a_list_causes_events_of_its_contacts(
     cli: Cli, tenant: Tenant, customers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Events tell of contacts whatever deleted them (docs/contacts.md#events-and-triggers)."""
+    """Deleted contacts have events, whatever deleted them (docs/contacts.md#events-and-triggers)."""
     monkeypatch.setattr("app.contacts.delete.BATCH_SIZE", 2)
     ids = [tenant.new_contact(customers)["id"] for _ in range(5)]
     other = tenant.new_contact(tenant.add_list("Others"))["id"]

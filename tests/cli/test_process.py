@@ -1,4 +1,4 @@
-"""Commands in a process of their own, as they are typed."""
+"""Commands in a separate process, as an operator types them."""
 
 from __future__ import annotations
 

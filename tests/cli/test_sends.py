@@ -1,4 +1,4 @@
-"""`flask sends`, `groups` and `automations`: what has happened, and another try."""
+"""`flask sends`, `groups` and `automations`: history, and retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(tenant: Tenant) -> Rows:
 
 
 def ended(rows: Rows, state: str, reason: str | None, **counters: int) -> tuple[int, str]:
-    """A recipient in its last state, and the group's counters; its id and uuid."""
+    """Adds a recipient in a final state and counts it in its group; returns its id and uuid."""
     (recipient_id,) = rows.add_send(["Ann@example.com"])
     rows.change([recipient_id], state=state, reason=reason, sent_time=this_second(), attempts=2)
     with rows.services.database.write() as transaction:
@@ -126,7 +126,7 @@ def test_groups_are_shown_as_reports(cli: Cli, rows: Rows) -> None:
 
 
 def hours_shown(cli: Cli, *arguments: str) -> dict[str, dict[str, int]]:
-    """The hours or days of `groups stats` in which anything was counted, without what was not."""
+    """The hours or days of `groups stats` with their counters, without zeros."""
     shown = {}
     for one in cli.json("groups", "stats", *arguments):
         counts = {name: count for name, count in one.items() if isinstance(count, int) and count}

@@ -18,7 +18,7 @@ from tests.support.tenants import Tenant
 
 
 def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_tenant: Tenant) -> None:
-    """The database is shared with other tests, so what is added is compared."""
+    """The database is shared with other tests, so the differences are compared."""
     before = bare.json("status")
     mine, theirs = Rows(tenant.services, tenant.id), Rows(other_tenant.services, other_tenant.id)
     mine.add_send(["a@example.com", "b@example.com"])
@@ -43,7 +43,8 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
 
 
 def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
-    """In seconds, so that nobody has to read tables for it. What other tests have left waits for a shorter time."""
+    """In seconds, so that nobody has to query tables for it. What other tests have left has waited for a shorter
+    time."""
     rows, settings, moment = Rows(tenant.services, tenant.id), tenant.services.settings, this_second()
     webhook = rows.add_webhook()
     for years in (3, 2):

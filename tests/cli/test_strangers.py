@@ -23,7 +23,7 @@ PLAIN = ["Ann", "'t Hooft", "-5", "-1.5E-2", "a=b", "1-2", "'", "5"]
 
 
 def test_the_name_of_a_contact_cannot_move_the_cursor(cli: Cli, tenant: Tenant, customers: int) -> None:
-    """Nor look like another line; JSON is exact."""
+    """Nor can it look like another line; JSON is exact."""
     tenant.new_contact(customers, email="ann@example.com", first_name=f"A{EVIL}\nid: 7")
     command = ("contacts", "show", "ann@example.com", *IN_LIST)
     printed = cli.text(*command)
@@ -49,7 +49,7 @@ def test_an_error_that_repeats_a_value_cannot_move_the_cursor(cli: Cli, customer
 
 
 def test_commands_print_by_one_function() -> None:
-    """Which writes out what a terminal would carry out; JSON does so by itself."""
+    """It escapes control characters, which a terminal would obey; JSON does so by itself."""
     calls = {
         (one.name, ast.unparse(node.func))
         for one in sources()

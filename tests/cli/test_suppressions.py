@@ -15,7 +15,7 @@ COMMAND = "flask --app wsgi suppressions"
 
 
 def account(tenant: Tenant) -> str:
-    """How a command that is told names the account."""
+    """The options that name the account in a suggested command."""
     return shlex.join(["--account", tenant.name])
 
 

@@ -1,7 +1,7 @@
-"""Builds that are broken on purpose, each in one place: what the checker must find, and by which complaint.
+"""Builds that are broken on purpose, each in one place, with the complaint by which the checker must detect it.
 
-`CHAOS_BROKEN` names one. Every process of the service then imports `sitecustomize` of this folder first, which has the
-module changed right after it is loaded.
+`CHAOS_BROKEN` names one. Every process of the service then imports `sitecustomize` from this folder first, which
+patches the module right after it is loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Change = Callable[[Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One build: the module and what is done to it, the fault that brings it to light, and a part of the complaint."""
+    """One build: the module and the patch, the fault that exposes it, and a part of the complaint."""
 
     module: str
     change: Change
@@ -32,7 +32,7 @@ BREAKS: dict[str, Break] = {}
 
 
 def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callable[[Change], Change]:
-    """Gives a change its name."""
+    """Registers the patch of a module under a name."""
 
     def add(change: Change) -> Change:
         BREAKS[name] = Break(module, change, fault, shows)
@@ -43,13 +43,13 @@ def breaks(name: str, module: str, *, fault: str = "calm", shows: str) -> Callab
 
 @breaks("no-journal", "app.sends.outcomes.journal", fault="kill-sender", shows="doubled that were not in flight")
 def no_journal(journal: Any) -> None:
-    """Answers of the relay are not written down."""
+    """The relay's answers are not journalled."""
     journal.Journal.append = lambda _self, _attempt_result: None
 
 
 @breaks("kept-journals", "app.sends.outcomes.journal", fault="kill-sender", shows="left behind")
 def kept_journals(journal: Any) -> None:
-    """Those of dead workers stay."""
+    """Journals of dead workers are kept."""
     unlink = pathlib.Path.unlink
 
     def unlink_others(path: pathlib.Path, missing_ok: bool = False) -> None:
@@ -61,14 +61,14 @@ def kept_journals(journal: Any) -> None:
 
 @breaks("lost-messages", "app.sends.delivery.sender_worker", shows="accepted messages lost")
 def lost_messages(sender_worker: Any) -> None:
-    """One in 25 counts as delivered, and is not sent."""
+    """One message in 25 counts as delivered without being sent."""
     send_over, numbers = sender_worker.send_over, itertools.count()
 
     def forgetful(slot: Any, built: Any, following: Any) -> Any:
         result = send_over(slot, built, following) if next(numbers) % 25 else None
         if result is None:
-            slot.close()  # it may wait for just this message
-            base = importlib.import_module("app.transports.base")  # not above: it loads what is to be changed
+            slot.close()  # the worker may be waiting for just this message
+            base = importlib.import_module("app.transports.base")  # not at the top: it loads what is to be patched
             result = base.DeliveryResult.accepted("250 never sent")
         return result
 
@@ -77,7 +77,7 @@ def lost_messages(sender_worker: Any) -> None:
 
 @breaks("doubled-messages", "app.sends.delivery.sender_worker", shows="doubled that were not in flight")
 def doubled_messages(sender_worker: Any) -> None:
-    """One in 25 goes out twice."""
+    """One message in 25 is sent twice."""
     transmit, numbers = sender_worker.SenderWorker.transmit, itertools.count()
 
     def zealous(self: Any, slot: Any, built: Any, following: Any = None) -> Any:
@@ -112,14 +112,14 @@ def dropped_events(outbox: Any) -> None:
 
 @breaks("reordered-events", "app.events.batch_contents", shows="changes of contacts out of order")
 def reordered_events(contents: Any) -> None:
-    """The latest of a batch comes first."""
+    """The newest event of a batch comes first."""
     batch_payloads = contents.batch_payloads
     contents.batch_payloads = lambda transaction, webhook: batch_payloads(transaction, webhook)[::-1]
 
 
 @breaks("another-jti", "app.events.batch_contents", fault="receiver-closes", shows="batches not repeated next")
 def another_jti(contents: Any) -> None:
-    """A batch that failed gets a new name when it is tried again."""
+    """A batch that failed gets a new `jti` when it is retried."""
     batch_payloads = contents.batch_payloads
 
     def forgetful(transaction: Any, webhook: Any) -> Any:
@@ -133,7 +133,7 @@ def another_jti(contents: Any) -> None:
     "growing-batches", "app.events.batch_contents", fault="receiver-closes", shows="batches that changed their events"
 )
 def growing_batches(contents: Any) -> None:
-    """A batch that failed takes in what has happened since."""
+    """A batch that failed also contains newer events when it is retried."""
     batch_payloads = contents.batch_payloads
 
     def greedy(transaction: Any, webhook: Any) -> Any:
@@ -153,7 +153,7 @@ def kept_webhooks(webhook_lease: Any) -> None:
 
 @breaks("half-written", "app.db.bulk", shows="requests half done")
 def half_written(bulk: Any) -> None:
-    """One write of many contacts in five fails in the middle, and its first half stays."""
+    """One bulk write of contacts in five fails in the middle, and its first half is kept."""
     insert, numbers = bulk._insert, itertools.count()
 
     def clumsy(session: Any, table: Any, shared: Any, rows: Sequence[Any], **options: Any) -> Any:
@@ -168,13 +168,13 @@ def half_written(bulk: Any) -> None:
 
 @breaks("hasty-refusals", "app.http.errors", fault="sqlite-locked", shows="503s without Retry-After")
 def hasty_refusals(errors: Any) -> None:
-    """A 503 does not say when to come again."""
+    """A 503 has no `Retry-After`."""
     errors.RETRY_AFTER = ""
 
 
 @breaks("kept-claims", "app.http.idempotency", shows="wrong 409s")
 def kept_claims(idempotency: Any) -> None:
-    """One request in 15 fails in the end, and its key stays taken."""
+    """One request in 15 fails at the end, and its idempotency key stays claimed."""
     remember, numbers = idempotency._store_response, itertools.count(1)
 
     def failing(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Breaks the build that CHAOS_BROKEN names: Python imports this module first where the folder is on its path."""
+"""Applies the break that CHAOS_BROKEN names: Python imports this module first if its folder is on the path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chaos.broken.breaks import BREAKS, Break
 
 
 class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Changes one module right after it is loaded, so that every import from it gets the changed one."""
+    """Patches one module right after it is loaded, so that every import from it gets the patched version."""
 
     def __init__(self, one: Break) -> None:
         self._break = one
@@ -22,7 +22,7 @@ class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Stands in for the loader of that module."""
+        """Replaces the loader of that module."""
         if name != self._break.module:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
@@ -31,7 +31,7 @@ class Breaking(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Loads it as it is, and changes it."""
+        """Loads the module and patches it."""
         assert self._loader is not None
         self._loader.exec_module(module)
         self._break.change(module)
