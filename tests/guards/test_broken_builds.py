@@ -1,4 +1,5 @@
-"""What the builds that are broken on purpose replace still exists, or they would be whole (docs/faults.md)."""
+"""The names that the deliberately broken builds patch still exist; otherwise those builds would be sound
+(docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def test_what_a_broken_build_replaces_exists(name: str) -> None:
 
 
 def names_of(change: Change) -> Iterator[str]:
-    """What the function reads or replaces of the module that it is given, as dotted names."""
+    """The names that the function reads or replaces in the module that it is passed, dotted."""
     (function,) = ast.parse(inspect.getsource(change)).body
     assert isinstance(function, ast.FunctionDef)
     (module,) = function.args.args

@@ -19,21 +19,23 @@ STOPWATCHES = {"time.time", "time.monotonic", "time.perf_counter", "time.time_ns
 CALENDARS = {"now", "this_second", "datetime.now", "datetime.utcnow"}
 WAITS = {"wait", "join", "acquire", "settimeout", "communicate", "result", "flush"}
 LEAST_DEADLINE = 30
-"""A shorter deadline that ends in a failure judges the machine. Below a second are waits for what must not happen."""
+"""Seconds. A shorter deadline that ends in a failure would judge the machine. Waits for what must not happen are
+shorter than a second."""
 DURATION = "a bound on a duration"
 MAY_READ_A_STOPWATCH = {
-    "tests/support/clocks.py": "it hands the clock over",
+    "tests/support/clocks.py": "it passes the clock on",
     "tests/support/postgres_start.py": "it gives up after its own deadline",
     "tests/support/servers.py": "`wait_until` gives up after PATIENCE",
     "tests/unit/running/test_python_redis.py": "it lets half a second pass, and judges processor time",
-    "tests/unit/running/test_supervisor.py": "it says when a process that it has not started began",
-    "tests/unit/server/test_answering_threads.py": "it hands a time over",
-    "tests/unit/transports/test_pipelining.py": "it hands the clock over",
+    "tests/unit/running/test_supervisor.py": "it determines when a process started that it has not started itself",
+    "tests/unit/server/test_answering_threads.py": "it passes a time on",
+    "tests/unit/transports/test_pipelining.py": "it passes the clock on",
 }
 
 
 def modules() -> list[Path]:
-    """All but those that bear with the times of other people's servers, and those that measure as their duty."""
+    """All modules except those that depend on the timing of third-party servers, and those whose purpose is to
+    measure."""
     tests = ROOT / "tests"
     return [one for one in sorted(tests.rglob("*.py")) if one.relative_to(tests).parts[0] not in ("interop", "chaos")]
 
@@ -48,7 +50,7 @@ def refusals(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _short_deadline(call: ast.Call) -> float | None:
-    """The number, where a wait that a test gives up is shorter than a busy machine may need."""
+    """The number, if a test gives up waiting sooner than a busy machine may need."""
     name = ast.unparse(call.func)
     if name == "wait_until":
         given = [one.value for one in call.keywords if one.arg == "seconds"]
@@ -61,7 +63,7 @@ def _short_deadline(call: ast.Call) -> float | None:
 
 
 def _bounded_durations(function: ast.AST) -> Iterator[int]:
-    """Lines of comparisons of the time since a reading with anything that is no reading."""
+    """Lines that compare the time since a reading with anything but a reading."""
     readings, lengths = _names(function, _is_reading), _names(function, _is_length)
     for node in ast.walk(function):
         if isinstance(node, ast.Compare) and any(
@@ -74,7 +76,7 @@ def _bounded_durations(function: ast.AST) -> Iterator[int]:
 
 
 def _names(function: ast.AST, says: Callable[[ast.AST], bool]) -> set[str]:
-    """The variables that are given such a value."""
+    """The variables to which such a value is assigned."""
     names = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign | ast.NamedExpr) and says(node.value):
@@ -88,7 +90,7 @@ def _is_reading(node: ast.AST) -> bool:
 
 
 def _is_since_reading(node: ast.AST, readings: set[str], lengths: set[str]) -> bool:
-    """A difference with a reading in it; an age that is taken off a reading is a moment, not a duration."""
+    """A difference with a reading in it; a reading minus an age is a moment, not a duration."""
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)):
         return False
     if _is_length(node.right) or (isinstance(node.right, ast.Name) and node.right.id in lengths):

@@ -49,7 +49,7 @@ def test_every_endpoint_has_an_example() -> None:
 
 @dataclass(frozen=True)
 class Curl:
-    """What a curl line asks for."""
+    """The request that a curl line makes."""
 
     method: str
     path: str
@@ -78,7 +78,7 @@ class Curl:
 
 @pytest.fixture
 def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
-    """Something at every path."""
+    """The ids of objects for every path."""
     contact = tenant.new_contact(customers, email="ann@example.com")
     message = tenant.add_message(name="Welcome")
     body = {

@@ -1,4 +1,4 @@
-"""Revision 0019 moves the events that wait into rotating tables, and back again (docs/operations.md#migrations)."""
+"""Revision 0019 moves waiting events into rotating tables, and back again (docs/operations.md#migrations)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def rows(database_url: str, statement: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=BACKENDS)
 def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database of the revision before, with a webhook that has a batch, one without and one without events."""
+    """A database of the previous revision, with a webhook that has a batch, one without a batch and one without
+    events."""
     with ExitStack() as stack:
         if request.param == "postgresql":
             url = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))

@@ -40,7 +40,7 @@ def defined(module: str) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether it is a module, or a class, function or constant of one."""
+    """Whether the name is a module, or a class, function or constant of one."""
     module, _, member = name.rpartition(".")
     return is_module(name) or (is_module(module) and member in defined(module))
 

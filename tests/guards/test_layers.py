@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "inbound": ("contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
     "maintenance": ("db", "events", "inbound", "recipients", "sends", "services"),
-    # Doors, and what starts the service.
+    # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
     "seed": ("accounts", "contacts", "db", "events", "lists", "messages", "services"),
     "cli": (
@@ -215,7 +215,7 @@ def test_schemas_import_only_pure_modules_of_the_domain() -> None:
 
 
 def test_processes_that_serve_no_api_do_not_load_the_web_framework() -> None:
-    """Asked of an interpreter: importing a module also imports the packages around it."""
+    """Checked in an interpreter: importing a module also imports its parent packages."""
     program = (
         f"import {', '.join(WITHOUT_WEB)}, sys; print({{'flask', 'flask_smorest', 'marshmallow'}} & {{*sys.modules}})"
     )

@@ -19,7 +19,7 @@ def is_current(database_url: str) -> bool:
 
 
 def tables(database_url: str) -> set[str]:
-    """Without the partitions, which are parts of a table."""
+    """The tables without their partitions."""
     engine = create_engine(database_url)
     try:
         return {name for name in inspect(engine).get_table_names() if not migrate.PARTITION.fullmatch(name)}
@@ -40,7 +40,7 @@ def test_up_down_and_up_again(database_url: str) -> None:
 
 
 def test_what_groups_have_counted_survives_slots_both_ways(database_url: str) -> None:
-    """Revision 0013: the own row and the slots together have it, and below it the row alone."""
+    """Revision 0013: the sum of the group's row and its slots is kept; below it, the row alone has it."""
     migrate.upgrade(database_url, "0012")
     engine = create_engine(database_url)
     try:
@@ -157,7 +157,7 @@ def test_nothing_in_the_models_lacks_a_migration(database_url: str) -> None:
 
 
 def test_no_id_is_given_twice_on_sqlite() -> None:
-    """Alembic compares columns, not this promise of a table, and loses it where it builds a table anew."""
+    """Alembic compares columns, not AUTOINCREMENT, which is lost when it rebuilds a table."""
     with short_folder() as folder:
         database_url = f"sqlite:///{folder}/tms.sqlite3"
         migrate.upgrade(database_url)
@@ -176,7 +176,7 @@ def test_an_upgrade_to_where_it_is_changes_nothing(database_url: str) -> None:
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
-    """Each waits for the one that came first, and finds it done (docs/operations.md#migrations)."""
+    """Each waits for the first one, and then finds nothing to do (docs/operations.md#migrations)."""
     processes = [context.Process(target=migrate.upgrade, args=(database_url,)) for _ in range(4)]
     for process in processes:
         process.start()
@@ -197,7 +197,7 @@ def test_a_failing_migration_leaves_nothing(database_url: str, monkeypatch: pyte
 
 
 def test_rows_that_refer_to_nothing_are_refused() -> None:
-    """SQLite builds an altered table anew with foreign keys off, so they are checked at the end."""
+    """SQLite rebuilds an altered table with foreign keys off, so they are checked at the end."""
     with short_folder() as folder:
         database_url = f"sqlite:///{folder}/tms.sqlite3"
         migrate.upgrade(database_url)

@@ -1,4 +1,4 @@
-"""Revisions 0005 to 0012 keep the rows that are there, both ways, and take those of the release before them
+"""Revisions 0005 to 0012 keep existing rows, both ways, and accept those of the release before them
 (docs/operations.md#migrations). Later revisions, which change rows, have tests of their own.
 """
 
@@ -29,7 +29,7 @@ from app.db import migrate
 
 FIRST, LAST = 5, 12
 REPLACED = {5: {"destination_pauses"}}
-"""Revision -> tables that it replaces by empty ones, as its docstring says."""
+"""Revision -> tables that it replaces with empty ones, as its docstring says."""
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -63,7 +63,7 @@ def value(column: Column[Any], number: int) -> Any:
 
 
 def add_rows(engine: Engine, tables: dict[str, Table], number: int, besides: set[str]) -> None:
-    """One row in each table, with a value in every column."""
+    """Adds a row to each table, with a value in every column."""
     with engine.begin() as connection:
         for table in tables.values():
             if table.name not in besides:
@@ -98,7 +98,7 @@ def test_a_revision_keeps_all_rows_and_takes_those_of_the_release_before(databas
             both = read_rows(engine, tables, replaced)
             migrate.downgrade(database_url, revision(number - 1))
             assert read_rows(engine, tables, replaced) == both, number
-            migrate.upgrade(database_url, revision(number))  # fails if the downgrade has left anything
+            migrate.upgrade(database_url, revision(number))  # fails if the downgrade has left anything behind
             for name in replaced:
                 add_rows(engine, {name: reflected(engine)[name]}, 1, set())
     finally:

@@ -1,4 +1,4 @@
-"""Every row but the account itself belongs to an account and goes with it."""
+"""Every row except the account itself belongs to an account and is deleted with it."""
 
 from __future__ import annotations
 

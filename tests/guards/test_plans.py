@@ -1,7 +1,8 @@
-"""No statement of the API or of the workers reads all of a table that grows (docs/querying.md#what-an-index-answers).
+"""No statement of the API or of the workers reads the whole of a growing table
+(docs/querying.md#what-an-index-answers).
 
-Every statement that a tour through the API and the background work sends is explained by a database with 100,000 rows
-in each such table.
+A database with 100,000 rows in each such table explains every statement that a tour of the API and of the background
+work sends.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class Full:
         return self.tenant.services
 
     def statements(self, *tour: Any) -> dict[str, Any]:
-        """What the parts of a tour send to the database, with parameters."""
+        """The statements that the parts of a tour send, with parameters."""
         with StatementRecorder(self.services.database.engine) as recorder:
             for part in tour:
                 part(self)
         return recorder.statements
 
     def reading_all(self, statements: dict[str, Any], but: Collection[str] = ()) -> list[tuple[list[str], str]]:
-        """Those that read all of a growing table, with its name."""
+        """The statements that read the whole of a growing table, with its name."""
         whole_reads, growing = [], GROWING.keys() - set(but)
         with self.services.database.engine.connect() as connection:
             for statement, parameters in statements.items():
@@ -154,11 +155,11 @@ FILTERS: dict[str, tuple[str, ...]] = {
         "last_sent_time=2030-01-01",
     ),
 }
-"""Collection -> queries, each with a filter that many rows meet, few or none."""
+"""Collection -> queries, each with a filter that many, few or no rows match."""
 
 
 def read_everything(full: Full) -> None:
-    """Every collection and instance, with each filter, and counted but for all sent contacts, whose number is counted
+    """Reads every collection and instance with each filter, and counts each except all sent contacts, which are counted
     by their index (docs/querying.md#counting)."""
     for path, queries in FILTERS.items():
         count = () if path == SENT else ("limit=0",)
@@ -170,7 +171,7 @@ def read_everything(full: Full) -> None:
 
 
 def write_contacts(full: Full) -> None:
-    """Contacts are created, changed, unsubscribed and deleted, one at a time and many."""
+    """Creates, changes, unsubscribes and deletes contacts, one at a time and in bulk."""
     api = full.tenant.api
     person = {"email": "new@example.com", "mobile": "61420000001", "score": 5, "subscribed": {"email": False}}
     assert api.post(LIST, person).status_code == 201
@@ -185,7 +186,7 @@ def write_contacts(full: Full) -> None:
 
 
 def send(full: Full) -> None:
-    """Emails and texts are accepted, sent and looked at, and their links followed."""
+    """Sends emails and texts, reads their recipients, and follows their links."""
     api, domain = full.tenant.api, full.tenant.domain
     email = {"type": "email", "group_name": "Plans", "from_address": f"hello@{domain}", "from_name": "Acme"}
     content = {"subject": "Hi", "body_text": "Hello %%first_name%%", "body_html": '<a href="https://a.example/">a</a>'}
@@ -206,14 +207,14 @@ def send(full: Full) -> None:
 
 
 def uuids_of(answer: Any) -> list[str]:
-    """The recipients that an accepted send names."""
+    """The uuids in the response to a send."""
     uuids = [one["uuid"] for one in answer.get_json()["_embedded"]["recipients"]]
     assert uuids
     return uuids
 
 
 def visit(full: Full) -> None:
-    """Recipients open messages and follow links, of which some are known to be machines."""
+    """Recipients, some of which are known to be machines, open messages and follow links."""
     secret, anon = full.services.settings.secret_key, Client(full.app)
     for number in (ROWS - 11, ROWS - 12):
         assert anon.get(f"/o/{recipient_token(secret, OPEN, number)}.gif").status_code == 200
@@ -223,7 +224,7 @@ def visit(full: Full) -> None:
 
 
 def report(full: Full) -> None:
-    """Mail servers and relays report bounces and complaints, by mail and by requests."""
+    """Mail servers and relays report bounces and complaints, by mail and by HTTP."""
     settings, anon = full.services.settings, Client(full.app)
     for number, make in ((ROWS - 21, delivery_failure), (ROWS - 22, complaint)):
         to = return_path(settings, number, f"hello@{full.tenant.domain}")
@@ -242,7 +243,7 @@ def uuid_of(full: Full, recipient_id: int) -> str:
 
 
 def text(full: Full) -> None:
-    """Text messages are sent, and their receipts and replies taken in."""
+    """Sends text messages, and records their receipts and replies."""
     services, anon = full.services, Client(full.app)
     full.tenant.add_sender(NUMBER)
     body = {"type": "sms", "list_id": 1, "group_name": "Texts", "from_address": NUMBER, "unsubscribe_type": "word"}
@@ -274,16 +275,16 @@ COMMANDS = (
     "suppressions resubscribe p20@example.com --list 1",
     *("webhooks list", "webhooks show 1", "domains list", "keys list", "senders list"),
 )
-"""What an operator asks for, but for what reads more by its nature (docs/cli.md#commands-that-read-much)."""
+"""Commands of an operator, without those that read more by design (docs/cli.md#commands-that-read-much)."""
 COUNTED = {"events"}
-"""What waits for webhooks is counted as it is."""
+"""Tables that are counted row by row: the events that wait for webhooks."""
 FEW_ON_SQLITE = {"lists", "messages"}
 """Small tables that SQLite reads in the order of their ids until it has found a name."""
 OF_NO_ACCOUNT = ("status", "accounts list", "lists indexes", "sends show", "sends retry")
 
 
 def operate(full: Full) -> None:
-    """Commands, and those of single recipients."""
+    """Runs the commands, including those of single recipients."""
     uuid = uuid_of(full, ROWS - 41)
     rows = Rows(full.services, full.tenant.id)
     group = rows.add_group()
@@ -297,12 +298,12 @@ def operate(full: Full) -> None:
 
 
 def work(full: Full) -> None:
-    """What the workers and the scheduler do with and without work."""
+    """Runs the jobs of the workers and the scheduler, with and without work."""
     drain(full.services)
     dispatch_due(full.services)
     sweep = sweeps.SendQueueSweep(full_share=1e-9)
     with full.services.database.read() as session:
-        for _ in range(2):  # the second time from what the first has found
+        for _ in range(2):  # the second time with what the first has found
             sweep.finds_work(session)
         sweeps.events_waiting(session)
         sweeps.replies_waiting(session)

@@ -1,4 +1,4 @@
-"""Revision 0015 moves what is not settled into the send queue, and back again (docs/operations.md#migrations)."""
+"""Revision 0015 moves unsettled recipients into the send queue, and back again (docs/operations.md#migrations)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RECIPIENTS = {
     5: ("delivered", 1, None, None, 800),
     6: ("bounced", 5, None, None, None),
 }
-"""Recipients of the revision before."""
+"""Recipients of the previous revision."""
 
 
 def rows(database_url: str, statement: str) -> list[tuple[Any, ...]]:
@@ -55,7 +55,7 @@ def rows(database_url: str, statement: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=BACKENDS)
 def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database of the revision before, with recipients in every state."""
+    """A database of the previous revision, with recipients in every state."""
     with ExitStack() as stack:
         if request.param == "postgresql":
             url = stack.enter_context(scratch_database(request.getfixturevalue("postgres")))

@@ -50,7 +50,7 @@ OTHERS = """
     since this unique unreadable unrecorded until with within
 """
 ENGLISH = frozenset(f"{VERBS} {NOUNS} {OTHERS}".split())
-"""Words that mean here what they mean everywhere. A word of the domain or of the machinery belongs into the glossary
+"""Words that mean here what they mean everywhere. A word of the domain or of the machinery belongs in the glossary
 instead."""
 
 

@@ -16,10 +16,10 @@ LONG_MODULES = {
 }
 LONG_FUNCTIONS = {
     "app.db.migrations.versions.v0001_initial.upgrade": "creates all tables",
-    "app.db.migrations.versions.v0002_carriers.downgrade": "takes all of it back",
+    "app.db.migrations.versions.v0002_carriers.downgrade": "reverts all of it",
     "app.db.migrations.versions.v0002_carriers.upgrade": "creates and widens the tables of one issue",
 }
-"""Declarations read well in one piece: name -> why it may be long."""
+"""Declarations are easier to read in one piece: name -> why it may be long."""
 
 
 def length(function: Function) -> int:

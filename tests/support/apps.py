@@ -1,4 +1,4 @@
-"""The application with other settings than those of the suite."""
+"""The application with settings that differ from those of the suite."""
 
 from __future__ import annotations
 

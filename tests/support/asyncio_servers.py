@@ -13,7 +13,7 @@ from tests.support.servers import PATIENCE
 
 @contextlib.contextmanager
 def in_thread(start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[int]:
-    """The port of the server that `start` starts; it serves inside the block."""
+    """Runs the server that `start` starts inside the block; yields its port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -28,7 +28,7 @@ def in_thread(start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[int]:
 
 
 async def _end(server: asyncio.Server) -> None:
-    """Ends its connections, too, and the threads that it has started."""
+    """Also closes its connections, and ends the threads that it has started."""
     server.close()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

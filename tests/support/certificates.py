@@ -1,4 +1,4 @@
-"""A certificate authority of the tests, for real TLS on the loopback address."""
+"""A certificate authority for tests, for real TLS on the loopback address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CERTIFICATE_SIGNING = x509.KeyUsage(
     encipher_only=False,
     decipher_only=False,
 )
-"""The extensions are those that Python asks for from 3.13 on."""
+"""The extensions that Python requires from 3.13 on."""
 
 
 class Authority:
@@ -42,16 +42,15 @@ class Authority:
 
     @property
     def trust(self) -> ssl.SSLContext:
-        """For clients."""
         return ssl.create_default_context(cadata=self._pem)
 
     def write(self, path: Path) -> Path:
-        """The authority's own certificate, for programs that read those that they believe from a file."""
+        """Writes the authority's certificate, for programs that read trusted certificates from a file."""
         path.write_text(self._pem)
         return path
 
     def server(self, host: str) -> ssl.SSLContext:
-        """For a server of that name."""
+        """A context for a server of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         names = x509.SubjectAlternativeName([x509.DNSName(host)])

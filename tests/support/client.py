@@ -33,7 +33,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         **options: Any,
     ) -> TestResponse:
-        """One request; `headers` come on top of the key."""
+        """One request; `headers` are added to that of the key."""
         all_headers = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
         all_headers.update(headers or {})
         query = list(params.items()) if isinstance(params, Mapping) else params
@@ -44,19 +44,15 @@ class Client:
         return answer
 
     def get(self, path: str, params: Params = None, **options: Any) -> TestResponse:
-        """GET."""
         return self.request("GET", path, params=params, **options)
 
     def post(self, path: str, body: Any, **options: Any) -> TestResponse:
-        """POST of a JSON value."""
         return self.raw("POST", path, orjson.dumps(body), **options)
 
     def patch(self, path: str, body: Any, **options: Any) -> TestResponse:
-        """PATCH with a JSON value."""
         return self.raw("PATCH", path, orjson.dumps(body), **options)
 
     def delete(self, path: str, params: Params = None, **options: Any) -> TestResponse:
-        """DELETE."""
         return self.request("DELETE", path, params=params, **options)
 
     def raw(
@@ -78,7 +74,7 @@ def _encoded(pairs: Sequence[tuple[str, Any]]) -> str:
 def check_error(
     response: TestResponse, status: int, type_: str, code: str | None = None, **where: Any
 ) -> dict[str, Any]:
-    """An error answer with its status, type, code and place; returns its body."""
+    """Checks the status, type, code and location of an error response; returns its body."""
     assert response.status_code == status, response.text
     body: dict[str, Any] = response.get_json()
     assert (body["status"], body["type"]) == (status, type_), body

@@ -1,4 +1,4 @@
-"""Clocks that a test sets, instead of letting time pass or hoping that none passes."""
+"""Clocks that a test sets, instead of sleeping or relying on speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.clock import now
 
 
 class ClockAhead:
-    """Stands for `time` in a module: the real one, so many seconds `ahead`. What it sleeps is real."""
+    """Replaces `time` in a module: the real clock plus `ahead` seconds. Sleeping takes real time."""
 
     sleep = staticmethod(time.sleep)
 
@@ -23,7 +23,7 @@ class ClockAhead:
 
 
 def clock_of(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> ClockAhead:
-    """The one clock of these modules until the test ends."""
+    """Replaces the clock of these modules until the test ends."""
     clock = ClockAhead()
     for module in modules:
         monkeypatch.setattr(module, "time", clock)
@@ -31,7 +31,7 @@ def clock_of(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> ClockAhea
 
 
 def stop_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`this_second()` returns the same until the test ends: what depends on whether two changes fall into one second
-    does not vary."""
+    """`this_second()` returns the same value until the test ends, so that results do not depend on whether two changes
+    happen in the same second."""
     moment = now()
     monkeypatch.setattr("app.clock.now", lambda: moment)

@@ -1,4 +1,4 @@
-"""Every collection that comes in pages, with items to read; for tests of pages."""
+"""Every paged collection, with items to read; for tests of pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGINNING = moment("2026-01-01")
 
 @dataclass(frozen=True)
 class Paged:
-    """A collection of an account, or an instance that comes in pages; `key` is the property that identifies an item."""
+    """A collection of an account, or a paged instance; `key` is the property that identifies an item."""
 
     tenant: Tenant
     path: str
@@ -34,11 +34,11 @@ class Paged:
         return found
 
     def keys(self, page: dict[str, Any]) -> list[Any]:
-        """The keys of its items, in their order."""
+        """The keys of the page's items, in their order."""
         return [item[self.key] for item in self.items(page)]
 
     def follow(self, href: str, direction: str) -> Iterator[dict[str, Any]]:
-        """The page of the link, and those that its links of this name lead to."""
+        """The page of the link, and those that its links of this name lead to in turn."""
         following: str | None = href
         while following:
             page = self.page(following)
@@ -47,7 +47,7 @@ class Paged:
 
 
 def without_cursor(href: str) -> str:
-    """The link as it would be without the addition; it must have a cursor."""
+    """The link without its cursor, which it must have."""
     parts = urlsplit(href)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     assert pairs[-1][0] == "cursor"
@@ -97,7 +97,7 @@ def groups(tenant: Tenant, count: int) -> Paged:
 
 
 def sent_contacts(tenant: Tenant, count: int) -> Paged:
-    """Sent contacts of a message, told apart by their reports; every third is no contact."""
+    """Sent contacts of a message, distinguished by their reports; every third is no contact."""
     message_id = tenant.add_message()
     columns = {
         "send_id": _add_send(tenant),
@@ -126,7 +126,7 @@ def sent_contacts(tenant: Tenant, count: int) -> Paged:
 
 
 def timeline(tenant: Tenant, count: int) -> Paged:
-    """The steps of one recipient, told apart by what they say."""
+    """The steps of one recipient, distinguished by their details."""
     body = {
         "type": "email",
         "list_id": tenant.add_list(),

@@ -1,4 +1,4 @@
-"""Helpers of the tests of contacts: what the database holds after a write, and how contacts get into it."""
+"""Helpers for tests of contacts: preparing them, and reading the database after a write."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ContactEvent = tuple[str, int, int]
 
 
 def contacts_path(list_id: int) -> str:
-    """Where the contacts of a list are."""
+    """The path of a list's contacts."""
     return f"/v1/lists/{list_id}/contacts"
 
 
 def find(tenant: Tenant, list_id: int, **filters: Any) -> list[dict[str, Any]]:
-    """The contacts that filters leave."""
+    """The contacts that match the filters."""
     response = tenant.api.get(contacts_path(list_id), filters)
     assert response.status_code == 200, response.text
     found: list[dict[str, Any]] = response.get_json()["_embedded"]["contacts"]
@@ -39,7 +39,7 @@ def contact(tenant: Tenant, list_id: int, contact_id: int) -> dict[str, Any]:
 
 
 def count(tenant: Tenant, list_id: int, **filters: Any) -> int:
-    """How many contacts filters leave."""
+    """The number of contacts that match the filters."""
     found: int = tenant.api.get(contacts_path(list_id), {**filters, "limit": 0}).get_json()["size"]
     return found
 
@@ -73,7 +73,7 @@ def entries(tenant: Tenant) -> set[tuple[str, str, int | None]]:
 
 
 def unsubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: AddressKind = "email") -> int:
-    """As a link or the command line does it."""
+    """Unsubscribes the address as a link or the command line does."""
     with tenant.services.database.write() as transaction:
         return suppress.unsubscribe(transaction, tenant.id, kind, address, list_id)
 
@@ -85,7 +85,7 @@ def resubscribe(tenant: Tenant, address: str, list_id: int | None = None, kind: 
 
 
 def block(tenant: Tenant, address: str, kind: AddressKind = "email") -> None:
-    """As a permanent bounce does it."""
+    """Blocks the address as a permanent bounce does."""
     with tenant.services.database.write() as transaction:
         suppress.block(transaction, tenant.id, kind, address, "bounce")
 

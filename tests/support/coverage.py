@@ -1,6 +1,6 @@
-"""Which test made the service answer with which error code.
+"""Finds out which test caused which error code.
 
-With SPEC_COVERAGE naming a folder every process of a test run notes there which tests saw which codes.
+If SPEC_COVERAGE names a folder, every process of a test run records there which tests saw which codes.
 `python -m tests.support.coverage FOLDER` then prints a table of all codes of the catalogue, and fails when a code has
 no test: `make coverage-of-spec`.
 """
@@ -18,11 +18,11 @@ from werkzeug.test import TestResponse
 from app.errors import CATALOGUE
 
 SWEEPING = ("test_bodies.py", "test_openapi.py")
-"""Tests that try many inputs at once: another test that is about the code says more."""
+"""Tests that try many inputs at once: a test that is about the code is shown in preference."""
 
 
 def note(answer: TestResponse) -> None:
-    """Notes the type and the codes of an error answer."""
+    """Records the type and the codes of an error response."""
     folder = os.environ.get("SPEC_COVERAGE")
     if not folder or answer.status_code < 400 or not answer.is_json or not answer.data:
         return
@@ -46,7 +46,7 @@ def _note_once(folder: Path, code: str, test: str) -> None:
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Code -> the first test that saw it, by name, one that is about the code if there is one."""
+    """Code -> the first test by name that saw it, preferably one that is about the code."""
     pairs = [line.split("\t") for path in folder.glob("*.tsv") for line in path.read_text("utf-8").splitlines()]
     seen: dict[str, str] = {}
     for code, test in sorted(pairs, key=lambda pair: (any(name in pair[1] for name in SWEEPING), pair)):
@@ -62,7 +62,7 @@ def report(seen: dict[str, str]) -> tuple[str, list[str]]:
 
 
 def main(folder: str) -> int:
-    """Prints the table and what is missing; 0 when nothing is."""
+    """Prints the table and the missing codes; returns 0 if there are none."""
     table, missing = report(read(Path(folder)))
     print(table, end="")
     if missing:

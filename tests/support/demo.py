@@ -1,4 +1,4 @@
-"""An installation of its own with the demo loaded, as `make run` makes it at its first start."""
+"""A separate installation with the demo loaded, as the first `make run` creates it."""
 
 from __future__ import annotations
 

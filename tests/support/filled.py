@@ -17,7 +17,7 @@ FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
     *("domain_backoffs", "event_rotation", "reply_parts"),
 }
-"""Tables with as many rows as people set up, as there are domains that defer, or as long replies are under way."""
+"""Tables whose size is bounded by what people set up, by deferring domains, or by incomplete replies."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
 
 EMAIL = "'p' || n || '@example.com'"
@@ -51,12 +51,12 @@ EVENTS = {"slot": "0", "webhook_id": "1", "payload": "'{}'"}
 EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
 OF_THE_ACCOUNT = {"contacts", "recipients", "sends", "recipient_steps"}
 REFERENCES = {"webhooks.id": "1"}
-"""What rows refer to, other than the row of the same number."""
+"""References to rows other than the one of the same number."""
 
 
 def fill(connection: Connection, rows: int) -> None:
-    """Writes rows into each growing table after those that are there: up to number `rows` into those of the account,
-    a fifth of them into the others. Account 1 has list, message and webhook 1; the other account is 2."""
+    """Adds rows to each growing table: up to number `rows` to those of the account, a fifth of them to the others.
+    Account 1 has list, message and webhook 1; the other account is 2."""
     for table in Base.metadata.sorted_tables:
         if table.name in GROWING:
             last = rows if table.name in OF_THE_ACCOUNT else rows // 5
@@ -67,7 +67,7 @@ def fill(connection: Connection, rows: int) -> None:
 
 
 def _run(connection: Connection, statement: str) -> None:
-    """On the driver, for which a percent sign is then no placeholder."""
+    """Executes on the driver, where a percent sign is no placeholder then."""
     connection.connection.cursor().execute(statement)
 
 

@@ -1,4 +1,4 @@
-"""Tables of queries: what a collection answers to each, for collections that differ in nothing but their columns."""
+"""Tables of queries with their results, for collections that differ only in their columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Collection:
     key: str
 
     def get(self, pairs: Pairs = ()) -> list[Any]:
-        """The keys of the items that a query finds, in their order."""
+        """The keys of the matching items, in their order."""
         return [item[self.key] for item in items(self.client.get(self.path, list(pairs)), self.name)]
 
     def found(self, pairs: Pairs) -> set[Any]:
-        """The same without order; the count that `limit=0` gives must agree."""
+        """The same, sorted; the `size` of `limit=0` must agree."""
         keys = self.get(pairs)
         counted = self.client.get(self.path, [*pairs, ("limit", "0")]).get_json()
         assert (counted["size"], counted["_embedded"][self.name]) == (len(keys), [])
@@ -119,7 +119,7 @@ def time_cases(name: str, values: dict[Any, datetime | None]) -> Iterable[tuple[
 
 
 def choice_cases(name: str, values: dict[Any, str]) -> Iterable[tuple[str, str, set[Any]]]:
-    """Every operator of a filter on one of several words."""
+    """Every operator of a filter with a fixed set of choices."""
     for choice in sorted(set(values.values())):
         matching = {key for key, value in values.items() if value == choice}
         yield name, choice, matching
@@ -137,7 +137,7 @@ WRONG = (
     ("{}:in", "a,,b", "invalid_filter_list"),
     ("{}:in", ",".join(["1"] * 1001), "invalid_filter_list"),
 )
-"""Wrong for a filter of any type."""
+"""Queries that are invalid for a filter of any type."""
 
 WRONG_INTEGERS = (
     ("{}", "abc", "invalid_query_syntax"),

@@ -1,5 +1,5 @@
-"""Processes for tests that start without importing anything again: they are forked from a server that has imported the
-service once, and are as separate as any other process."""
+"""Processes that start without importing anything again: they are forked from a server that has imported the service
+once, and are as separate as any other process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.servers import PATIENCE
 
 IMPORTED = ["jobs.worker", "app.launcher.embedded_redis", "app.db.migrate"]
-"""What the server imports at its start, which is that of the first process."""
+"""The modules that the server imports when it starts, which is before the first process."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(IMPORTED)
@@ -30,19 +30,18 @@ class Forked:
         self.pid = self._process.pid
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal, if the process has not ended yet."""
+        """Sends a signal unless the process has ended."""
         if self._process.exitcode is None:
             os.kill(self.pid, number)
 
     def wait(self) -> int | None:
-        """The exit status, negative for a signal; None when it does not end within PATIENCE. Several threads may
-        wait."""
+        """The exit status, negative for a signal; None if it does not end within PATIENCE. Several threads may wait."""
         with self._waiting:
             self._process.join(PATIENCE)
             return self._process.exitcode
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Sends SIGKILL and waits for the end."""
         self._process.kill()
         self._process.join()
 

@@ -1,4 +1,4 @@
-"""A port before a server: with TLS for a server that has none, or with TCP for one that has a Unix socket only."""
+"""Proxies in front of a server: TLS for a server without it, or TCP for one that has only a Unix socket."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ async def _serve(context: ssl.SSLContext | None, connect: Connect) -> asyncio.Se
 
 
 def tls_front(context: ssl.SSLContext, port: int) -> AbstractContextManager[int]:
-    """The port on which it listens."""
+    """Runs a TLS proxy; yields its port."""
     return in_thread(_serve(context, partial(asyncio.open_connection, "127.0.0.1", port)))
 
 
 def tcp_front(path: str) -> AbstractContextManager[int]:
-    """A TCP port before the Unix socket of a server."""
+    """Runs a TCP proxy for the Unix socket of a server; yields its port."""
     return in_thread(_serve(None, partial(asyncio.open_unix_connection, path)))

@@ -1,8 +1,8 @@
-"""How the time that a function takes grows with its input: the cost per character at n and at 8n.
+"""Measures how the time of a function grows with its input: the cost per character at n and at 8n.
 
-What is measured is the processor time of the thread, which other programs of the machine touch little. A first measure
-of each is enough where they are alike. What looks as if it grew is measured again, both in turn, five times a round,
-and the best of all counts.
+The processor time of the thread is measured, which other programs of the machine hardly affect. A first measure of each
+is enough if they are equal. If the cost seems to grow, both are measured again in turn, five times a round, and the
+best of all counts.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TypeVar
 FACTOR = 8
 MOST_GROWTH = 1.5
 ROUNDS = 30
-"""Measures in which a function may show that it does not grow, half of them with a longer text: what grows up to a
-bound, such as the depth of what is nested, has reached it there, and a square is as steep as before."""
+"""Measurements in which a function may prove that its cost does not grow, half of them with a longer text: a cost that
+grows up to a bound, such as a nesting depth, has reached it there, while quadratic growth is as steep as before."""
 LONG_ENOUGH = 0.0003
-"""Seconds that the smaller input should take, so that the cost of one call counts for nothing."""
+"""Seconds that the smaller input should take, so that the cost of one call is negligible."""
 LEAST = 256
 NOTHING = 20e-9
-"""Seconds for a character of the longest text, which are those of copying it: too few for a square to be in them."""
+"""Seconds per character of the longest text, which suffice for copying it: too few for quadratic growth."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Names of glibc's settings, as <malloc.h> numbers them."""
+"""Parameters of glibc's `mallopt`, as <malloc.h> numbers them."""
 KEPT = 32 * 1024 * 1024
-"""Bytes; the most that glibc takes."""
+"""Bytes; the maximum that glibc accepts."""
 
 Input = TypeVar("Input")
 
@@ -36,7 +36,7 @@ Input = TypeVar("Input")
 def growth(
     read: Callable[[Input], object], make: Callable[[int], Input], largest: int, *, long_enough: float = LONG_ENOUGH
 ) -> float:
-    """By what factor the cost per character grows from n to 8n; `largest` bounds the 8n."""
+    """The factor by which the cost per character grows from n to 8n; `largest` bounds 8n."""
     _keep_memory()
     with _without_collector():
         size = _size(read, make, largest, long_enough)
@@ -58,9 +58,9 @@ def growth(
 
 
 def _size(read: Callable[[Input], object], make: Callable[[int], Input], largest: int, long_enough: float) -> int:
-    """An n that takes long enough, as far as there is one."""
+    """An n that takes long enough, if there is one."""
     size, most = min(LEAST, largest // FACTOR), largest // FACTOR
-    read(make(size))  # what is made at a first call is no part of the cost
+    read(make(size))  # what the first call initializes does not count
     while size < most and seconds(read, make(size), 1) < long_enough:
         size = min(2 * size, most)
     return size
@@ -76,8 +76,8 @@ def seconds(read: Callable[[Input], object], given: Input, times: int) -> float:
 
 @cache
 def _keep_memory() -> None:
-    """Has the allocator keep what is freed. Else pieces above a size are cleared anew by the system at each call, which
-    makes one step in the cost, at a size that depends on what the process has done before."""
+    """Makes the allocator keep freed memory. Otherwise the system clears pieces above a certain size at each call,
+    which is a step in the cost, at a size that depends on what the process has done before."""
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, KEPT)
@@ -86,7 +86,7 @@ def _keep_memory() -> None:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Collecting garbage takes longer the more there is of anything."""
+    """Disables the garbage collector, whose time depends on the number of all objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,9 +1,9 @@
-"""The order in which the processes of the tests get them.
+"""The order in which tests are handed out to the test processes.
 
 `worksteal` of pytest-xdist cuts the list of tests into one piece for each process. A process works through its piece
-from the front, and gets the second half of the longest piece when it has finished: half of the tests, whatever they
+from the front, and gets the second half of the longest piece when it has finished: half of the tests, however long they
 take. In the order of the files one process would get all the services of tests/e2e, which take seconds each, and would
-still be at work on them when nothing else is left. So each piece begins with its share of the slow tests.
+still be busy with them when nothing else is left. So each piece begins with its share of the slow tests.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SLOW = (
     "tests/jobs/test_sms_worker.py",
     "tests/jobs/test_worker.py",
 )
-"""Where single tests take a second or more (`make test ARGS=--durations=60`)."""
+"""Files in which single tests take a second or more (`make test ARGS=--durations=60`)."""
 SERVICES = {"demo", "running", "service", "web", "strict", "narrow"}
-"""Fixtures with a service that several of these tests use: each process that has one of them starts it anew."""
+"""Fixtures with a service that several of these tests use: each process that runs one of them starts its own."""
 
 
 def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The tests in the order that suits so many processes."""
+    """The tests in the best order for that number of processes."""
     hands = _dealt([item for item in items if _is_slow(item) and not _backend(item)], processes)
     others = [item for item in items if not _is_slow(item) or _backend(item)]
     ordered: list[pytest.Item] = []
@@ -44,7 +44,7 @@ def handed_out(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item
 
 
 def _dealt(items: Iterable[pytest.Item], processes: int) -> list[list[pytest.Item]]:
-    """To each process in turn; the tests with the same service stay together and in their order."""
+    """Deals the tests to the processes in turn; those with the same service stay together and in order."""
     together: dict[object, list[pytest.Item]] = defaultdict(list)
     for item in items:
         together[_service(item) or item.nodeid].append(item)
@@ -55,7 +55,7 @@ def _dealt(items: Iterable[pytest.Item], processes: int) -> list[list[pytest.Ite
 
 
 def _slow_first(piece: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """With those of one database still together: a change of it costs a migration."""
+    """Slow tests first, those of one database still together: switching it costs a migration."""
     backends: dict[object, int] = {}
     return sorted(piece, key=lambda item: (backends.setdefault(_backend(item), len(backends)), not _is_slow(item)))
 
@@ -71,6 +71,6 @@ def _backend(item: pytest.Item) -> str | None:
 
 
 def _service(item: pytest.Item) -> str | None:
-    """The service that the test shares with others, if any."""
+    """The service that the test shares with others; empty for none."""
     used = SERVICES.intersection(getattr(item, "fixturenames", ()))
     return min(used) if used else None

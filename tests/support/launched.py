@@ -22,7 +22,7 @@ from tests.support.servers import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 PATIENT = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "patient"), str(ROOT)))}
-"""A setting with which the launcher waits as long for its processes as a slow machine needs."""
+"""An environment in which the launcher waits for its processes as long as a slow machine needs."""
 SURROUNDINGS = {
     *(one.metadata["variable"] for one in fields(Settings)),
     "MAKEFLAGS",
@@ -31,7 +31,7 @@ SURROUNDINGS = {
     "RECEIVER_PORT",
     "PROMETHEUS_MULTIPROC_DIR",
 } - {"EMBEDDED_REDIS"}
-"""Variables that must not reach the service; EMBEDDED_REDIS chooses what all tests run on."""
+"""Variables that must not reach the service; EMBEDDED_REDIS stays, since it applies to all tests."""
 TOKEN = "tms_the-only-key-of-the-end-to-end-tests-0123456789"
 
 SEED: dict[str, Any] = {
@@ -81,12 +81,12 @@ class Launched:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """The command itself."""
+        """The process of the command."""
         assert self._process is not None
         return self._process
 
     def begin(self) -> None:
-        """Starts it and does not wait."""
+        """Starts the service without waiting."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,
@@ -99,7 +99,7 @@ class Launched:
             )
 
     def start(self) -> None:
-        """Starts it and waits until it is ready."""
+        """Starts the service and waits until it is ready."""
         self.begin()
         wait_until(lambda: self.process.poll() is not None or self.is_ready(), "the service is ready")
         assert self.process.poll() is None, self.output()
@@ -112,18 +112,18 @@ class Launched:
             return False
 
     def refused(self) -> str:
-        """Starts it, expects it to end by itself with an error, and returns its output."""
+        """Starts the service, expects it to end by itself with an error, and returns its output."""
         self.begin()
         assert self.process.wait(PATIENCE) != 0
         wait_until(lambda: not self.pids(), "nothing is left")
         return self.output()
 
     def output(self) -> str:
-        """All that it printed."""
+        """The complete output."""
         return self.log.read_text("utf-8", "replace")
 
     def pids(self, command: str = "") -> list[int]:
-        """Its processes; those whose command line matches the pattern."""
+        """The ids of its processes whose command line matches the pattern."""
         return [
             number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_ours(number, command)
         ]
@@ -134,11 +134,11 @@ class Launched:
             line = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             return False
-        # Redis writes its title over its environment; the title names its socket.
+        # Redis overwrites its environment with its title, which contains its socket.
         return (marked or str(self.data) in line) and bool(line) and re.search(command, line) is not None
 
     def processor_seconds(self) -> float:
-        """What its processes have worked since they started, those included that have ended."""
+        """The processor time of its processes since they started, including those that have ended."""
         ticks = 0
         for number in self.pids():
             with suppress(FileNotFoundError, ProcessLookupError):
@@ -152,9 +152,9 @@ class Launched:
         return self.pids(command)[0]
 
     def stop(self, *numbers: signal.Signals) -> None:
-        """Signals to the whole process group, as a terminal sends them. Waits until nothing is left.
+        """Sends signals to the whole process group, as a terminal does. Waits until all processes have ended.
 
-        All have ended by themselves: the launcher kills what does not end in time, and says so.
+        All must have ended by themselves: the launcher kills processes that do not end in time, and logs it.
         """
         for number in numbers or (signal.SIGTERM,):
             os.killpg(self.process.pid, number)
@@ -163,7 +163,7 @@ class Launched:
         assert "killing it" not in self.output()
 
     def clear(self) -> None:
-        """Leaves nothing behind, however the test has ended."""
+        """Kills everything that is left, however the test has ended."""
         if self._process is not None:
             for number in self.pids():
                 try:
@@ -202,7 +202,7 @@ class Launched:
         return [recipient["uuid"] for recipient in response.json()["_embedded"]["recipients"]]
 
     def group(self, name: str = "Tests") -> dict[str, Any]:
-        """The report of what `send` has sent."""
+        """The report of the group of `send`."""
         (found,) = self.get("/v1/transactional-groups", name=name)["_embedded"]["transactional-groups"]
         return dict(found)
 

@@ -37,7 +37,7 @@ def complaint(to: str, recipient: str, *, mail_from: str = "", type_: str = "abu
 
 
 def qmail_failure(to: str, recipient: str) -> bytes:
-    """What qmail writes instead of a notification."""
+    """qmail's own form of a delivery status notification."""
     text = (
         "Hi. This is the qmail-send program at mx.example.net.\r\n"
         "I'm afraid I wasn't able to deliver your message to the following addresses.\r\n"

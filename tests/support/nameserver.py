@@ -1,4 +1,4 @@
-"""A name server on the loopback address that answers questions for TXT and MX records from tables."""
+"""A name server on the loopback address that answers queries for TXT and MX records from tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FAILING = "SERVFAIL"
 
 
 class NameServer:
-    """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records; a name that is
-    not there does not exist."""
+    """`texts[name]` holds the TXT records of a name, or `FAILING`, and `exchanges[name]` its MX records; other names do
+    not exist."""
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str] | str] = {}
@@ -29,7 +29,7 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """For the setting DNS_RESOLVER."""
+        """The value of the setting DNS_RESOLVER."""
         host, port = self._socket.getsockname()
         return f"{host}:{port}"
 

@@ -27,7 +27,7 @@ class OwnPostgres:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Inside the block the database has no connections and takes no new ones, as in a restart."""
+        """Inside the block the database has no connections and accepts none, as in a restart."""
         self.run(f"ALTER DATABASE {self.name} WITH ALLOW_CONNECTIONS false;")
         try:
             self.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}';")
@@ -36,13 +36,13 @@ class OwnPostgres:
             self.run(f"ALTER DATABASE {self.name} WITH ALLOW_CONNECTIONS true;")
 
     def run(self, command: str) -> str:
-        """What `psql` prints."""
+        """The output of `psql` for a statement."""
         return self.process.server.psql(command)
 
 
 @contextmanager
 def own_postgres() -> Iterator[OwnPostgres]:
-    """Started with the block and ended with it; the database is empty."""
+    """Runs a server inside the block; the database is empty."""
     with short_folder() as folder:
         process = PostgresProcess(folder / "pg")
         try:

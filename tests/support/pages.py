@@ -46,7 +46,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 def unresolved(target: str, folder: Path) -> str | None:
-    """Why a link or citation leads nowhere, None when it resolves. `folder` is what its path is relative to."""
+    """The reason why a link or citation is broken; None if it resolves. Its path is relative to `folder`."""
     path, _, anchor = target.partition("#")
     page = (folder / path).resolve()
     if not page.exists():

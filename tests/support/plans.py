@@ -1,4 +1,4 @@
-"""The statements that an engine sends, and which of their plans read a whole table."""
+"""Records the statements that an engine sends, and finds the plans that read a whole table."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class StatementRecorder:
 
 
 def scanned(connection: Connection, statement: str, parameters: Any, tables: Collection[str]) -> list[str]:
-    """The tables, of these, that the plan of the statement reads as a whole: in their own order, or all of an index
-    that has an entry for each row."""
+    """Those of the tables that the plan of the statement reads completely: the table itself, or an index that has an
+    entry for each row."""
     if connection.dialect.name == "postgresql":
         explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
         return sorted({_table(node) for node in _nodes(explained[0]["Plan"]) if _reads_all(node, tables)})

@@ -1,5 +1,5 @@
-"""A pooler in transaction mode, before a PostgreSQL that trusts its clients: each transaction of a client is given
-whichever of the server's connections is free, message by message, as PgBouncer and its like do.
+"""A pooler in transaction mode in front of a PostgreSQL that trusts its clients: each transaction of a client gets a
+free connection to the server, message by message, as in PgBouncer and similar poolers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDS_OF_REQUEST = (b"Q", b"S")
 
 
 class Server:
-    """A connection of the pooler's to the server."""
+    """A connection from the pooler to the server."""
 
     def __init__(self, path: str, database: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -35,8 +35,8 @@ class Server:
 
 
 class Pooler:
-    """`url` leads through it. It sends clients the process ids that `announced` names, as real poolers make them up
-    or pass those of some connection on."""
+    """`url` leads through it. It sends clients the process ids in `announced`: real poolers invent them, or pass on
+    those of some connection."""
 
     def __init__(self, database_url: str, size: int, announced: str, *, refuses_options: bool = False) -> None:
         url = make_url(database_url)
@@ -53,7 +53,7 @@ class Pooler:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Ends the server's connections, and with them the clients'."""
+        """Closes the connections to the server, and thereby those of the clients."""
         self._listener.close()
         for server in self._servers:
             server.socket.close()
@@ -112,7 +112,7 @@ class Pooler:
             _answer(server, None)
             self._free.put(server)
             raise
-        self._free.put(server)  # before the client knows, so that the next client finds the connection free
+        self._free.put(server)  # before the client is answered, so that the next client finds the connection free
         client.sendall(end)
 
 
@@ -131,7 +131,7 @@ def read_message(source: socket.socket) -> bytes:
 
 
 def read_exactly(source: socket.socket, count: int) -> bytes:
-    """As many bytes. Raises `ConnectionError` at the end of the stream."""
+    """Exactly that many bytes. Raises `ConnectionError` at the end of the stream."""
     read = b""
     while len(read) < count:
         some = source.recv(count - len(read))
@@ -143,7 +143,7 @@ def read_exactly(source: socket.socket, count: int) -> bytes:
 
 @contextmanager
 def pooler(database_url: str, size: int, announced: str, *, refuses_options: bool = False) -> Iterator[Pooler]:
-    """Ended with the block."""
+    """Runs a pooler inside the block."""
     made = Pooler(database_url, size, announced, refuses_options=refuses_options)
     try:
         yield made

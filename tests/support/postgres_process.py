@@ -1,4 +1,4 @@
-"""A PostgreSQL that a test may stop, end and start again. It has its own defaults: what it commits is on the disk."""
+"""A PostgreSQL that a test may freeze, stop and restart. It has PostgreSQL's own defaults: commits are durable."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class PostgresProcess:
 
     @property
     def server(self) -> PostgresServer:
-        """Started by the first use."""
+        """The server, started by the first use."""
         if self._server is None:
             self._server = start_postgres(self._folder)
         return self._server
 
     @property
     def url(self) -> str:
-        """Of its maintenance database, as SQLAlchemy takes it."""
+        """The URL of its maintenance database, for SQLAlchemy."""
         return parse_database_url(self.server.get_uri())
 
     def end_connections(self) -> int:
-        """Terminates all but this one; counts them."""
+        """Terminates all other connections; returns their number."""
         with psycopg.connect(self.server.get_uri(), autocommit=True) as connection:
             others = "datname IS NOT NULL AND pid <> pg_backend_pid()"
             ended = connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
             return len(ended.fetchall())
 
     def restart_at_once(self) -> None:
-        """As after a crash of all its processes: nothing is finished, and the log is replayed."""
+        """Restarts it as after a crash of all its processes: nothing is finished, and the log is replayed."""
         main = self._main()
         os.kill(main.pid, signal.SIGQUIT)
         wait_until(lambda: not main.is_running() or main.status() == psutil.STATUS_ZOMBIE, "PostgreSQL has ended")
@@ -54,7 +54,7 @@ class PostgresProcess:
     def frozen(self) -> Iterator[None]:
         """Connections are accepted inside the block, and nothing is answered."""
         main = self._main()
-        main.suspend()  # first: it makes no further ones then
+        main.suspend()  # first, so that it starts no further ones
         others = main.children(recursive=True)
         for process in others:
             with suppress(psutil.NoSuchProcess):
@@ -67,7 +67,7 @@ class PostgresProcess:
                     process.resume()
 
     def stop(self) -> None:
-        """Ends it in order."""
+        """Shuts it down cleanly."""
         if self._server is not None:
             self._server.cleanup()
 

@@ -1,5 +1,5 @@
-"""The start of a PostgreSQL from its wheel, whose own deadline of ten seconds a busy machine misses: after a crash, the
-log is replayed first."""
+"""Starts a PostgreSQL from its wheel, whose own deadline of ten seconds a busy machine misses: after a crash, the log
+is replayed first."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DEADLINE = 120.0
 
 
 def start_postgres(folder: Path) -> PostgresServer:
-    """The running server of a folder, which is made if it does not exist. It is stopped with this process.
+    """Starts the server of a folder, which is created if it does not exist. It is stopped with this process.
 
-    Raises TimeoutExpired if it does not get ready within the deadline.
+    Raises TimeoutExpired if it is not ready by the deadline.
     """
 
     def start() -> PostgresServer:
         server = get_server(folder, cleanup_mode="stop")
-        # One that was late is known to the package, but not that it runs now.
+        # The package knows a server that was late, but not that it runs now.
         server.ensure_postgres_running()
         return server
 
@@ -33,7 +33,7 @@ def start_postgres(folder: Path) -> PostgresServer:
 
 
 def start_postgres_again(folder: Path, server: PostgresServer) -> None:
-    """After its processes have ended, however that was. Raises TimeoutExpired as the first start does."""
+    """Restarts it after its processes have ended, for whatever reason. Raises TimeoutExpired like the first start."""
     _until_ready(folder, server.ensure_postgres_running)
 
 
@@ -41,7 +41,7 @@ def _until_ready(folder: Path, start: Callable[[], Started]) -> Started:
     try:
         return start()
     except subprocess.TimeoutExpired:
-        # What was started goes on starting.
+        # The server continues to start.
         deadline = time.monotonic() + DEADLINE
         while not _is_ready(folder):
             if time.monotonic() > deadline:

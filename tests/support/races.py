@@ -28,7 +28,7 @@ def at_once(requests: Sequence[Callable[[], TestResponse]]) -> list[TestResponse
 
 @contextmanager
 def meanwhile(services: Services, work: Callable[[], object]) -> Iterator[None]:
-    """Starts the work in a thread and enters the block once it is done, or waits for a lock of PostgreSQL's."""
+    """Starts the work in a thread, and enters the block once it is done or waits for a lock of PostgreSQL."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)
         if services.database.is_postgresql:

@@ -1,4 +1,4 @@
-"""A Redis that a test may stop, kill and start again; it runs as `make run` runs its own."""
+"""A Redis that a test may stop, kill and restart; it runs as under `make run`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import PATIENCE, short_folder
 
 
 class RedisProcess:
-    """The embedded Redis of a data folder; `kind` as in EMBEDDED_REDIS."""
+    """The embedded Redis of a data folder; `kind` is a value of EMBEDDED_REDIS."""
 
     def __init__(self, data_dir: Path, kind: str | None = None) -> None:
         self.data_dir = data_dir
@@ -25,24 +25,24 @@ class RedisProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Starts it; returns when it answers."""
         process = subprocess.Popen(embedded_redis.command(self.data_dir, self.kind), stdin=subprocess.DEVNULL)
         self._process = process
         embedded_redis.wait_until_ready(self.data_dir, lambda: process.poll() is None)
 
     @property
     def pid(self) -> int | None:
-        """Of the server that was started last."""
+        """The process id of the server that was started last."""
         return self._process.pid if self._process else None
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Sends SIGTERM and waits for the end."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait(PATIENCE)
 
     def counted(self) -> int:
-        """How many requests the counters of the rate limit have counted."""
+        """The number of requests in the counters of the rate limit."""
         with connect_redis(self.url) as client:
             return sum(int(client.get(key) or 0) for key in client.scan_iter("tms:rate:*"))
 
@@ -58,7 +58,7 @@ class RedisProcess:
             self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: the socket stays behind."""
+        """Sends SIGKILL: the socket is left behind."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)
@@ -66,7 +66,7 @@ class RedisProcess:
 
 @contextmanager
 def running_redis() -> Iterator[RedisProcess]:
-    """A Redis of its own, inside the block."""
+    """Runs a separate Redis inside the block."""
     with short_folder() as folder:
         process = RedisProcess(folder)
         process.start()

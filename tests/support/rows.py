@@ -1,4 +1,4 @@
-"""Rows as acceptance leaves them: what delivery starts from, without the API in between."""
+"""Rows as accepted sends have them: the start of delivery, without the API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rows:
     account_id: int
 
     def add(self, model: type[Base], **values: Any) -> int:
-        """One row; its id."""
+        """Adds one row; returns its id."""
         with self.services.database.write() as transaction:
             (row_id,) = draw_ids(transaction, model, 1)
             transaction.execute(insert(model).values(id=row_id, account_id=self.account_id, **values))
@@ -102,7 +102,8 @@ class Rows:
         accepted: datetime | None = None,
         **content: Any,
     ) -> list[int]:
-        """A send; ids of its recipients. A recipient is an address, or columns with its own `attachments`.
+        """Adds a send; returns the ids of its recipients. A recipient is an address, or columns with its own
+        `attachments`.
 
         `accepted` is the time of acceptance.
         """
@@ -156,16 +157,16 @@ class Rows:
         insert_rows(transaction, Attachment, rows)
 
     def change(self, ids: Sequence[int], **values: Any) -> None:
-        """Sets columns of recipients, or of their queue entries; one that gets an outcome has no entry any more."""
+        """Sets columns of recipients, or of their queue entries; a recipient that gets an outcome loses its entry."""
         with self.services.database.write() as transaction:
             change_recipients(transaction, ids, **values)
 
     def make_due(self, ids: Sequence[int]) -> None:
-        """The time of the next try has come."""
+        """Makes the next attempt due."""
         self.change(ids, due_time=now())
 
     def recipient(self, recipient_id: int) -> Any:
-        """The columns of a recipient as it is now, and those of its queue entry while it has one."""
+        """The current columns of a recipient, and those of its queue entry if it has one."""
         with self.services.database.read() as session:
             return current(session, session.get_one(Recipient, recipient_id))
 
@@ -186,7 +187,7 @@ class Rows:
             return [(step.step, step.detail) for step in session.scalars(statement)]
 
     def payloads(self) -> list[str]:
-        """The events that wait for the account's webhooks, oldest first, as JSON."""
+        """The waiting events of the account's webhooks, oldest first, parsed."""
         statement = select(Event.payload).where(Event.account_id == self.account_id).order_by(Event.id)
         with self.services.database.read() as session:
             return list(session.scalars(statement))
@@ -198,7 +199,7 @@ ENTRY_COLUMNS = ("state", "due_time", "lease_time", "worker", "attempts", "prior
 
 
 def current(session: Session, recipient: Recipient) -> Any:
-    """The columns of the recipient, and those of its queue entry while it has one."""
+    """The columns of the recipient, and those of its queue entry if it has one."""
     entry = session.get(QueueEntry, recipient.id)
     columns = {column.name: getattr(recipient, column.name) for column in table_of(Recipient).columns}
     of_entry = {name: getattr(entry, name) for name in ENTRY_COLUMNS} if entry else {}
@@ -206,7 +207,7 @@ def current(session: Session, recipient: Recipient) -> Any:
 
 
 def change_recipients(transaction: Transaction, ids: Sequence[int], **values: Any) -> None:
-    """Sets columns of recipients, or of their queue entries; one that gets an outcome has no entry any more."""
+    """Sets columns of recipients, or of their queue entries; a recipient that gets an outcome loses its entry."""
     of_entries = {name: value for name, value in values.items() if name in ENTRY_COLUMNS}
     own = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
     entries = table_of(QueueEntry)
@@ -225,7 +226,7 @@ def change_recipients(transaction: Transaction, ids: Sequence[int], **values: An
 
 
 def _enter_queue(transaction: Transaction, ids: Sequence[int]) -> None:
-    """Those that have no entry."""
+    """Adds a queue entry for each recipient that has none."""
     known = select(QueueEntry.recipient_id).where(QueueEntry.recipient_id.in_(ids))
     settled = transaction.scalars(select(Recipient).where(Recipient.id.in_(ids), Recipient.id.not_in(known))).all()
     for row in settled:
@@ -235,7 +236,7 @@ def _enter_queue(transaction: Transaction, ids: Sequence[int]) -> None:
 
 
 def _entry(recipient: Mapping[str, Any]) -> dict[str, Any]:
-    """The queue entry of a recipient's row."""
+    """The queue entry for a recipient's row."""
     return {
         "recipient_id": recipient["id"],
         **{name: recipient[name] for name in ("account_id", "state", "attempts")},

@@ -33,7 +33,7 @@ def token_of(name: str) -> str:
 
 
 def write_seed(path: Path, *accounts: dict[str, Any]) -> Path:
-    """A seed file of these accounts."""
+    """Writes a seed file with these accounts."""
     path.write_text(yaml.safe_dump({"accounts": list(accounts)}, sort_keys=False, allow_unicode=True), "utf-8")
     return path
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of sends: valid bodies, and what acceptance leaves in the database."""
+"""Helpers for tests of sends: valid bodies, and the rows of accepted sends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(name: str = "a.txt", type_: str = "text/plain", content: bytes = b"a") 
 
 @dataclass
 class SendsApi:
-    """Sends of one account: valid bodies to change, and the rows that they write."""
+    """Sends of one account: valid bodies to modify, and the rows that they write."""
 
     tenant: Tenant
     fields: tuple[tuple[Any, ...], ...] = field(default=FULL_FIELDS)
@@ -41,7 +41,7 @@ class SendsApi:
         return self.add_number()
 
     def add_number(self, kind: str = "virtual_number", list_id: int | None = None) -> str:
-        """One more approved number."""
+        """Adds an approved number."""
         number = new_mobile()
         self.tenant.add_sender(number, kind, list_id)
         return number
@@ -74,11 +74,11 @@ class SendsApi:
         return _changed(body, changes)
 
     def post(self, body: Body, **options: Any) -> TestResponse:
-        """The request as it is."""
+        """Posts the body as it is."""
         return self.tenant.api.post(SENDS, body, **options)
 
     def send(self, body: Body, **options: Any) -> Accepted:
-        """A request that must be accepted, and its rows."""
+        """Posts a send that must be accepted; returns it with its rows."""
         response = self.post(body, **options)
         assert response.status_code == 202, response.text
         return Accepted(self.tenant, response.get_json())
@@ -101,14 +101,14 @@ def rows_of(tenant: Tenant, model: type[Base], **columns: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Accepted:
-    """The answer to a send, and what it left in the database."""
+    """The response to a send, and its rows."""
 
     tenant: Tenant
     body: Body
 
     @property
     def uuids(self) -> list[str]:
-        """One per recipient, in the order of the request."""
+        """The uuid of each recipient, in the order of the request."""
         return [one["uuid"] for one in self.body["_embedded"]["recipients"]]
 
     @property
@@ -121,7 +121,7 @@ class Accepted:
 
     @property
     def recipient(self) -> Any:
-        """The only one."""
+        """The row of the only recipient."""
         (row,) = self.recipients
         return row
 

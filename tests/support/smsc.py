@@ -21,7 +21,7 @@ SUBMIT_SM, DELIVER_SM, UNBIND, ENQUIRE_LINK, DATA_SM = 0x04, 0x05, 0x06, 0x15, 0
 GENERIC_NACK = 0x00
 ANSWER = 0x80000000
 LATER, NEVER = 0x64, 0x65
-"""Answers of the client to a `deliver_sm`: to be delivered again, and refused for good."""
+"""The client's answers to a `deliver_sm`: to be delivered again, and refused permanently."""
 OK, INVALID_PASSWORD, THROTTLED, QUEUE_FULL, INVALID_DESTINATION = 0x00, 0x0E, 0x58, 0x14, 0x0B
 RECEIPT = 0x04
 
@@ -40,7 +40,8 @@ class Submission:
 
 @dataclass
 class Smsc:
-    """The server; `with Smsc() as smsc`. `statuses` answer the next submissions, then all are accepted."""
+    """The server; `with Smsc() as smsc`. It answers the next submissions with `statuses`, and accepts all further
+    ones."""
 
     password: str = "secret"
     submissions: list[Submission] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Smsc:
     binds: list[int] = field(default_factory=list)
     enquiries: int = 0
     silent: bool = False
-    """Takes submissions and answers nothing."""
+    """Receives submissions without answering."""
     answered: dict[int, int] = field(default_factory=dict)
     """Sequence of a `deliver_sm` -> status of its answer."""
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -70,16 +71,16 @@ class Smsc:
         self.drop()
 
     def url(self, options: str = "", user: str = "tms", password: str | None = None) -> str:
-        """For SMS_TRANSPORT_URL."""
+        """The value of SMS_TRANSPORT_URL."""
         return f"smpp://{user}:{password or self.password}@127.0.0.1:{self.port}{options}"
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self._listener.getsockname()[1])
 
     def drop(self) -> None:
-        """Cuts all connections."""
+        """Closes all connections abruptly."""
         for connection in self._connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -88,7 +89,7 @@ class Smsc:
         self._bound.clear()
 
     def wait(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-        """Until it holds."""
+        """Waits until the condition holds."""
         with self.changed:
             assert self.changed.wait_for(condition, seconds)
 
@@ -134,7 +135,7 @@ class Smsc:
         return sequences
 
     def receipt(self, message_id: str, state: str = "DELIVRD") -> int:
-        """Sends a receipt in the usual form."""
+        """Sends a receipt in the customary format."""
         delivered = int(state == "DELIVRD")
         dates = "submit date:2601310900 done date:2601310901"
         text = f"id:{message_id} sub:001 dlvrd:00{delivered} {dates} stat:{state} err:000"

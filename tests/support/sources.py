@@ -23,28 +23,28 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """As it is written."""
+        """The source code."""
         return self.path.read_text("utf-8")
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Parsed when it is first asked for: some tests are collected with the names alone."""
+        """Parsed at the first use: the collection of some tests needs only the names."""
         return ast.parse(self.text)
 
     @property
     def lines(self) -> int:
-        """How many it has."""
+        """The number of its lines."""
         return len(self.text.splitlines())
 
     def functions(self) -> Iterator[Function]:
-        """Every function and method, inner ones too."""
+        """Every function and method, including nested ones."""
         for node in ast.walk(self.tree):
             if isinstance(node, Function):
                 yield node
 
     def imports(self) -> Iterator[tuple[str, int]]:
-        """The imported modules in full and the lines where they are imported; `from a import b` names a.b where that
-        is a module of ours, else a."""
+        """The full names of the imported modules with the lines of the imports; `from a import b` means a.b if that is
+        a module of ours, else a."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node.lineno) for alias in node.names)

@@ -10,14 +10,14 @@ from sqlalchemy import Engine, event
 
 @dataclass(frozen=True)
 class SentStatement:
-    """A statement as the driver got it."""
+    """A statement as the driver received it."""
 
     statement: str
     parameters: Any
 
 
 class StatementCounter:
-    """Counts what is sent to an engine inside a `with` block; a statement for many rows counts once."""
+    """Counts the statements that are sent to an engine inside a `with` block; a statement for many rows counts once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -25,12 +25,12 @@ class StatementCounter:
 
     @property
     def statements(self) -> list[str]:
-        """Their texts."""
+        """The texts of the statements."""
         return [one.statement for one in self.sent]
 
     @property
     def count(self) -> int:
-        """How many statements there were."""
+        """The number of statements."""
         return len(self.sent)
 
     def __enter__(self) -> StatementCounter:

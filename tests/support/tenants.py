@@ -54,7 +54,7 @@ def new_mobile() -> str:
 
 @dataclass
 class Tenant:
-    """An account with a key of each level, one sending domain and what a test adds."""
+    """An account with a key of each access level, one sending domain and what a test adds."""
 
     app: Flask
     id: int

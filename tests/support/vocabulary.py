@@ -22,7 +22,7 @@ class PartSchema(CodeSchema):
 
 
 class VocabularySchema(CodeSchema):
-    """One attribute per kind."""
+    """One attribute for each kind of field."""
 
     word = String(least=3, most=5)
     share = Number(least=0, most=100)
@@ -35,10 +35,10 @@ class VocabularySchema(CodeSchema):
 
 @blp.route("")
 class Vocabulary(MethodView):
-    """Answers with what it understood."""
+    """Echoes the body."""
 
     @blp.scope("report.view")
     @blp.describe(returns=VocabularySchema, body=VocabularySchema, errors=(422,))
     def post(self) -> Response:
-        """The body as it was read."""
+        """Returns the body as the schema has loaded it."""
         return json_response(load(VocabularySchema(), json_object()))

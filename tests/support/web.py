@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Web:
-    """A server: its port, its process and what it says."""
+    """A server: its port, its process and its log."""
 
     port: int
     pid: int
@@ -30,15 +30,15 @@ class Web:
 
     @property
     def base(self) -> str:
-        """The start of its URLs."""
+        """Its base URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def output(self) -> str:
-        """All that it has logged."""
+        """The complete log."""
         return self.log.read_text("utf-8", "replace")
 
     def lines(self, logger: str = "app.access") -> list[dict[str, object]]:
-        """What one of its loggers has logged."""
+        """The log lines of one of its loggers."""
         records = [orjson.loads(line) for line in self.output().splitlines() if line.startswith("{")]
         return [line for line in records if line["logger"] == logger]
 
@@ -47,14 +47,14 @@ class Web:
         return Line(self.port)
 
     def workers(self) -> list[int]:
-        """The processes that answer."""
+        """The process ids of its workers."""
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 
 @contextlib.contextmanager
 def web_server(settings: Settings, folder: Path, limits: str = "", **environ: str) -> Iterator[Web]:
-    """One with the database, the Redis and the data folder of these settings; further settings by their variables.
-    `limits` are options of the shell's `ulimit`."""
+    """Runs a server with the database, the Redis and the data folder of these settings; further settings by their
+    variables. `limits` are options of the shell's `ulimit`."""
     log = folder / "web.log"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -109,14 +109,14 @@ def _answers(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: the names of the headers are in lower case."""
+    """A response; the names of its headers are in lower case."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> dict[str, object]:
-        """The body."""
+        """The parsed body."""
         found: dict[str, object] = orjson.loads(self.body)
         return found
 
@@ -139,7 +139,7 @@ class Line:
         self.link.sendall(data)
 
     def answer(self, *, head_only: bool = False) -> Answer:
-        """The next answer. Raises EOFError when the connection ends instead."""
+        """The next response. Raises EOFError if the connection ends instead."""
         while b"\r\n\r\n" not in self._received:
             self._receive()
         head, end, _ = self._received.partition(b"\r\n\r\n")
@@ -154,12 +154,12 @@ class Line:
         return Answer(int(first.split()[1]), headers, body)
 
     def ask(self, data: bytes) -> Answer:
-        """Sends a request and waits for its answer."""
+        """Sends a request and returns its response."""
         self.send(data)
         return self.answer()
 
     def is_ended(self) -> bool:
-        """Waits until the server ends the connection; False when it says something instead."""
+        """Waits until the server closes the connection; False if it sends something instead."""
         try:
             self._received += self.link.recv(65536)
         except ConnectionError:

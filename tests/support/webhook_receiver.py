@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback address that keeps what is posted to it and answers as its script says."""
+"""A real HTTP server on the loopback address that records what is posted to it and answers according to its script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Hit:
 
 @dataclass
 class Reply:
-    """An answer; with a gate it is held back until the gate is set."""
+    """A response; with a gate it is delayed until the gate is set."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Reply:
 
 
 class Receiver:
-    """The server; `with Receiver() as receiver`. The last reply of the script stays."""
+    """The server; `with Receiver() as receiver`. The last reply of the script is repeated."""
 
     def __init__(self, *replies: Reply | int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.hits: list[Hit] = []

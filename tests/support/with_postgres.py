@@ -13,7 +13,6 @@ from tests.support.servers import postgres_server, scratch_database
 
 
 def main(variable: str, command: list[str]) -> int:
-    """The command's exit status."""
     with postgres_server() as server, scratch_database(server) as database_url:
         return subprocess.run(command, env={**os.environ, variable: database_url}, check=False).returncode
 

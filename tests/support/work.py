@@ -1,4 +1,4 @@
-"""How much a database reads for a statement: a number that does not depend on the machine."""
+"""Measures how much a database reads for a statement: a number that does not depend on the machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.support.statements import SentStatement
 
 
 def work_of(engine: Engine, sent: SentStatement, table: str) -> int:
-    """Runs a select again: the rows that PostgreSQL takes from the table and its indexes, or the instructions that
-    SQLite executes."""
+    """Runs a select again and counts the rows that PostgreSQL reads from the table and its indexes, or the instructions
+    that SQLite executes."""
     connection: Any = engine.raw_connection()
     try:
         if engine.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""How much slower this processor is than the one for which a number of seconds of work was set."""
+"""Compares this processor with the one for which limits of processor time were set."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import sys
 
 MODULES = "asyncio, ctypes, decimal, doctest, http.server, logging.config, multiprocessing.pool, pydoc, sqlite3"
 USUAL = 0.14
-"""Seconds that an interpreter takes there to import them, work of the kind that a start consists of."""
+"""Seconds that an interpreter takes on that processor to import them, which is the kind of work that a start consists
+of."""
 TIMES = 3
 
 
 def slowness() -> float:
-    """At least 1; measured now, since what else the machine does slows its processors down, too."""
+    """How many times slower this processor is, at least 1; measured now, since other load slows a processor down,
+    too."""
     before = _seconds_of_children()
     for _ in range(TIMES):
         subprocess.run([sys.executable, "-I", "-S", "-c", f"import {MODULES}"], check=True)

@@ -1,5 +1,5 @@
-"""Python reads this at its start. It gives the launcher as much patience as a slow machine may need: what the tests of
-`make run` prove is that its processes end by themselves, not how soon."""
+"""Python imports this when it starts. It extends the launcher's timeouts to what a slow machine may need: the tests of
+`make run` prove that its processes end by themselves, not how soon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if sys.orig_argv[-2:] == ["-m", "app.launcher"]:
     await_port = prepare.await_port
 
     def await_port_of_orphans(host: str, port: int, seconds: float, setting: str = "PORT") -> None:
-        """Without orphans a port that is taken is reported at once."""
+        """Without orphans an occupied port is reported at once."""
         await_port(host, port, seconds and SECONDS, setting)
 
     prepare.await_port = await_port_of_orphans
