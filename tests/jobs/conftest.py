@@ -48,7 +48,7 @@ class Hook:
             return list(session.scalars(statement.order_by(WebhookAttempt.id)))
 
     def happen(self, *numbers: int) -> None:
-        """Records events that carry these numbers."""
+        """Records events with these numbers."""
         with self.services.database.write() as transaction:
             record(transaction, self.account_id, [{"n": number} for number in numbers])
 

@@ -1,4 +1,4 @@
-"""Cleaning: rows past their retention are deleted, the others stay."""
+"""Cleaning: rows past their retention are deleted, the others are kept."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_cleaning_ends_when_the_process_is_asked_to_stop(parts: Alone) -> None:
 
 
 def test_cleaning_updates_the_statistics_of_sqlite() -> None:
-    """Without statistics it would look for an address by walking the pages of a list."""
+    """Without statistics it would search for an address by reading the pages of a list."""
     with alone(None) as parts:
         parts.tenant.add_list()
         sweeps.clean(parts.services)

@@ -1,4 +1,4 @@
-"""Counters in slots: what transactions count at once is added up, and they do not wait for each other
+"""Counters in slots: increments of concurrent transactions are added up, and these do not wait for each other
 (docs/decisions/016-counters-in-slots.md)."""
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def slot_of(transaction: Transaction) -> int:
 
 
 def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) -> None:
-    """With a single row the second one would wait until its statement is given up."""
+    """With a single row the second one would wait until its statement times out."""
     database = rows.services.database
     if not database.is_postgresql:
         pytest.skip("SQLite has one writer")
@@ -147,7 +147,7 @@ def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) ->
 def test_transactions_that_count_in_the_same_groups_do_not_deadlock(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In whatever order they count: rows are written in the order of their keys."""
+    """Whatever the order in which they count: rows are written in the order of their keys."""
     monkeypatch.setattr(counters, "SLOTS", 1)
     groups, database = [rows.add_group() for _ in range(20)], rows.services.database
     failed: list[Exception] = []

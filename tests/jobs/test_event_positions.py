@@ -31,12 +31,12 @@ URL, OTHER_URL = "http://127.0.0.1:1/in", "http://127.0.0.1:1/other"
 
 
 def accepted(services: Services) -> list[int]:
-    """Claims a batch and has it accepted; returns the numbers of its events."""
+    """Claims a batch and marks it accepted; returns the numbers of its events."""
     return took(services, batches.claim(services))
 
 
 def took(services: Services, batch: Batch | None) -> list[int]:
-    """Has a batch accepted; returns the numbers of its events."""
+    """Marks a batch accepted; returns the numbers of its events."""
     if batch is None:
         return []
     batches.record_delivered(services, batch, PostResult(200, "", now()))
@@ -60,20 +60,20 @@ def kept(services: Services) -> list[int]:
 
 @pytest.fixture
 def empty(services: Services, account_id: int) -> None:
-    """No events of other tests, and a rotation that has just been made."""
+    """A database without events of other tests, which has just been rotated."""
     with services.database.write() as transaction:
         transaction.execute(delete(Event))
         transaction.execute(update(EventRotation).values(since_time=now()))
 
 
 def let_pass(services: Services, age: timedelta) -> None:
-    """Makes the last rotation so much older."""
+    """Makes the last rotation that much older."""
     with services.database.write() as transaction:
         current_rotation(transaction).since_time -= age
 
 
 def rotate(services: Services, age: timedelta = PERIOD) -> bool:
-    """Rotates when the last rotation is so old; returns whether the other table is written to now."""
+    """Rotates if the last rotation is that old; returns whether the other table is written to now."""
     let_pass(services, age)
     with services.database.read() as session:
         slot = current_rotation(session).slot
@@ -136,7 +136,7 @@ def test_a_batch_ends_before_an_open_transaction_and_keeps_its_events_after_it(
 def test_an_open_transaction_holds_up_no_other_account(
     services: Services, account_id: int, other_id: int, add_hook: AddHook
 ) -> None:
-    """Not even where the webhook that has to wait has been due for longest."""
+    """Not even if the webhook that must wait has been due for longest."""
     if not services.database.is_postgresql:
         return
     waiting, other = add_hook(URL), add_hook(OTHER_URL, account_id=other_id)

@@ -35,7 +35,7 @@ def started(parts: Alone, **overrides: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
-    """The line after the one about the database and the transports."""
+    """The first line after the one about the database and the transports."""
     assert process.stderr is not None
     assert "using the database" in process.stderr.readline()
     return process.stderr.readline()
@@ -65,7 +65,7 @@ def test_it_accepts_a_report_and_ends_when_asked(number: signal.Signals) -> None
 
 
 def test_without_the_setting_it_waits_for_a_signal() -> None:
-    """So a process manager may always start it."""
+    """So a process manager can always start it."""
     with alone(None) as parts, started(parts) as process:
         assert "INBOUND_LISTEN is not set" in first_line(process)
         process.terminate()

@@ -1,4 +1,4 @@
-"""Visits are written after the answer (docs/tracking.md#asynchronous-recording)."""
+"""Visits are written after the response (docs/tracking.md#asynchronous-recording)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_queued_visits_are_limited_and_one_recipient_does_not_displace_others(
     with rows.services.database.write() as transaction:
         transaction.execute(update(Recipient).where(Recipient.id.in_(ids)).values(attempts=0))
         visits.put(visit(rows, ids[0]))
-        wait_until(lambda: not visits._waiting, "the first is being written, and waits for us")
+        wait_until(lambda: not visits._waiting, "the first is being written, and waits for the test")
         for number in range(5):
             visits.put(visit(rows, ids[1], str(number)))
         for one in ids[2:]:
@@ -94,7 +94,7 @@ def test_visits_are_kept_while_the_database_is_away(
     away = Recorder(type(database)(url))
     away.put(visit(rows, one))
     wait_until(lambda: "1 visits wait: the database is unavailable" in caplog.text, "it was tried")
-    away._database = database  # it is back
+    away._database = database  # the database is available again
     assert away.flush(PATIENCE)
     away.close()
     assert opened(rows, [one]) == [1]

@@ -1,4 +1,4 @@
-"""The real worker process and an sms gateway: it binds at its start, with nothing to send (docs/sms.md)."""
+"""The real worker process and an sms gateway: it binds at its start, even with nothing to send (docs/sms.md)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def stopping() -> Iterator[threading.Event]:
 def test_a_signal_is_handled_without_a_lock(
     stopping: threading.Event, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interrupted code may hold the event's lock, or one that starting a thread takes."""
+    """The interrupted code may hold the event's lock, or one that is needed to start a thread."""
     monkeypatch.setattr(threading.Thread, "start", lambda _thread: pytest.fail("a thread was started"))
     with stopping._cond:  # type: ignore[attr-defined]
         signal.raise_signal(number)

@@ -30,7 +30,7 @@ def dispatcher(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookDispatcher]:
 
 
 class LostCommits:
-    """Commits that succeed and whose answers are lost."""
+    """Commits that succeed, but whose answers are lost."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._numbers: set[int] = set()

@@ -24,7 +24,7 @@ from tests.support.servers import short_folder, wait_until
 
 @dataclass
 class WorkerBench:
-    """A Redis, a worker process, and the notes of its jobs."""
+    """A Redis, a worker process, and the progress that its jobs record."""
 
     folder: Path
     redis: RedisProcess
@@ -47,7 +47,7 @@ class WorkerBench:
         wait_until(lambda: self.notes() == list(expected), f"the notes are {expected}")
 
     def wake_until_worked(self) -> None:
-        """Wakes repeatedly, as sweeps do: the Redis in Python may give a wake-up to a worker that ended while it
+        """Wakes repeatedly, as sweeps do: the Redis in Python may hand a wake-up to a worker that ended while it
         waited."""
 
         def worked() -> bool:
@@ -112,7 +112,7 @@ def test_a_busy_worker_finishes_its_job(bench: WorkerBench, again: tuple[signal.
 
 
 def test_a_wake_up_during_a_job_is_worked_after_it(bench: WorkerBench) -> None:
-    """A wake-up that was taken no longer counts, so the next one is queued."""
+    """A wake-up that a worker has taken no longer counts, so the next one is queued."""
     (bench.folder / "busy").touch()
     bench.wake()
     bench.wait_for_notes("began")
@@ -140,7 +140,7 @@ def test_a_wake_up_that_was_worked_leaves_nothing_in_redis(bench: WorkerBench) -
 def test_only_jobs_of_the_service_are_called_whatever_the_queue_contains(
     bench: WorkerBench, function: str, serializer: type[JSONSerializer | DefaultSerializer]
 ) -> None:
-    """Jobs of another program, which would end this worker if they were called, or which it cannot even parse."""
+    """Jobs of another program would end this worker if they were called, or cannot even be parsed."""
     with connect_redis(bench.redis.url) as client:
         workers = client.smembers("rq:workers")
         queue = Queue(SENDS, connection=client, serializer=serializer)
@@ -148,7 +148,7 @@ def test_only_jobs_of_the_service_are_called_whatever_the_queue_contains(
         wait_until(lambda: queue.count == 0, "the job is taken")
         bench.wake()
         bench.wait_for_notes("began", "ended")
-        assert client.smembers("rq:workers") == workers, "the worker began anew"
+        assert client.smembers("rq:workers") == workers, "the worker started over"
     assert bench.keys_of_jobs() == []
 
 
@@ -180,7 +180,7 @@ def test_a_busy_worker_survives_a_restart_of_redis(bench: WorkerBench) -> None:
 
 
 def test_a_worker_without_redis_ends_at_once(bench: WorkerBench) -> None:
-    """In the middle of the pause before its next attempt to connect."""
+    """Also during the pause before its next attempt to connect."""
     bench.end(signal.SIGTERM)
     bench.start_worker(LONG_PAUSES)
     bench.wake_until_worked()
@@ -202,7 +202,7 @@ def test_a_job_in_one_of_rqs_registries_is_never_called_back(bench: WorkerBench)
         job.set_status(JobStatus.STARTED)
         job.save()
         client.zadd(StartedJobRegistry(queue=queue).key, {f"{job.id}:an-execution": 1})
-        client.rpush(queue.intermediate_queue_key, "taken-by-one-that-died")
+        client.rpush(queue.intermediate_queue_key, "taken-by-a-dead-worker")
         bench.start_worker()
         wait_until(lambda: not client.exists(queue.intermediate_queue_key), "the worker has tidied up")
         bench.wake_until_worked()

@@ -1,4 +1,4 @@
-"""What a real worker process does whose job writes its progress to a file.
+"""A real worker process whose job writes its progress to a file.
 
 While the folder contains a file named `busy`, a job runs until it is asked to stop; with `fail` it raises. It waits an
 hour for a wake-up, and with `--long-pauses` before its third attempt to reach Redis: only a signal ends that.
@@ -45,7 +45,7 @@ def main(folder: Path, redis_url: str, *options: str) -> None:
         while (folder / "busy").exists() and not parts.stopping.wait(0.01):
             pass
         if (folder / "fail").exists():
-            raise ValueError("as the test wished")
+            raise ValueError("as the test demands")
         note("ended")
 
     door = types.ModuleType("jobs.sends")

@@ -1,4 +1,4 @@
-"""Servers: one with the default limits, and others with limits so small that a test can reach them."""
+"""Servers: one with the default limits, and others whose limits are so small that a test can reach them."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ HASTY = {
 
 @pytest.fixture(scope="package")
 def strict(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A server with small limits of size, which requires https and trusts no proxy; it has patience."""
+    """A server with small size limits and long time limits, which requires https and trusts no proxy."""
     with web_server(settings, tmp_path_factory.mktemp("strict"), PYTHONPATH=doors_path, **STRICT) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
 def hasty(settings: Settings, doors_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A server with small limits of time, for tests that exceed them."""
+    """A server with short time limits, for tests that exceed them."""
     with web_server(settings, tmp_path_factory.mktemp("hasty"), PYTHONPATH=doors_path, **HASTY) as server:
         yield server

@@ -17,11 +17,11 @@ blp = Blueprint("doors", __name__, url_prefix="/doors", description="Doors of th
 
 @blp.route("/hang")
 class Hang(MethodView):
-    """Waits until the test writes to the FIFO that the request names. A file beside it says that the request waits."""
+    """Waits until the test writes to the FIFO that the request names. A file beside it shows that the request waits."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """What was written."""
+        """Returns what the test has written."""
         fifo = Path(request.args["fifo"])
         fifo.with_name(f"{fifo.name}.{uuid.uuid4()}").touch()
         return Response(fifo.read_bytes())
@@ -29,21 +29,21 @@ class Hang(MethodView):
 
 @blp.route("/large")
 class Large(MethodView):
-    """A large answer."""
+    """A large response."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """So many bytes."""
+        """Returns that many bytes."""
         return Response(b"x" * int(request.args["bytes"]))
 
 
 @blp.route("/broken")
 class Broken(MethodView):
-    """An answer that the server cannot send."""
+    """A response that the server cannot send."""
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """A header with a control character in it."""
+        """Returns a header with a control character."""
         response = Response("x")
         response.headers._list.append(("X-Broken", "a\x01b"))
         return response
@@ -51,7 +51,7 @@ class Broken(MethodView):
 
 @blp.route("/what-came")
 class WhatCame(MethodView):
-    """What the application sees of a request."""
+    """The request as the application sees it."""
 
     @blp.scope(PUBLIC)
     def post(self) -> Response:

@@ -58,9 +58,9 @@ def test_a_stop_answers_requests_in_progress_and_does_not_wait_for_slow_clients(
             kept.enter_context(web.connect()).send(beginning)
         line = kept.enter_context(web.connect())
         line.send(b"GET /doors/hang?fifo=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % os.fsencode(fifo))
-        with fifo.open("wb") as gate:  # opens when the request waits for it
+        with fifo.open("wb") as gate:  # blocks until the request waits for it
             os.kill(web.pid, signal.SIGTERM)
-            wait_until(lambda: "Handling signal: term" in web.output(), "the server is to end")
+            wait_until(lambda: "Handling signal: term" in web.output(), "the server is asked to stop")
             gate.write(b"late")
         answer = line.answer()
         assert (answer.status, answer.body) == (200, b"late")

@@ -20,7 +20,7 @@ HOST = b"Host: localhost\r\n\r\n"
 
 
 def check_refused(answer: Answer, detail: str = "", method: str = "GET") -> None:
-    """The error body of the service, after which the connection ends."""
+    """Checks the error body of the service, after which the connection ends."""
     body = answer.json()
     assert answer.status == 400
     assert (body["status"], body["type"], body["code"]) == (400, "invalid_request", "invalid_request")
@@ -51,7 +51,7 @@ MALFORMED = {
     "an unknown coding": (b"GET /v1/lists HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n", "chunked"),
     "a compressed transfer": (b"GET /v1/lists HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "chunked"),
     "two lengths": (b"GET /v1/lists HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "length"),
-    "a length that is none": (b"GET /v1/lists HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", "length"),
+    "an invalid length": (b"GET /v1/lists HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", "length"),
     "a length with a sign": (b"GET /v1/lists HTTP/1.1\r\nContent-Length: +5\r\n\r\n", "length"),
     "a length of 5,000 digits": (b"GET /v1/lists HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", "length"),
     "a length and chunks": (
@@ -115,7 +115,7 @@ def test_a_line_of_256_kib_may_contain_unescaped_utf8(web: Web) -> None:
 
 
 def digest(body: bytes) -> dict[str, object]:
-    """What `what-came` says of a body."""
+    """What `what-came` returns for a body."""
     return {"length": len(body), "sha256": hashlib.sha256(body).hexdigest()}
 
 
@@ -143,7 +143,7 @@ def test_a_client_that_expects_100_continue_gets_it_before_it_sends_the_body(web
         assert line.ask(b"12345").json()["length"] == 5
 
 
-def test_a_client_that_expects_100_continue_is_told_at_once_that_its_body_is_too_large(web: Web) -> None:
+def test_a_client_that_expects_100_continue_is_refused_at_once_if_its_body_is_too_large(web: Web) -> None:
     with web.connect() as line:
         answer = line.ask(
             f"POST /v1/lists HTTP/1.1\r\nContent-Length: {10**12}\r\nExpect: 100-continue\r\n\r\n".encode()

@@ -1,4 +1,4 @@
-"""Slow clients occupy no thread: a request has one only from its last byte until its answer is rendered."""
+"""Slow clients occupy no thread: a request has one only from its last byte until its response is rendered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = b"POST /doors/what-came HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d
 
 @contextlib.contextmanager
 def lines(web: Web, count: int) -> Iterator[list[Line]]:
-    """So many connections."""
+    """That many connections."""
     with contextlib.ExitStack() as kept:
         yield [kept.enter_context(web.connect()) for _ in range(count)]
 
@@ -158,7 +158,7 @@ def test_clients_that_do_not_read_their_answers_occupy_no_thread(web: Web) -> No
 def test_an_answer_that_the_client_does_not_read_times_out(hasty: Web) -> None:
     with hasty.connect() as line:
         line.send(b"GET /doors/large?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_until(lambda: connections(hasty) == 0, "the server has given it up")
+        wait_until(lambda: connections(hasty) == 0, "the server has closed it")
         with pytest.raises((EOFError, ConnectionError)):
             line.answer()
 
@@ -175,7 +175,7 @@ def connections(web: Web) -> int:
 
 @contextlib.contextmanager
 def hanging(web: Web, folder: Path, count: int, threads: int) -> Iterator[list[Line]]:
-    """So many requests that hang until the end of the block and are answered then, each of so many threads in one."""
+    """Runs `count` requests that hang until the end of the block and occupy all `threads` threads."""
     fifo = folder / "fifo"
     os.mkfifo(fifo)
     with lines(web, count) as held:
@@ -195,7 +195,7 @@ def hanging(web: Web, folder: Path, count: int, threads: int) -> Iterator[list[L
 
 
 def has_answer(line: Line) -> bool:
-    """Whether something has come."""
+    """Whether any byte has arrived."""
     line.link.setblocking(False)
     try:
         return bool(line.link.recv(1, socket.MSG_PEEK))

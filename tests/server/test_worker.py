@@ -1,4 +1,4 @@
-"""Many clients at once, and the process's dealings with gunicorn's master process."""
+"""Many clients at once, and the interaction with gunicorn's master process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_no_answer_is_lost_or_mixed_up_among_many_clients(web: Web) -> None:
 
 
 def wrong_answers(web: Web, number: int) -> int:
-    """Sends requests in parts, alone and several at once; returns how many answers are not those to its requests."""
+    """Sends requests in parts, alone and pipelined; returns the number of responses that do not match their
+    requests."""
     chance, wrong = random.Random(number), 0
     with web.connect() as line:
         for _ in range(ROUNDS):

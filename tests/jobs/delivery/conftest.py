@@ -33,7 +33,7 @@ StartDrain = Callable[[Services], threading.Thread]
 
 @pytest.fixture
 def mail_server() -> Iterator[MailServer]:
-    """A mail server that keeps the mail it receives and answers as scripted."""
+    """A mail server that stores the mail it receives and answers as scripted."""
     with MailServer() as server:
         yield server
 
@@ -136,6 +136,6 @@ def cid_of(html: str) -> str:
 
 
 def fail_writing(patch: pytest.MonkeyPatch, failing: Callable[..., Any]) -> None:
-    """Has `failing` write all outcomes, those that are written one by one included."""
+    """Replaces the writing of outcomes by `failing`, including that of single ones."""
     for module in (pending_outcomes, bisecting):
         patch.setattr(module, "write_outcomes", failing)

@@ -9,7 +9,7 @@ from app.settings import from_environment
 
 
 def main(environ: dict[str, str]) -> None:
-    """With the settings of these variables."""
+    """Drains with the settings of the environment."""
     settings = from_environment(environ)
     logs.configure(settings)
     drain(make_services(settings))

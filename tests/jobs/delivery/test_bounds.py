@@ -111,7 +111,7 @@ def test_everything_that_a_send_renders_is_limited(rows: Rows, make_worker: Chan
 def test_the_limit_of_a_send_holds_across_batches_and_workers(
     rows: Rows, make_worker: Changed, start_drain: StartDrain, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers see each other's rows, and none uses bytes that another may need."""
+    """Workers see each other's rows, and none exceeds the limit because of another's."""
     monkeypatch.setattr(batch_size, "INITIAL_BATCH_SIZE", 3)
     monkeypatch.setattr(batch_size, "MAX_BATCH_SIZE", 3)
     ids = rows.add_send([person(f"{number}@a.example", v="x" * 995) for number in range(30)], body_text="%%v%%")

@@ -1,4 +1,4 @@
-"""The blind copy: a mail of its own, with nothing in it that acts for the recipient (docs/sending.md#blind-copies)."""
+"""The blind copy: a separate mail without links that act for the recipient (docs/sending.md#blind-copies)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_copy_has_the_text_of_the_mail_and_no_link_that_acts_for_the_recipie
     assert "<img" not in body(copy, "html")
     links = OWN_LINK.findall(body(copy, "html") + body(copy, "plain"))
     assert {link.rpartition("/u/")[2] for link in links} == {"copy"}
-    assert len(OWN_LINK.findall(body(mail, "html"))) == 3, "the mail has a pixel, a link and a way to leave"
+    assert len(OWN_LINK.findall(body(mail, "html"))) == 3, "the mail has a pixel, a link and an unsubscribe link"
 
 
 def test_the_unsubscribe_link_of_a_copy_unsubscribes_nobody(
@@ -75,7 +75,7 @@ def test_a_send_without_a_copy_is_one_mail(rows: Rows, worker: Services, mail_se
 
 
 def test_each_mail_is_followed_by_its_copy(rows: Rows, make_worker: Changed, mail_server: MailServer) -> None:
-    """Also with pipelining; other mails may stand between such pairs, never within one."""
+    """Also with pipelining; other mails may come between such pairs, never within one."""
     names = [f"p{number}@example.com" for number in range(5)]
     rows.add_send(names, bcc_address=COPY)
     rows.add_send(["alone@example.com"])
@@ -149,7 +149,7 @@ def test_the_folder_transport_writes_the_copy_next_to_the_mail(
 def test_with_include_unsubscribed_a_mail_has_no_unsubscribe_headers(
     tenant: Tenant, worker: Services, mail_server: MailServer
 ) -> None:
-    """A person who unsubscribes would get the next such mail all the same."""
+    """Those who unsubscribe would still get the next such mail."""
     sends = SendsApi(tenant)
     for wanted in (True, False):
         sends.send(sends.email(include_unsubscribed=wanted))

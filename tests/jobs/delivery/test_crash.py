@@ -49,8 +49,8 @@ class Killer(MailServer):
         self._seen: Counter[str] = Counter()
 
     def kill(self, worker: Services, command: str, count: int) -> int | None:
-        """The exit status of a process that drains and is killed there."""
-        with self._starting:  # it may come to the command before it is known here
+        """Kills a draining process at that point; returns its exit status."""
+        with self._starting:  # it may reach the command before its id is known here
             self._seen.clear()
             self.kill_at = (command, count)
             self.worker = start_process(worker)
@@ -72,7 +72,7 @@ def killer() -> Iterator[Killer]:
 
 
 def start_process(worker: Services) -> Forked:
-    """A process of its own that drains once."""
+    """Starts a separate process that drains once."""
     settings = worker.settings
     environ = {
         "DATABASE_URL": settings.database_url,
@@ -198,7 +198,7 @@ def test_a_worker_that_was_suspended_begins_no_message_of_its_old_batch(
     """Its lease may have expired, and other workers may have sent the rows: neither the next message nor the pipelined
     one is sent, and all rows are requeued."""
     clock = clock_of(monkeypatch, dispatcher)
-    monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)  # it pipelines, however slow the machine is
+    monkeypatch.setattr(connection_slots, "STEADY_REPLY", PATIENCE)  # so that it pipelines, however slow the machine is
     worker = make_worker(send_connections=1)
     ids = rows.add_send(addresses(6))
     sender_worker = sender_worker_of(worker)

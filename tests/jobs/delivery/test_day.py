@@ -1,4 +1,4 @@
-"""A day with a thousand messages and all kinds of outcomes, many of them repeated: all reports of the service agree.
+"""A day with a thousand messages and all kinds of outcomes, many of them repeated: all figures of the service agree.
 
 Group counts, contact flags, sent contacts and events are derived from the recipients' timelines once more and compared
 with what the service reports; nothing else may be reported (docs/delivery.md#recipient-states).
@@ -115,7 +115,7 @@ class Day:
             take_receipt(self.worker, Receipt(self.recipient_ids[address], status), patience=0)
 
     def reply(self, address: str, text: str) -> None:
-        """Delivers a reply twice, with the gateway's same id."""
+        """Delivers a reply twice, with the same id of the gateway."""
         for _ in range(2):
             with self.worker.database.write() as transaction:
                 record_reply(transaction, address, self.number, text, message_id=f"{address} {text}")
@@ -125,7 +125,7 @@ Act = Callable[[Day, str], None]
 
 
 def repeated(act: Act) -> Act:
-    """Does the same twice."""
+    """Repeats an action."""
 
     def both(day: Day, address: str) -> None:
         act(day, address)
@@ -135,7 +135,7 @@ def repeated(act: Act) -> Act:
 
 
 def both(first: Act, second: Act) -> Act:
-    """Does both in this order."""
+    """Combines two actions in this order."""
 
     def one_by_one(day: Day, address: str) -> None:
         first(day, address)
@@ -162,7 +162,7 @@ def is_scanned(day: Day, address: str) -> None:
 
 
 def does_nothing(_day: Day, _address: str) -> None:
-    """As most recipients."""
+    """Like most recipients."""
 
 
 def leaves(day: Day, address: str) -> None:
@@ -366,7 +366,7 @@ class RecipientHistory:
 
 
 def recipient_histories(day: Day) -> list[RecipientHistory]:
-    """All recipients of the account."""
+    """The histories of all recipients of the account."""
     steps: dict[int, Steps] = defaultdict(list)
     of_account = RecipientStep.account_id == day.tenant.id
     with day.worker.database.read() as session:
@@ -444,7 +444,7 @@ def check_sent_contacts(day: Day, histories: list[RecipientHistory]) -> None:
             assert (item["report_id"], item["open_type"]) == (history.row.group_id, history.open_type())
             first, last = item["first_open_time"], item["last_open_time"]
             assert first == (timestamp(history.signs[0].time) if history.signs else None)
-            # A repetition is no step of its own but updates the time of the last one.
+            # A repetition adds no step but updates the time of the last one.
             assert last >= timestamp(history.signs[-1].time) if history.signs else last is None
 
 

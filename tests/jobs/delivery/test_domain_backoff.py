@@ -26,7 +26,7 @@ BUSY = "451 4.3.2 this mailbox is busy"
 
 
 def backoffs(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Domain -> number of failures and minutes of the back-off: the power of two of which at least half remains."""
+    """Domain -> number of failures and minutes of the back-off: the power of two of which at least half is left."""
     with rows.services.database.read() as session:
         rows_found = session.scalars(select(DomainBackoff)).all()
     left = {row.domain: (row.until_time - now()).total_seconds() / 60 for row in rows_found}
@@ -108,7 +108,7 @@ def test_a_back_off_of_one_sender_delays_no_other_sender(
 def test_two_deferred_senders_have_back_offs_of_their_own(
     rows: Rows, other_id: int, worker: Services, mail_server: MailServer, deferred: list[int]
 ) -> None:
-    """Deferrals of different senders are not added up, and each back-off has a probe of its own."""
+    """Deferrals of different senders are not added up, and each back-off has its own probe."""
     mail_server.reply(".", SLOW_DOWN)
     Rows(worker, other_id).add_send(["ann@slow.example"])
     drain(worker)

@@ -90,7 +90,7 @@ def test_a_slow_message_at_the_end_of_the_time_slice_does_not_delay_others(
 def test_rows_that_become_due_during_a_drain_are_claimed(
     rows: Rows, make_worker: Changed, mail_server: MailServer, start_drain: StartDrain
 ) -> None:
-    """Their own wake-up may be queued behind this drain."""
+    """Their wake-up may be queued behind this drain."""
     (first,) = rows.add_send(["first@example.com"])
     with mail_server.hold_answers():
         draining = start_drain(make_worker(send_connections=2))
@@ -124,7 +124,7 @@ def test_a_drain_uses_several_connections(
 def test_log_lines_carry_the_request_id_of_the_send(
     rows: Rows, worker: Services, mail_server: MailServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever else is in the batch."""
+    """Also in a batch with other sends."""
     mail_server.reply("gone@example.com", "550 5.1.1 no such user here")
     ids = rows.add_send(["ann@example.com"]) + rows.add_send(["gone@example.com"])
     with caplog.at_level(logging.INFO, logger="app.sends"):

@@ -84,7 +84,7 @@ def test_claims_go_round_robin_over_accounts(accounts: list[Rows], worker: Servi
 
 
 def test_an_account_that_had_nothing_due_goes_before_its_turn(worker: Services) -> None:
-    """Where a round over all accounts takes several claims; the others keep their turns."""
+    """If a round over all accounts takes several claims; the others keep their turns."""
     crowd = [Rows(worker, new_account(worker)) for _ in range(8)]
     for one in crowd:
         one.add_send(addresses(10))

@@ -1,5 +1,5 @@
-"""What a process remembers of the queue: it finds all that is due, and a snapshot held elsewhere makes neither claims
-nor empty looks slower (docs/decisions/015-send-queue-apart.md#a-snapshot-held-elsewhere)."""
+"""The memory of due accounts finds everything that is due, and a snapshot held elsewhere makes neither claims nor empty
+looks slower (docs/decisions/015-send-queue-apart.md#a-snapshot-held-elsewhere)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.rows import Rows
 from tests.support.statements import SentStatement, StatementCounter
 
 ONCE = 1e-9
-"""A share of the time that lets only the first look be at the whole queue."""
+"""A share of the time so small that only the first look reads the whole queue."""
 DEAD = 3000
 """Entries that are claimed and settled while the snapshot is held."""
 
@@ -50,7 +50,7 @@ def settle(services: Services, claimed: list[ClaimedRecipient]) -> None:
 
 
 def blocks_read(services: Services, work: Callable[[], object]) -> int:
-    """The blocks that the statements of the work read, executed once more and undone."""
+    """The number of blocks that the statements of the work read when they are executed again and rolled back."""
     with StatementCounter(services.database.engine) as counter:
         work()
     with services.database.write() as transaction:
@@ -69,8 +69,7 @@ def _executed(transaction: Transaction, sent: SentStatement) -> dict[str, Any]:
 def test_claims_and_looks_read_nothing_that_was_claimed_before(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PostgreSQL keeps settled entries while anybody may still see them, and who looks at the whole queue reads them
-    all."""
+    """PostgreSQL keeps settled entries while any snapshot may see them, and a full look reads them all."""
     if not worker.database.is_postgresql:
         pytest.skip("SQLite removes entries at once")
     monkeypatch.setattr(due_accounts, "REACH", timedelta(0))
@@ -91,7 +90,7 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
                 assert not sweep.finds_work(session)
 
         with read() as session:
-            assert sweep.finds_work(session)  # what has come since its first look
+            assert sweep.finds_work(session)  # what was added since its first look
         few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts()))
         settle(worker, take(worker, 10))
         with read() as session:
@@ -112,17 +111,17 @@ def settle_some(rows: Rows, worker: Services, due: DueAccounts) -> None:
     rows.change([one.id for one in claimed], lease_time=now() - timedelta(minutes=1))
     settle(worker, claimed)
     with worker.database.write() as transaction:
-        transaction.execute(text("ANALYZE send_queue"))  # an empty table, for which all plans look equal
+        transaction.execute(text("ANALYZE send_queue"))  # an empty table, for which all plans cost the same
     rows.add_send(addresses(4))
 
 
 def accounts(services: Services) -> list[Rows]:
-    """Three, in the order of their ids."""
+    """Three accounts, in the order of their ids."""
     return [Rows(services, new_account(services)) for _ in range(3)]
 
 
 def test_accounts_have_their_turns_from_memory(worker: Services) -> None:
-    """As many of each, whoever has how much; and two workers that remember claim everything once."""
+    """Each gets the same number, however much it has; and two workers with a memory claim everything once."""
     big, small, third = accounts(worker)
     ids = [*big.add_send(addresses(40)), *small.add_send(addresses(3)), *third.add_send(addresses(7), priority="high")]
     one, two = DueAccounts(ONCE), DueAccounts(ONCE)
@@ -150,7 +149,7 @@ def test_the_turn_goes_on_behind_the_last_account(worker: Services) -> None:
 
 
 def test_what_others_put_into_the_queue_is_found(rows: Rows, worker: Services) -> None:
-    """Of an account that had nothing, and of one that is known; high goes first."""
+    """For an account that had nothing due, and for a known one; high priority goes first."""
     due = DueAccounts(ONCE)
     assert take_due(worker, due) == []
     normal = rows.add_send(addresses(3))
@@ -199,7 +198,7 @@ def retried(rows: Rows, worker: Services, ids: list[int]) -> None:
 def test_what_goes_back_into_the_queue_is_found(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch, way: Callable[[Rows, Services, list[int]], None]
 ) -> None:
-    """By a process that was further already, and knew nothing of it."""
+    """By a process whose positions were already beyond it, and which did not know of it."""
     monkeypatch.setattr(due_accounts, "REACH", timedelta(0))
     due = DueAccounts(ONCE)
     ids = rows.add_send(addresses(2))
@@ -210,7 +209,7 @@ def test_what_goes_back_into_the_queue_is_found(
 
 
 def test_what_is_released_keeps_its_place(rows: Rows, worker: Services) -> None:
-    """Before what is younger, also for a worker that was past it."""
+    """It is claimed before newer entries, also by a worker whose positions were beyond it."""
     due = DueAccounts(ONCE)
     ids = rows.add_send(addresses(6))
     oldest = [row.id for row in take(worker, 2, worker="other")]
@@ -268,7 +267,7 @@ def test_a_sweep_that_remembers_finds_work_and_its_end(rows: Rows, worker: Servi
 
 
 def test_looks_at_the_whole_queue_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that took a second is made again after a hundred; one that takes no time each time."""
+    """A look that took a second is repeated after a hundred seconds, one that takes no time always."""
     looks, moment = FullLooks(0.01), [100.0]
     monkeypatch.setattr("app.db.full_looks.time.monotonic", lambda: moment[0])
     assert looks.is_due()

@@ -1,4 +1,4 @@
-"""No answer of a transport stops the sender: neither by its text nor by its types (docs/transports.md)."""
+"""No answer of a transport stops the sender, whatever its text and types (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_every_message_gets_a_result_whatever_the_transport_answers(
     rows: Rows, make_worker: Changed, parrot: dict[str, Any]
 ) -> None:
-    """Those of other recipients in the batch, too, at once."""
+    """So do the other messages of the batch, at once."""
     parrot |= {**ACCEPTED_ANSWERS, **NO_ANSWERS, "close": RuntimeError("cannot close")}
     rows.add_webhook()
     accepted, deferred, others = (
@@ -158,7 +158,7 @@ def test_the_usable_parts_of_an_answer_are_kept() -> None:
 
 
 def refuse_outcome(worker: Services, recipient_id: int) -> str:
-    """Makes the database refuse to change this recipient to `delivered`; returns the statement that ends this."""
+    """Makes the database refuse to change this recipient to `delivered`; returns the statement that removes this."""
     condition = f"NEW.id = {recipient_id} AND NEW.state = 'delivered'"
     raising = f"CREATE TRIGGER refusing BEFORE UPDATE ON recipients WHEN {condition} BEGIN "
     statements, end = [f"{raising} SELECT RAISE(ABORT, 'not this one'); END"], "DROP TRIGGER refusing"
@@ -216,7 +216,7 @@ def test_recovery_from_a_journal_with_a_result_that_cannot_be_written_succeeds(
 
 
 def test_a_row_that_cannot_be_read_is_deferred_alone(rows: Rows, worker: Services) -> None:
-    """Its values are not an object, which no request could store."""
+    """Its values are no object, which no request could have stored."""
     ids = rows.add_send(addresses(9))
     with worker.database.write() as transaction:
         row = transaction.get_one(Recipient, ids[4])

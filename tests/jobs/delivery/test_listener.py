@@ -77,7 +77,7 @@ def test_only_signed_addresses_and_those_of_the_operator_are_accepted(
     ],
 )
 def test_a_malformed_address_gets_a_permanent_answer(worker: Services, address: str, code: int) -> None:
-    """Nested comments made the parser of the library fail, and the client retry for ever."""
+    """Nested comments made the library's parser fail, and the client retry for ever."""
     with listening(worker) as port, smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<>")

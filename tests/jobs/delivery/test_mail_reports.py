@@ -175,7 +175,7 @@ def test_a_report_of_a_delay_adds_a_step_and_nothing_else(sent: Sent) -> None:
 def test_the_number_of_steps_for_reports_without_effect_is_limited(
     sent: Sent, action: str, kind: str, step: str
 ) -> None:
-    """Anybody who knows the return path can send such reports for ever. A failure counts all the same."""
+    """Anybody who knows the return path can send such reports for ever. A failure still counts."""
     for number in range(25):
         report = delivery_failure(sent.return_path, ANN, action=action, status="4.4.1", diagnostic=f"smtp; {number}")
         effect = Effect.RECORDED if number < 20 else Effect.KNOWN
@@ -215,7 +215,7 @@ def test_a_forged_return_path_changes_nothing(sent: Sent) -> None:
 
 
 def test_the_envelope_recipient_overrides_the_header(sent: Sent) -> None:
-    """Anybody may write the header, so it does not count where the mail server names the envelope recipient."""
+    """Anybody can write the header, so it does not count if the mail server names the envelope recipient."""
     report = delivery_failure(sent.return_path, ANN)
     assert sent.comes_back(report, "hello@acme.example").effect is Effect.IGNORED
     assert_nothing_happened(sent)
@@ -287,7 +287,7 @@ def test_replies_are_ignored(sent: Sent, fields: dict[str, str], kind: str) -> N
 def test_a_mail_to_the_unsubscribe_address_unsubscribes(
     rows: Rows, make_worker: Changed, mail_server: MailServer
 ) -> None:
-    """`List-Unsubscribe` contains it where a bounce domain is set. A mail program sends such a mail when its user asks
+    """`List-Unsubscribe` contains it if a bounce domain is set. A mail program sends such a mail when its user asks
     it to; automatic replies do not count."""
     worker = make_worker(bounce_domain="bounces.acme.example")
     sent = Sent(rows, worker, mail_server)

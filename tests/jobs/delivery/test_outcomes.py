@@ -38,7 +38,7 @@ def blocked(rows: Rows) -> list[tuple[str, str, str]]:
 
 
 def soft_bounces(rows: Rows) -> dict[str, int]:
-    """The count of temporary bounces by address."""
+    """The count of soft bounces by address."""
     with rows.services.database.read() as session:
         counts = session.scalars(select(SoftBounces).where(SoftBounces.account_id == rows.account_id))
         return {row.address: row.bounces for row in counts if row.reset_by is None}
@@ -277,7 +277,7 @@ def notes(rows: Rows, recipient_id: int) -> list[tuple[str | None, str | None]]:
 def test_names_of_the_installation_are_shown_to_the_operator_only(
     rows: Rows, make_worker: Changed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the timeline nor the bounce event says which relay could not be reached; the log does."""
+    """Neither the timeline nor the bounce event names the relay that could not be reached; the log does."""
     rows.add_webhook()
     port = free_port()
     (waiting,) = rows.add_send(["a@example.com"])

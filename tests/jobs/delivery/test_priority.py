@@ -1,4 +1,4 @@
-"""Priority: high goes first within the turn of its account, and starves nobody (docs/delivery.md#priority)."""
+"""Priority: high goes first within the turn of its account, without starving normal (docs/delivery.md#priority)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_high_is_claimed_before_older_normal(rows: Rows, worker: Services) -> No
 
 
 def test_a_quarter_of_a_turn_is_kept_for_normal(rows: Rows, worker: Services) -> None:
-    """However much of high priority waits; and a batch has them in turns, because its last rows may go back."""
+    """However much of high priority waits. A batch alternates them, because its last rows may be released."""
     high = rows.add_send(addresses(100, "high"), priority="high", due_in=-60)
     normal = rows.add_send(addresses(100, "normal"))
     claimed = ids(take(worker, 8))
@@ -33,7 +33,7 @@ def test_a_quarter_of_a_turn_is_kept_for_normal(rows: Rows, worker: Services) ->
 
 
 def test_where_an_account_gives_one_at_a_time_every_fourth_is_normal(rows: Rows, worker: Services) -> None:
-    """So a small batch, or one for many accounts, starves nobody either."""
+    """So a small batch, or one for many accounts, does not starve normal either."""
     high = rows.add_send(addresses(20, "high"), priority="high")
     normal = rows.add_send(addresses(20, "normal"))
     with worker.database.write() as transaction:
@@ -53,7 +53,7 @@ def test_what_one_priority_does_not_need_the_other_gets(rows: Rows, worker: Serv
 
 
 def test_it_counts_within_the_account_only(rows: Rows, worker: Services) -> None:
-    """No account gets more of a batch by calling everything urgent."""
+    """No account gets more of a batch by giving everything high priority."""
     other = Rows(worker, new_account(worker))
     rows.add_send(addresses(50, "high"), priority="high")
     theirs = other.add_send(addresses(50, "normal"))

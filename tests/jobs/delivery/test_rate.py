@@ -50,7 +50,7 @@ def test_the_messages_of_one_second_leave_at_once_and_the_rest_at_the_rate(rows:
 
 
 def test_workers_share_the_rate_limit(rows: Rows, make_worker: Changed) -> None:
-    """A second worker, and a second claim, see what the first has used; each time is reserved once."""
+    """A second worker, and a second claim, see what the first has used; each moment is reserved once."""
     number = add_sender(rows, 0.01)
     ids = send(rows, number, 2)
     drain(make_worker())

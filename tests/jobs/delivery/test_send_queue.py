@@ -38,7 +38,7 @@ def entries(services: Services) -> int:
 
 
 def written(services: Services, recipient_id: int) -> tuple[str, int]:
-    """State and attempts in the recipient's own row."""
+    """State and attempts of the recipient's row."""
     with services.database.read() as session:
         row = session.get_one(Recipient, recipient_id)
         return row.state, row.attempts
@@ -49,7 +49,7 @@ def result(recipient_id: int, attempt: int, answer: DeliveryResult) -> AttemptRe
 
 
 def test_nothing_of_a_recipient_is_written_between_acceptance_and_outcome(rows: Rows, worker: Services) -> None:
-    """Claimed, renewed, released, postponed, deferred and recovered: the row that reports read stays as it was."""
+    """Claimed, renewed, released, postponed, deferred and recovered: the row of the history stays as it was."""
     (ann,) = rows.add_send(["ann@example.com"])
     with StatementCounter(worker.database.engine) as counted:
         take(worker, 1)
@@ -91,7 +91,7 @@ def test_entries_go_with_their_account(rows: Rows, worker: Services) -> None:
 
 
 def test_the_cleaning_deletes_entries_that_have_lost_their_recipient(rows: Rows, worker: Services) -> None:
-    """They would be claimed in vain for ever. What is merely late stays."""
+    """They would be claimed in vain for ever. Entries that are merely late stay."""
     gone, late, due = rows.add_send(addresses(3), due_in=-7200)
     rows.change([due], due_time=now())
     with worker.database.write() as transaction:
@@ -107,7 +107,7 @@ def test_the_cleaning_deletes_entries_that_have_lost_their_recipient(rows: Rows,
 
 @pytest.fixture
 def parts() -> Iterator[Alone]:
-    """A service with a Redis of its own."""
+    """Services with their own Redis."""
     with alone(None) as made:
         yield made
         close_sender_worker(made.services)
@@ -115,7 +115,7 @@ def parts() -> Iterator[Alone]:
 
 @pytest.mark.parametrize(("count", "waiting"), [(INITIAL_BATCH_SIZE - 1, 0), (INITIAL_BATCH_SIZE, 1)])
 def test_who_claims_a_full_batch_wakes_another_worker(parts: Alone, count: int, waiting: int) -> None:
-    """So all workers are on a burst at once, not one more with each look of the scheduler."""
+    """So all workers share a burst at once, instead of one more with each look of the scheduler."""
     Rows(parts.services, parts.tenant.id).add_send(addresses(count))
     loop = Drain(parts.services, sender_worker_of(parts.services))
     loop.send_first_batch()

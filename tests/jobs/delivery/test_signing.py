@@ -21,7 +21,7 @@ def give_keys(services: Services, account_id: int, name: str = "acme.example") -
 
 
 def valid_signatures(services: Services, account_id: int, content: bytes) -> list[bool]:
-    """What another implementation says of each signature, by the published keys of the account."""
+    """Whether each signature is valid to another implementation, with the published keys of the account."""
     with services.database.read() as session:
         keys = session.scalars(select(DkimKey).where(DkimKey.account_id == account_id)).all()
     records = {
@@ -57,7 +57,7 @@ def test_a_domain_without_keys_has_no_signature(
 def test_mail_is_deferred_while_a_key_cannot_be_decrypted(
     rows: Rows, make_worker: Changed, services: Services, mail_server: MailServer
 ) -> None:
-    """With another `SECRET_KEY` nothing is sent unsigned, and there is time to correct it."""
+    """With another `SECRET_KEY` nothing is sent unsigned, and the operator has time to correct it."""
     give_keys(services, rows.account_id)
     (ann,) = rows.add_send(["ann@example.com"])
     drain(make_worker(secret_key="another secret of the tests, long enough"))

@@ -62,7 +62,7 @@ def test_a_receipt_of_a_failure_bounces_the_recipient(rows: Rows, sender: Servic
 def test_a_receipt_before_the_gateway_id_is_written_is_not_lost(
     rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gateway answers and reports at once; the outcome is written a moment later."""
+    """The gateway answers and reports at once, while the outcome is written a moment later."""
     monkeypatch.setattr("app.inbound.smpp.PATIENCE", PATIENCE)
     (ann,) = rows.add_send([new_mobile()], type="sms")
     sender_worker_of(sender, incoming_handler(sender))
@@ -164,7 +164,7 @@ def test_a_text_that_the_gateway_refuses_fails(rows: Rows, sender: Services, sms
 
 
 def test_what_can_be_kept_of_a_reply_is_kept(rows: Rows, sender: Services, smsc: Smsc) -> None:
-    """Without control characters in the number and NUL characters in the text, which PostgreSQL does not store."""
+    """Control characters of the number are removed, and NUL characters of the text, which PostgreSQL cannot store."""
     number = new_mobile()
     rows.add_webhook()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
@@ -178,7 +178,7 @@ def test_what_can_be_kept_of_a_reply_is_kept(rows: Rows, sender: Services, smsc:
 def test_a_reply_that_the_database_refuses_is_not_delivered_for_ever(
     rows: Rows, sender: Services, smsc: Smsc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PostgreSQL refuses a NUL, which nothing takes out here; to SQLite this is a number that no account has."""
+    """PostgreSQL refuses a NUL, which nothing removes here; on SQLite no account has this number."""
     number = new_mobile()
     rows.add_webhook()
     rows.add(SmsSender, address=number, kind="virtual_number", list_id=None, creation_time=this_second())
