@@ -1,4 +1,4 @@
-"""The fault suite: `make chaos` breaks the real service on purpose, under load, and checks that it keeps its promises.
+"""The fault suite: `make chaos` breaks the real service on purpose, under load, and checks its guarantees.
 
 faults.py    what is broken, each fault by its name
 stage.py     the environment of a round: a database, the service, a relay and webhook receivers
@@ -7,7 +7,7 @@ relay.py     the mail server, a separate process that records every transaction
 receiver.py  the receiver of all webhooks, also a separate process
 record.py    what clients, relay and receiver have recorded
 facts.py     the contents of the database and the data folder once all work is done
-check.py     the promises, checked against record and facts; pure
+check.py     the guarantees, checked against record and facts; pure
 table.py     one row per fault
 broken/      builds that are broken on purpose; the checker must detect each of them
 """

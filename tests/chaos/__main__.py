@@ -1,4 +1,4 @@
-"""`make chaos`: each fault on each database, a table at the end, and exit status 1 after a broken promise."""
+"""`make chaos`: each fault on each database, a table at the end, and exit status 1 after a violated guarantee."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _broken(options: argparse.Namespace, servers: Sequence[PostgresProcess | Non
 
 
 def _hold(plans: Iterator[Plan]) -> int:
-    """Sound builds keep their promises."""
+    """Sound builds keep their guarantees."""
     rows, kept = [], True
     for plan in plans:
         result = run(plan)
@@ -104,7 +104,7 @@ def _hold(plans: Iterator[Plan]) -> int:
         kept = kept and not result.broken
         print(table.lines(rows[-1:])[-1], *(f"  {one}" for one in result.broken), sep="\n", flush=True)
     print("", *table.lines(rows), sep="\n")
-    print("all promises were kept" if kept else "promises were BROKEN")
+    print("all guarantees were kept" if kept else "guarantees were VIOLATED")
     return 0 if kept else 1
 
 

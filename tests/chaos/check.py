@@ -1,4 +1,4 @@
-"""Compares the promises with what was recorded and what is left. Pure; it returns the broken ones, in words.
+"""Compares the guarantees with what was recorded and what is left. Pure; it returns the violated ones, in words.
 
 Nothing is lost. Only the message in flight on a killed connection may be sent twice. A repeated request gets no 409. A
 refusal is a 503 with `Retry-After`; a request may be cut off only if a process of the API dies. A change that was
@@ -18,7 +18,7 @@ from tests.chaos.record import Course, Mail, Request, Seen
 CLOSING = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
 """State -> the step that led there."""
 SHOWN = 5
-"""Examples that are shown of each broken promise."""
+"""Examples that are shown of each violated guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Result:
-    """A row of the table, and the promises that were broken."""
+    """A row of the table, and the guarantees that were violated."""
 
     accepted: int = 0
     refused: int = 0
@@ -55,7 +55,7 @@ class Result:
     broken: list[str] = field(default_factory=list)
 
     def complain(self, what: str, examples: Sequence[object]) -> None:
-        """Records a broken promise with some examples, if there are any."""
+        """Records a violated guarantee with some examples, if there are any."""
         if examples:
             different = list(dict.fromkeys(map(str, examples)))
             some = ", ".join(different[:SHOWN])

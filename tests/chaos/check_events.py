@@ -18,7 +18,7 @@ Broken = Iterator[tuple[str, list[str]]]
 
 
 def broken(account: str, seen: Seen, facts: Facts) -> Broken:
-    """The broken promises of the deliveries to the account's webhook, each with examples."""
+    """The violated guarantees of the deliveries to the account's webhook, each with examples."""
     deliveries = [one for one in seen.deliveries if one.account == account]
     yield "deliveries without a valid signature", [one.jti for one in deliveries if not one.signed]
     yield from _broken_batches(deliveries)

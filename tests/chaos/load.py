@@ -22,7 +22,7 @@ from tests.chaos.record import ContactEvent, Request, Seen, Whole
 from tests.chaos.stage import Account, Stage
 
 PATIENCE = 40.0
-"""Seconds that a client waits for an answer; the service promises one much sooner."""
+"""Seconds that a client waits for an answer; the service guarantees one much sooner."""
 REPEAT_AFTER = 0.3
 GIVE_UP_AFTER = 60.0
 """Seconds for which a request is still repeated after the end of the load."""

@@ -1,4 +1,4 @@
-"""One round: the service under load, a fault at a random moment, and a check of the promises afterwards."""
+"""One round: the service under load, a fault at a random moment, and a check of the guarantees afterwards."""
 
 from __future__ import annotations
 

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from tests.chaos.check import Result
 
-HEAD = ("fault", "database", "accepted", "refused", "lost", "doubled", "wrong 409", "stall s", "recovery s", "promises")
+HEAD = (
+    "fault",
+    "database",
+    "accepted",
+    "refused",
+    "lost",
+    "doubled",
+    "wrong 409",
+    "stall s",
+    "recovery s",
+    "guarantees",
+)
 Row = tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""The checker of the fault suite passes a sound round, and detects each broken promise (fast, no service)."""
+"""The checker of the fault suite passes a sound round, and detects each violated guarantee (fast, no service)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class World:
         self.never_answered: list[str] = []
 
     def broken(self, limits: Limits | None = None) -> list[str]:
-        """The broken promises that the checker detects."""
+        """The violated guarantees that the checker detects."""
         accepted = {person.address: person.uuid for person in self.people if person.address != CAT}
         seen = Seen(
             self.requests,
@@ -84,7 +84,7 @@ class World:
         assert what in complaint
 
     def among(self, what: str) -> None:
-        """One of the broken promises is described like this."""
+        """One of the violated guarantees is described like this."""
         assert any(what in one for one in self.broken()), self.broken()
 
     def change_events(self, change: Any) -> None:
@@ -112,7 +112,7 @@ def world() -> World:
     return World()
 
 
-def test_a_sound_round_breaks_no_promise(world: World) -> None:
+def test_a_sound_round_breaks_no_guarantee(world: World) -> None:
     assert world.broken() == []
 
 
