@@ -7,7 +7,7 @@ VENV := .venv
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
 CODE := app bench blueprints schemas jobs tests wsgi.py gunicorn.conf.py
-# For two cores: a third process of tests runs while the others wait for services that they have started.
+# For two cores: a third test process runs while the others wait for services that they have started.
 TEST_PROCESSES := 3
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
@@ -22,7 +22,7 @@ define install
 		cp $(1) $(VENV)/.installed-$(1); }
 endef
 
-# A name on the PATH may be a wrapper that finds nothing behind it, so each is asked.
+# A name on the PATH may be a wrapper without an interpreter behind it, so each is tried.
 define find-python
 	python=; for name in $(INTERPRETER); do \
 		if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
@@ -39,11 +39,11 @@ help: ## list these commands
 run: setup ## run the whole service in the foreground (docs/settings.md lists its settings)
 	@exec $(PYTHON) -m app.launcher
 
-# Tests start over a hundred processes, none of which should have to compile the code anew.
+# Tests start over a hundred processes, none of which should have to recompile the code.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 .PHONY: test
-test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for some of all)
+test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
 	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
