@@ -5,11 +5,11 @@ from __future__ import annotations
 from flask import Flask
 
 from app import cli
+from app.contacts.of_path import find_of_path
 from app.http import api, errors, guards, openapi, plugins
 from app.http.context import EXTENSION
 from app.http.proxies import behind_proxies
 from app.infrastructure import logs
-from app.lists.key_and_list import find_principal_and_list
 from app.services import make_services
 from app.settings import Settings, from_environment
 from app.tracking.recorder import VISITS, Recorder
@@ -32,7 +32,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)
     errors.register(app)
-    guards.register(app, find_principal_and_list)
+    guards.register(app, find_of_path)
     cli.register(app)
     api.check_declarations(app)
     return app

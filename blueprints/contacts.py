@@ -14,10 +14,9 @@ from flask.views import MethodView
 
 from app.contacts.create import create_contacts
 from app.contacts.delete import delete_contacts
-from app.contacts.read import contact_shape, get_contact, page_contacts, require_contact
+from app.contacts.read import contact_shape, existing_contact, get_contact, page_contacts, show_contact
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
-from app.errors import ServiceError
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_query, collection_response, query_pairs
@@ -69,12 +68,11 @@ def list_of_path(list_id: str) -> ListSpec:
     return existing(contact_list, "list", path_id(list_id))
 
 
-def contact_of_path(list_id: str, contact_id: str) -> tuple[ListSpec, int]:
-    """The list and the id of the contact in the path. Raises `not_found`."""
-    contact_list = list_of_path(list_id)
-    with services().database.read() as session:
-        require_contact(session, contact_list, path_id(contact_id))
-    return contact_list, path_id(contact_id)
+def contact_of_path(list_id: str, contact_id: str) -> tuple[ListSpec, int, Sequence[Any]]:
+    """The list of the path, and the contact: its id and its columns, which the guards have read with the key. Raises
+    `not_found`."""
+    contact_list, id_ = list_of_path(list_id), path_id(contact_id)
+    return contact_list, id_, existing_contact(g.contact, contact_list, id_)
 
 
 @blp.route("")
@@ -138,22 +136,15 @@ class Contact(MethodView):
     @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON_RESOURCE))
     def get(self, list_id: str, contact_id: str) -> Response:
         """The contact."""
-        contact_list = list_of_path(list_id)
-        with services().database.read() as session:
-            try:
-                query = parse_instance(query_pairs(), contact_shape(contact_list.value_fields).resource)
-            except ServiceError:
-                # An unknown contact is reported before an invalid query (docs/requests.md#order-of-checks).
-                require_contact(session, contact_list, path_id(contact_id))
-                raise
-            contact = get_contact(session, contact_list, path_id(contact_id), query)
-        return json_response(contact)
+        contact_list, _, contact = contact_of_path(list_id, contact_id)
+        query = parse_instance(query_pairs(), contact_shape(contact_list.value_fields).resource)
+        return json_response(show_contact(contact_list, contact, query))
 
     @blp.scope("contact.update")
     @blp.describe(returns=ContactSchema, body=ContactWriteSchema, errors=(409, 422))
     def patch(self, list_id: str, contact_id: str) -> Response:
         """Updates the contact; null clears an attribute."""
-        contact_list, id_ = contact_of_path(list_id, contact_id)
+        contact_list, id_, _ = contact_of_path(list_id, contact_id)
         parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
         attributes = load(contact_schema(contact_list), json_object())
         return services().database.transact(lambda transaction: update_one(transaction, contact_list, id_, attributes))
@@ -162,7 +153,7 @@ class Contact(MethodView):
     @blp.describe(status=204, errors=(422,))
     def delete(self, list_id: str, contact_id: str) -> Response:
         """Deletes the contact."""
-        contact_list, id_ = contact_of_path(list_id, contact_id)
+        contact_list, id_, _ = contact_of_path(list_id, contact_id)
         parse_write(query_pairs(), (), contact_shape(contact_list.value_fields).resource)
         services().database.transact(lambda transaction: delete_contacts(transaction, contact_list, [id_]))
         return no_content()

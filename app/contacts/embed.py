@@ -25,7 +25,7 @@ from app.query.reader import Page, Shape, page_columns, render_page
 
 
 def page_lists_with_contacts(session: Session, account_id: int, query: Query) -> Page:
-    """A page of the account's lists; `expand=contacts` costs three further statements."""
+    """A page of the account's lists; `expand=contacts` costs two further statements."""
     page = page_lists(session, account_id, query)
     if "contacts" in query.expand and page.rows:
         lists = lists_by_id(session, account_id, [row.id for row in page.rows])

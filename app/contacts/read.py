@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Row, and_, case, or_, select
+from sqlalchemy import ColumnElement, and_, case, or_
 from sqlalchemy.orm import Session
 
 from app.contacts.counts import number_of_contacts
@@ -20,7 +20,18 @@ from app.lists.fields import FieldSpec, ListSpec, ValueType
 from app.lists.paths import contact_path, list_path
 from app.query.conditions import Query
 from app.query.fields import Filter, FilterType, Resource
-from app.query.reader import Page, Property, Shape, as_timestamp, counted, read_one, read_page
+from app.query.reader import (
+    Page,
+    Property,
+    Shape,
+    as_timestamp,
+    counted,
+    read_one,
+    read_page,
+    whole_renderer,
+)
+
+Found = TypeVar("Found")
 
 FILTER_KINDS = {
     ValueType.DATE: FilterType.DATE,
@@ -106,19 +117,20 @@ def page_contacts(session: Session, contact_list: ListSpec, query: Query) -> Pag
         return read_page(session, shape, replace(query, conditions=others), in_list, *formed)
 
 
-def require_contact(session: Session, contact_list: ListSpec, contact_id: int) -> None:
-    """Raises `not_found` unless the list has the contact."""
-    found = session.execute(select(Contact.id).where(Contact.list_id == contact_list.id, Contact.id == contact_id))
-    if found.one_or_none() is None:
-        raise ServiceError(
-            "not_found", detail=f"There is no contact with the id {contact_id} in list {contact_list.id}."
-        )
+def show_contact(contact_list: ListSpec, contact: Sequence[Any], query: Query) -> dict[str, Any]:
+    """A contact of the list by its CONTACT_COLUMNS (app/contacts/of_path.py)."""
+    return whole_renderer(contact_shape(contact_list.value_fields), query.fields, query.zone)(contact)
 
 
 def get_contact(session: Session, contact_list: ListSpec, contact_id: int, query: Query) -> dict[str, Any]:
     """One contact of the list. Raises `not_found`."""
     shape = contact_shape(contact_list.value_fields)
     found = read_one(session, shape, query, {Contact.list_id: contact_list.id, Contact.id: contact_id})
+    return existing_contact(found, contact_list, contact_id)
+
+
+def existing_contact(found: Found | None, contact_list: ListSpec, contact_id: int) -> Found:
+    """What was found. Raises `not_found` where the list has no such contact."""
     if found is None:
         raise ServiceError(
             "not_found", detail=f"There is no contact with the id {contact_id} in list {contact_list.id}."
@@ -126,8 +138,9 @@ def get_contact(session: Session, contact_list: ListSpec, contact_id: int, query
     return found
 
 
-def _links(row: Row[Any]) -> dict[str, Any]:
-    return {"self": {"href": contact_path(row.list_id, row.id)}, "list": {"href": list_path(row.list_id)}}
+def _links(row: Sequence[Any]) -> dict[str, Any]:
+    contact_id, list_id, *_ = row
+    return {"self": {"href": contact_path(list_id, contact_id)}, "list": {"href": list_path(list_id)}}
 
 
 def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:

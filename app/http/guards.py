@@ -13,7 +13,7 @@ from typing import Any
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy.orm import Session
 
-from app.accounts.auth import Principal, bearer_token, find_principal, refuse_published
+from app.accounts.auth import Principal, bearer_token, refuse_published
 from app.db import wait_budget
 from app.errors import ServiceError
 from app.http.api import PUBLIC, scopes_of
@@ -27,16 +27,17 @@ from app.infrastructure import logs, metrics
 access = logging.getLogger("app.access")
 
 VERSION = re.compile(r"v\d[^/]*")
-LISTS = "/<list_id>/"
-KEY_AND_LIST = "tms.key_and_list"
+BELOW_A_LIST = "/<list_id>/"
+OF_PATH = "tms.of_path"
 
-FindKeyAndList = Callable[[Session, str, int], tuple[Principal, Any]]
-"""Finds the key with a token and its account's list with an id, in one statement."""
+FindOfPath = Callable[[Session, str, int | None, int | None], tuple[Principal, Any, Any]]
+"""Finds the key with a token, its account's list with an id, and the contact of that list with an id, in one
+statement."""
 
 
-def register(app: Flask, find_key_and_list: FindKeyAndList) -> None:
+def register(app: Flask, find_of_path: FindOfPath) -> None:
     """Registers the guards before every request and the common headers of every response."""
-    app.extensions[KEY_AND_LIST] = find_key_and_list
+    app.extensions[OF_PATH] = find_of_path
     collect_path_words(app)
     app.before_request(_guard)
     app.after_request(_finish)
@@ -75,12 +76,10 @@ def _authenticate() -> None:
     """Key, network and rate limit: steps 3 to 5."""
     token = bearer_token(request.headers.get("Authorization"))
     refuse_published(token, services().settings)
-    list_id = _list_in_path()
+    find_of_path: FindOfPath = current_app.extensions[OF_PATH]
+    list_id, contact_id = _id_in_path("list_id"), _id_in_path("contact_id")
     with services().database.read() as session:
-        if list_id is None:
-            principal, g.list = find_principal(session, token), None
-        else:
-            principal, g.list = current_app.extensions[KEY_AND_LIST](session, token, list_id)
+        principal, g.list, g.contact = find_of_path(session, token, list_id, contact_id)
     _check_network(principal)
     g.principal = principal
     g.allowance = count_request(services(), principal)
@@ -88,12 +87,12 @@ def _authenticate() -> None:
         raise ServiceError("too_many_requests", retry_after=g.allowance.reset)
 
 
-def _list_in_path() -> int | None:
-    """The list id in a path below a list; None for another path, or for an invalid id."""
-    if request.url_rule is None or LISTS not in request.url_rule.rule:
+def _id_in_path(name: str) -> int | None:
+    """The id of that name in a path below a list; None for another path, or for an invalid id."""
+    if request.url_rule is None or BELOW_A_LIST not in request.url_rule.rule or not request.view_args:
         return None
     try:
-        return path_id((request.view_args or {})["list_id"])
+        return path_id(request.view_args[name]) if name in request.view_args else None
     except ServiceError:
         return None  # reported later: after key, network, rate limit and permission
 

@@ -1,39 +1,37 @@
-"""Finding lists of an account with their fields: one list in one statement, several in two."""
+"""Finding lists of an account with their fields, in one statement."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Row, bindparam, select
+import orjson
+from sqlalchemy import BigInteger, bindparam, select
 from sqlalchemy.orm import Session
 
+from app.db.json_rows import json_rows
 from app.db.models import List, ListField, table_of
 from app.db.prepared import PreparedStatement
 from app.ids import BIGGEST, existing
 from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
 
 LIST_COLUMNS = tuple(column.label(f"list_{column.name}") for column in table_of(List).columns)
-FIELD_COLUMNS = (
-    ListField.id.label("field_id"),
-    ListField.key.label("field_key"),
-    ListField.name.label("field_name"),
-    ListField.type.label("field_type"),
-    ListField.options.label("field_options"),
+FIELDS_OF_LIST = (
+    select(
+        json_rows(*(ListField.position, ListField.id, ListField.key, ListField.name, ListField.type, ListField.options))
+    )
+    .where(ListField.list_id == List.id)
+    .scalar_subquery()
+    .label("list_fields")
 )
-FIELD_ORDER = (ListField.position, ListField.id)
+LIST_WITH_FIELDS_COLUMNS = (*LIST_COLUMNS, FIELDS_OF_LIST)
 LIST_WITH_FIELDS = PreparedStatement(
-    select(*LIST_COLUMNS, *FIELD_COLUMNS)
-    .select_from(List)
-    .outerjoin(ListField, ListField.list_id == List.id)
-    .where(
+    select(*LIST_WITH_FIELDS_COLUMNS).where(
         List.account_id == bindparam("account_id", type_=BigInteger),
         List.id == bindparam("list_id", type_=BigInteger),
     )
-    .order_by(*FIELD_ORDER)
 )
-"""A row per field, each with the columns of the list; a list without fields has one row, whose `field_id` is null."""
 
 
 def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
@@ -43,13 +41,17 @@ def get_list(session: Session, account_id: int, list_id: int) -> ListSpec:
 
 def find_list(session: Session, account_id: int, list_id: int) -> ListSpec | None:
     """The account's list with that id, or None."""
-    rows = LIST_WITH_FIELDS.rows(session, account_id=account_id, list_id=min(list_id, BIGGEST))
-    return list_of(rows) if rows else None
+    row = LIST_WITH_FIELDS.row(session, account_id=account_id, list_id=min(list_id, BIGGEST))
+    return list_of(row) if row is not None else None
 
 
-def list_of(rows: Sequence[Any]) -> ListSpec:
-    """The list spec of rows with LIST_COLUMNS and FIELD_COLUMNS, a row per field."""
-    return _spec(rows[0], [_field(row) for row in rows if row.field_id is not None])
+def list_of(row: Any) -> ListSpec:
+    """The list spec of a row with LIST_WITH_FIELDS_COLUMNS."""
+    attributes = (
+        *(row.list_id, row.list_account_id, row.list_name, row.list_system, row.list_allow_duplicates),
+        *(tuple(row.list_stop_words), row.list_creation_time, row.list_last_modified_time),
+    )
+    return _known_list(attributes, row.list_fields)
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
@@ -57,35 +59,18 @@ def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> d
     wanted = [list_id for list_id in list_ids if list_id <= BIGGEST]
     if not wanted:
         return {}
-    statement = select(*LIST_COLUMNS).where(List.account_id == account_id, List.id.in_(wanted))
-    lists = session.execute(statement).all()
-    by_list: defaultdict[int, list[FieldSpec]] = defaultdict(list)
-    for row in _fields(session, [row.list_id for row in lists]):
-        by_list[row.list_id].append(_field(row))
-    return {row.list_id: _spec(row, by_list[row.list_id]) for row in lists}
+    statement = select(*LIST_WITH_FIELDS_COLUMNS).where(List.account_id == account_id, List.id.in_(wanted))
+    return {row.list_id: list_of(row) for row in session.execute(statement)}
 
 
-def _fields(session: Session, list_ids: list[int]) -> Iterable[Row[Any]]:
-    if not list_ids:
-        return ()
-    statement = select(ListField.list_id, *FIELD_COLUMNS).where(ListField.list_id.in_(list_ids)).order_by(*FIELD_ORDER)
-    return session.execute(statement).all()
+@lru_cache(maxsize=512)
+def _known_list(attributes: tuple[Any, ...], fields: str | None) -> ListSpec:
+    """The list spec with these attributes, in its order, and these FIELDS_OF_LIST. Made once for each state of a list:
+    to make it costs more than to read it."""
+    in_order = sorted(orjson.loads(fields or "[]"))
+    values = (*attributes, tuple(_field(*field) for _, *field in in_order))
+    return ListSpec(*values)
 
 
-def _field(row: Row[Any]) -> FieldSpec:
-    key = ADDRESS_KEYS.get(row.field_type, row.field_key)
-    return FieldSpec(row.field_id, key, row.field_name, row.field_type, tuple(row.field_options))
-
-
-def _spec(row: Row[Any], fields: list[FieldSpec]) -> ListSpec:
-    return ListSpec(
-        id=row.list_id,
-        account_id=row.list_account_id,
-        name=row.list_name,
-        system=row.list_system,
-        allow_duplicates=row.list_allow_duplicates,
-        stop_words=tuple(row.list_stop_words),
-        creation_time=row.list_creation_time,
-        last_modified_time=row.list_last_modified_time,
-        fields=tuple(fields),
-    )
+def _field(id_: int, key: str, name: str, type_: str, options: Sequence[str]) -> FieldSpec:
+    return FieldSpec(id_, ADDRESS_KEYS.get(type_, key), name, type_, tuple(options))

@@ -6,33 +6,38 @@ fifth of what a bare Flask route takes.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, and_, bindparam, select
 from sqlalchemy.orm import Session
 
 from app.accounts.auth import IS_THE_KEY, KEY_COLUMNS, Principal, hash_token, principal_of
-from app.db.models import Account, ApiKey, List, ListField
+from app.db.models import Account, ApiKey, List, table_of
 from app.db.prepared import PreparedStatement
 from app.ids import BIGGEST
 from app.lists.fields import ListSpec
-from app.lists.find import FIELD_COLUMNS, FIELD_ORDER, LIST_COLUMNS, list_of
+from app.lists.find import LIST_WITH_FIELDS_COLUMNS, list_of
 
-KEY_AND_LIST = PreparedStatement(
-    select(*KEY_COLUMNS, *LIST_COLUMNS, *FIELD_COLUMNS)
-    .select_from(ApiKey)
-    .join(Account, Account.id == ApiKey.account_id)
+KEY_AND_LIST_COLUMNS = (*KEY_COLUMNS, *LIST_WITH_FIELDS_COLUMNS)
+KEY_AND_LIST_TABLES = (
+    table_of(ApiKey)
+    .join(table_of(Account), Account.id == ApiKey.account_id)
     .outerjoin(
-        List,
+        table_of(List),
         and_(List.account_id == ApiKey.account_id, List.id == bindparam("list_id", type_=BigInteger)),
     )
-    .outerjoin(ListField, ListField.list_id == List.id)
-    .where(*IS_THE_KEY)
-    .order_by(*FIELD_ORDER)
 )
-"""A row per field of the list; one row if the list has no fields or does not exist."""
+KEY_AND_LIST = PreparedStatement(select(*KEY_AND_LIST_COLUMNS).select_from(KEY_AND_LIST_TABLES).where(*IS_THE_KEY))
+"""One row for a valid key, whether the list exists or not."""
 
 
 def find_principal_and_list(session: Session, token: str, list_id: int) -> tuple[Principal, ListSpec | None]:
     """The key with this token, and its account's list with that id. Raises as `find_principal` does."""
-    rows = KEY_AND_LIST.rows(session, token_hash=hash_token(token), list_id=min(list_id, BIGGEST))
-    principal = principal_of(rows[0] if rows else None)
-    return principal, None if rows[0].list_id is None else list_of(rows)
+    row = KEY_AND_LIST.row(session, token_hash=hash_token(token), list_id=min(list_id, BIGGEST))
+    return principal_and_list_of(row)
+
+
+def principal_and_list_of(row: Any) -> tuple[Principal, ListSpec | None]:
+    """Those of a row with KEY_AND_LIST_COLUMNS. Raises `api_key_invalid` where there is none."""
+    principal = principal_of(row)
+    return principal, None if row.list_id is None else list_of(row)

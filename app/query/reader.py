@@ -25,7 +25,7 @@ from app.query.fields import Resource
 from app.query.links import PageEnds, page_ends
 
 Convert = Callable[[Any, ZoneInfo | None], Any]
-Links = Callable[[Row[Any]], dict[str, Any]]
+Links = Callable[[Any], dict[str, Any]]
 
 
 def as_timestamp(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
@@ -45,9 +45,9 @@ class Property:
 class Shape:
     """How rows of a resource are rendered. Shapes are compared by identity, so that statements are cached per shape.
 
-    `keys` are selected for every query under their own names, for `links` and for embedding by the caller. `order`
-    orders pages, descending: see `app.query.compile.Order`. `filters` are the expressions of filters that differ from
-    the property's column.
+    `keys` are selected for every query under their own names and before all others, for `links` and for embedding by
+    the caller. `order` orders pages, descending: see `app.query.compile.Order`. `filters` are the expressions of
+    filters that differ from the property's column.
     """
 
     resource: Resource
@@ -115,6 +115,20 @@ def _prepared_read(
     return PreparedStatement(columns(shape, query).where(*scope)), renderer(shape, query)
 
 
+def whole_columns(shape: Shape, prefix: str) -> list[ColumnElement[Any]]:
+    """The columns of all properties, under names with the prefix: for a statement that selects other rows, too."""
+    selected = [*shape.keys, *_distinct(shape, Query())]
+    return [column.label(f"{prefix}{position}") for position, column in enumerate(selected)]
+
+
+@lru_cache(maxsize=1024)
+def whole_renderer(
+    shape: Shape, fields: tuple[str, ...] | None, zone: ZoneInfo | None
+) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Returns a function that renders the values of `whole_columns`, of a query with these `fields` and this zone."""
+    return renderer(shape, Query(fields=fields, zone=zone), _distinct(shape, Query()))
+
+
 def columns(shape: Shape, query: Query) -> Select[Any]:
     """The select, without conditions, whose rows `renderer` renders."""
     return _select(shape, _distinct(shape, query))
@@ -154,9 +168,11 @@ def _shown_names(shape: Shape, query: Query) -> Sequence[str]:
     return [name for name in shape.properties if name in query.fields]
 
 
-def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]:
-    """Returns a function that renders a row of the same query's `columns`."""
-    positions = _positions(shape, _distinct(shape, query))
+def renderer(
+    shape: Shape, query: Query, columns_: Sequence[Any] | None = None
+) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Returns a function that renders a row of the same query's `columns`, or of these behind the keys."""
+    positions = _positions(shape, _distinct(shape, query) if columns_ is None else columns_)
     selected = [(name, shape.properties[name]) for name in _shown_names(shape, query)]
     names = tuple(name for name, _ in selected)
     # Two more positions than names, because `itemgetter` returns no tuple for a single one.
@@ -170,7 +186,7 @@ def renderer(shape: Shape, query: Query) -> Callable[[Row[Any]], dict[str, Any]]
         if property_.convert and property_.convert not in unconverted
     ]
 
-    def show(row: Row[Any]) -> dict[str, Any]:
+    def show(row: Sequence[Any]) -> dict[str, Any]:
         """Sets all values at once, in C, then converts those that need it: this is the cost of a page per item."""
         item = dict(zip(names, pick(row), strict=False))
         for name, convert in conversions:

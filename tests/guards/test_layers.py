@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "automations": ("db",),
     "events": ("db", "infrastructure", "network", "services"),
     "recipients": ("db", "events", "groups", "lists", "messages", "query"),
-    "contacts": ("automations", "db", "events", "lists", "query"),
+    "contacts": ("accounts", "automations", "db", "events", "lists", "query"),
     "tracking": ("contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients", "services"),
@@ -57,7 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
-    "application": ("cli", "http", "infrastructure", "lists", "services", "tracking"),
+    "application": ("cli", "contacts", "http", "infrastructure", "services", "tracking"),
     "": (),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this

@@ -1,0 +1,51 @@
+"""How often a request waits for PostgreSQL (docs/performance.md#a-database-some-way-off)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.services import Services
+from tests.support.client import Client, ids
+from tests.support.contacts import contacts_path
+from tests.support.round_trips import counted_round_trips
+from tests.support.tenants import new_email
+
+PREPARED_AFTER = 7
+"""Requests after which every statement is prepared on the server, which is a round trip of its own, once."""
+
+Ask = Callable[[], Any]
+
+
+@pytest.fixture
+def cost(services: Services) -> Callable[[Ask], int]:
+    """The number of round trips of a request that has been made before."""
+    if not services.database.is_postgresql:
+        pytest.skip("SQLite runs in the process")
+
+    def measure(ask: Ask) -> int:
+        for _ in range(PREPARED_AFTER):
+            ask()
+        with counted_round_trips(services.database.engine) as round_trips:
+            response = ask()
+            assert response.status_code in (200, 202), response.text
+            return round_trips.count
+
+    return measure
+
+
+@pytest.fixture
+def contact(api: Client, customers: int) -> str:
+    """The path of a contact."""
+    path = contacts_path(customers)
+    api.post(path, {"email": new_email()})
+    return f"{path}/{ids(api.get(path))[0]}"
+
+
+@pytest.mark.parametrize("query", [{}, {"fields": "email"}])
+def test_a_contact_is_read_in_one_round_trip_together_with_the_key(
+    api: Client, contact: str, cost: Callable[[Ask], int], query: dict[str, str]
+) -> None:
+    assert cost(lambda: api.get(contact, query)) == 1
