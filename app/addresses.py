@@ -70,7 +70,7 @@ def is_valid_email(text: str) -> bool:
     """Whether the text is an email address by its syntax; nothing is looked up.
 
     At most 254 characters, a local part of at most 64 octets, a dot in the domain; special-use and international
-    domains are allowed. Encoded words (RFC 2047) are not: some mail clients decode them, and see another address than
+    domains are allowed. Encoded words (RFC 2047) are not: some mail clients decode them, and see an address other than
     the one that was checked.
     """
     if len(text) > LONGEST_EMAIL or _has_long_local_part(text) or _holds_encoded_word(text):
@@ -108,8 +108,8 @@ def domain_of(email: str) -> str:
 def is_valid_mobile(text: str) -> bool:
     """Whether the text is a number in international format: digits with the country code, without plus or zero.
 
-    8 to 15 digits, possible for the country code, reachable from everywhere and not only within its area, and without
-    the zero that is dialled only inside the country.
+    8 to 15 digits, possible for the country code, reachable from anywhere, not only within its area, and without the
+    zero that is dialled only within the country.
     """
     return MOBILE.fullmatch(text) is not None and (_is_plain_mobile(text) or is_possible_mobile(text))
 

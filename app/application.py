@@ -1,4 +1,4 @@
-"""The WSGI application: what a process of the API and the command line consist of."""
+"""The WSGI application: assembles a process of the API or of the command line."""
 
 from __future__ import annotations
 

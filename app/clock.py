@@ -37,15 +37,15 @@ def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
 
 
 def find_zone(name: str) -> ZoneInfo | None:
-    """The IANA time zone of exactly that name; None where there is none."""
+    """The IANA time zone of exactly that name; None if there is none."""
     # Checked first, because ZoneInfo treats its argument as a path.
     return ZoneInfo(name) if name in _zone_names() else None
 
 
 @cache
 def zone_of_account(name: str) -> ZoneInfo | None:
-    """The zone as `timestamp` takes it: None for UTC under any of its names. An unknown zone counts as UTC: sending the
-    mail matters more than the zone of its times."""
+    """The zone for `timestamp`: None for UTC under any of its names. An unknown zone counts as UTC: sending the mail
+    matters more than the zone of its times."""
     zone = find_zone(name)
     return None if zone is None or datetime.fromtimestamp(0, zone).tzname() == "UTC" else zone
 

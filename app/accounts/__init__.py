@@ -1,5 +1,5 @@
 """Accounts and their API keys, sending domains and sms senders.
 
 They are written by the command line and the seed file, never over HTTP. Every use case takes the caller's session and
-raises `ServiceError`, which names the attribute at fault and explains it in one line.
+raises `ServiceError`, which names the invalid attribute and explains the error in one line.
 """

@@ -31,7 +31,7 @@ def account_named(session: Session, name: str) -> Account | None:
 def create_account(session: Session, attributes: Mapping[str, Any]) -> Account:
     """A new account. `attributes` are columns of `Account`; `name` is required.
 
-    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_account`.
+    Raises `ServiceError`: `conflict` if the name is taken, otherwise like `update_account`.
     """
     if "name" not in attributes:
         raise ServiceError("required", field="name")
@@ -47,9 +47,8 @@ def create_account(session: Session, attributes: Mapping[str, Any]) -> Account:
 def update_account(session: Session, account: Account, attributes: Mapping[str, Any]) -> bool:
     """Changes the given attributes; returns whether any differed.
 
-    Raises `ServiceError`: `conflict` for a taken name, `invalid_email_address` for an address that is none, `not_empty`
-    or `too_long` for the name, `invalid_string` for a network, a rate limit or a priority that cannot be read,
-    `invalid_time_zone`.
+    Raises `ServiceError`: `conflict` if the name is taken, `invalid_email_address` for an invalid address, `not_empty`
+    or `too_long` for the name, `invalid_string` for an invalid network, rate limit or priority, `invalid_time_zone`.
     """
     checked = _checked(attributes)
     if checked.get("name", account.name) != account.name:
@@ -83,7 +82,7 @@ def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _priority(attribute: str, text: str | None) -> str:
-    """The priority, checked; the default for None."""
+    """The validated priority; the default for None."""
     if text is None:
         return DEFAULT_PRIORITY
     if text not in PRIORITIES:
@@ -100,7 +99,7 @@ def _network(text: str, index: int) -> str:
 
 
 def _zone(name: str | None) -> str:
-    """The name, checked; the default for None."""
+    """The validated name; the default for None."""
     if name is None:
         return DEFAULT_ZONE
     if find_zone(name) is None:

@@ -1,4 +1,4 @@
-"""Authentication and authorization: tokens, their look-up by hash, access levels and scopes
+"""Authentication and authorization: tokens, their lookup by hash, access levels and scopes
 (docs/requests.md#keys-and-scopes)."""
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def bearer_token(header: str | None) -> str:
 
 
 def refuse_published(token: str, settings: Settings) -> None:
-    """Raises `api_key_invalid` for a published key of the demo where other machines can reach the API, however it came
-    into the database and whatever started this process."""
+    """Raises `api_key_invalid` for a published key of the demo if other machines can reach the API, however the key
+    came into the database and whatever started this process."""
     if token.startswith(PUBLISHED_PREFIX) and settings.exposed:
         raise ServiceError("api_key_invalid")
 
@@ -108,7 +108,7 @@ def find_principal(session: Session, token: str) -> Principal:
 
 
 def principal_of(row: Any) -> Principal:
-    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` where there is none."""
+    """The key of a row with KEY_COLUMNS. Raises `api_key_invalid` if there is no row."""
     if row is None:
         raise ServiceError("api_key_invalid")
     return Principal(

@@ -35,7 +35,7 @@ class Record:
 def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey]) -> list[Record]:
     """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the return path.
 
-    The domain counts as configured once SPF and one of the DKIM records are right; the others improve deliverability.
+    The domain counts as configured once SPF and one of the DKIM records are correct; the others improve deliverability.
     """
     signing = [
         Record("dkim", record_name(domain, key.selector), "TXT", record_value(key.algorithm, key.public_key))

@@ -22,7 +22,7 @@ LONGEST_NAME = 253
 def domain_key(name: str) -> str:
     """The form in which domains are stored and compared: lower-case ASCII, international labels encoded.
 
-    Raises `ValueError` when the name is no domain with a dot.
+    Raises `ValueError` unless the name is a domain with a dot.
     """
     try:
         ascii_name = idna.encode(name.strip().rstrip("."), uts46=True).decode("ascii").lower()
@@ -66,8 +66,8 @@ def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, s
 
 
 def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:
-    """Stores the findings of a look-up. The domain counts as configured while its SPF record and one of its DKIM
-    records are right, or if the operator trusts it. A look-up without an answer changes nothing.
+    """Stores the findings of a lookup. The domain counts as configured while its SPF record and one of its DKIM records
+    are correct, or if the operator trusts it. A lookup without an answer changes nothing.
     """
     moment = this_second()
     domain.checked_time = moment

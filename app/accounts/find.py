@@ -1,4 +1,4 @@
-"""Finding accounts by name or id, as operators give them."""
+"""Finding accounts by the name or id that an operator gives."""
 
 from __future__ import annotations
 

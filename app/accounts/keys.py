@@ -15,11 +15,11 @@ from app.errors import ServiceError
 from app.names import check_name
 
 TOKEN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43,200}}")
-"""43 characters of the URL-safe alphabet hold 256 bits."""
+"""43 characters of the URL-safe alphabet have 256 bits."""
 
 
 def list_keys(session: Session, account_id: int) -> list[ApiKey]:
-    """The keys of the account, revoked ones included, by name."""
+    """The keys of the account, including revoked ones, by name."""
     return list(session.scalars(select(ApiKey).where(ApiKey.account_id == account_id).order_by(ApiKey.name)))
 
 
@@ -45,7 +45,7 @@ def issue_key(
     token: str | None = None,
     expires: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Creates a key; returns it with its token, which is stored nowhere. `token` is given for a known one.
+    """Creates a key; returns it with its token, which is not stored. `token` sets a known one.
 
     Raises `ServiceError`: `conflict` for a taken name or token, `invalid_string` for a wrong level or token.
     """
@@ -80,7 +80,7 @@ def replace_token(session: Session, key: ApiKey, token: str) -> None:
 
 
 def revoke_key(key: ApiKey) -> bool:
-    """Revokes the key for good; returns whether it was valid until now."""
+    """Revokes the key permanently; returns whether it was valid until now."""
     if key.revoked_time:
         return False
     key.revoked_time = this_second()
@@ -95,7 +95,7 @@ def check_level(access_level: str) -> None:
 
 
 def check_token(session: Session, token: str, *, owner: ApiKey | None) -> None:
-    """Raises `ServiceError` unless the token has 256 bits and belongs to no other key than the owner."""
+    """Raises `ServiceError` unless the token has 256 bits and belongs to no key but the owner."""
     if not TOKEN.fullmatch(token):
         wanted = f"a token is {TOKEN_PREFIX} and at least 43 letters, digits, - or _ from a random source"
         raise ServiceError("invalid_string", field="token", detail=wanted)

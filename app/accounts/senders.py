@@ -13,7 +13,7 @@ from app.db.models import SmsSender
 from app.errors import ServiceError
 
 KINDS = ("virtual_number", "number", "alphanumeric")
-"""A virtual number receives replies, any other number only sends, and nobody can reply to a name."""
+"""A virtual number receives replies, other numbers only send, and nobody can reply to a name."""
 
 NUMBER = re.compile(r"[1-9][0-9]{2,14}")
 SLOWEST, FASTEST = 0.01, 10_000

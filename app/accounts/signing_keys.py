@@ -15,7 +15,7 @@ from app.transports.email.dkim import ALGORITHMS, new_key
 
 
 def make_missing_keys(session: Session, domain: Domain, secret_key: str) -> bool:
-    """Creates a key for each algorithm that the domain has none of; returns whether any was created."""
+    """Creates a key for each algorithm without one; returns whether any was created."""
     present = set(session.scalars(select(DkimKey.algorithm).where(DkimKey.domain_id == domain.id)))
     missing = [algorithm for algorithm in ALGORITHMS if algorithm not in present]
     for key in map(new_key, missing):

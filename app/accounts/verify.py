@@ -1,4 +1,4 @@
-"""Verifying the DNS records of a sending domain: whether they are published and right.
+"""Verifying the DNS records of a sending domain: whether they are published and correct.
 
 A finding is `right`, `missing`, `wrong`, or `unknown` if the name servers gave no answer, because an outage says
 nothing about a record.
@@ -26,7 +26,7 @@ LookUp = Callable[[str, str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the DNS holds in the place of a record."""
+    """What the DNS has in place of a record."""
 
     purpose: str
     name: str
@@ -46,7 +46,7 @@ class Finding:
 
 
 def look_up_with(settings: Settings) -> LookUp:
-    """A look-up that queries the name server of DNS_RESOLVER, else those of the system."""
+    """A lookup that queries the name server of DNS_RESOLVER, else those of the system."""
     resolver = Resolver(configure=not settings.dns_resolver)
     if settings.dns_resolver:
         address, _, port = settings.dns_resolver.rpartition(":")
@@ -86,7 +86,8 @@ def _version(text: str) -> str:
 
 
 def _is_of_kind(record: Record, text: str) -> bool:
-    """Whether a text is meant as this record: a name may have other texts beside SPF and DMARC, a DKIM selector not."""
+    """Whether a text is meant as this record: a name may have texts other than SPF and DMARC, a DKIM selector may
+    not."""
     return record.type != "TXT" or record.purpose == "dkim" or _version(text) == _version(record.value)
 
 

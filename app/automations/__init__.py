@@ -1,1 +1,1 @@
-"""Automations: what starts by itself when something happens to a contact. Here: the triggers."""
+"""Automations, which start when a contact is created or changed. This room has their triggers."""

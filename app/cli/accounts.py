@@ -18,17 +18,26 @@ group = Group("accounts", help="Accounts: each has its own keys, lists, messages
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
-        click.option("--time-zone", metavar="NAME", help="IANA name of the zone in which messages tell times."),
-        click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text for the setting's."),
-        click.option("--sms-priority", metavar="high|normal", help="Of text messages whose send says none."),
-        click.option("--email-priority", metavar="high|normal", help="Of emails whose send says none."),
-        click.option("--track-clicks", type=bool, metavar="on|off", help="Emails tell which links are followed."),
-        click.option("--track-opens", type=bool, metavar="on|off", help="Emails tell when they are opened."),
-        click.option("--any-network", is_flag=True, help="Let clients come from anywhere."),
-        click.option("--allow-network", metavar="CIDR", multiple=True, help="Only from here; may be repeated."),
-        click.option("--default-from-address", metavar="EMAIL", help="Sender of mail that names none."),
+        click.option("--time-zone", metavar="NAME", help="IANA name of the time zone of the times in messages."),
+        click.option("--rate-limit", metavar="N/minute", help="Requests per key; an empty text means the setting's."),
+        click.option("--sms-priority", metavar="high|normal", help="Priority of text messages whose send has none."),
+        click.option("--email-priority", metavar="high|normal", help="Priority of emails whose send has none."),
+        click.option("--track-clicks", type=bool, metavar="on|off", help="Whether clicks in emails are tracked."),
+        click.option("--track-opens", type=bool, metavar="on|off", help="Whether opens of emails are tracked."),
+        click.option("--any-network", is_flag=True, help="Accept clients from any network."),
+        click.option(
+            "--allow-network",
+            metavar="CIDR",
+            multiple=True,
+            help="Accept clients from this network only; may be repeated.",
+        ),
+        click.option("--default-from-address", metavar="EMAIL", help="Sender of mail without a sender of its own."),
         click.option("--default-from-name", metavar="NAME"),
-        click.option("--owner-confirmed/--owner-unconfirmed", default=None, help="Sends need a confirmed owner."),
+        click.option(
+            "--owner-confirmed/--owner-unconfirmed",
+            default=None,
+            help="Whether the owner has confirmed the address; required for sends.",
+        ),
         click.option("--owner-email", metavar="EMAIL"),
     ):
         command = option(command)

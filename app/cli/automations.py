@@ -28,7 +28,7 @@ def _row(firing: TriggerFiring) -> Row:
 @accounts_option
 @json_option
 def firings(limit: int, account: str | None, as_json: bool) -> None:
-    """Show the latest firings of triggers, under the name that each kind of automation knows."""
+    """Show the latest firings of triggers, with their name in each kind of automation."""
     latest = select(TriggerFiring).order_by(TriggerFiring.id.desc()).limit(limit)
     with services().database.read() as session:
         rows = rows_of_accounts(

@@ -75,7 +75,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Prints the warnings about the setup, then runs the command. It may wait longer for the database than a
-        request does, because the operator can interrupt it."""
+        request, because the operator can interrupt it."""
         with one_line_errors(), limit_waits(COMMAND):
             for line in setup_warnings(ctx.ensure_object(ScriptInfo).load_app().extensions[EXTENSION]):
                 echo(line, err=True)
@@ -103,7 +103,7 @@ limit_option = click.option(
 
 
 def rows_of_accounts(session: Session, wanted: str | None, rows_of: Callable[[int], Iterable[Row]]) -> list[Row]:
-    """The rows of the wanted account; for None those of all accounts, each row with the account's name first."""
+    """The rows of the account; for None those of all accounts, each row beginning with the account's name."""
     if wanted is not None:
         return list(rows_of(find_account(session, wanted).id))
     return [{"account": each.name, **row} for each in all_accounts(session) for row in rows_of(each.id)]
@@ -115,7 +115,8 @@ def given_options(**attributes: Any) -> dict[str, Any]:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Prints text for people. All such output passes here, so that untrusted text cannot control the terminal."""
+    """Prints text for people. All such output goes through this function, so that untrusted text cannot control the
+    terminal."""
     click.echo(printable(text, lines=True), err=err)
 
 

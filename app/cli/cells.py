@@ -58,7 +58,7 @@ def contact_from_cells(contact_list: ListSpec, cells: Cells, *, clear: bool) -> 
 
 
 def _value(contact_list: ListSpec, key: str, text: str) -> Any:
-    """The value of the text. A text that cannot be converted stays a text, which the checks reject."""
+    """The value of the text. A text that cannot be converted is left as it is, and rejected by the checks."""
     try:
         if key in FLAGS or key in SUBSCRIBED:
             return parse_switch(text)
@@ -71,7 +71,7 @@ def _value(contact_list: ListSpec, key: str, text: str) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """A number as in JSON. Python itself would accept `1_000`, ` 12` and digits of other scripts, too."""
+    """A number as in JSON. Python itself would also accept `1_000`, ` 12` and digits of other scripts."""
     found = NUMBER.fullmatch(text)
     if found is None:
         raise ValueError("not a number")

@@ -50,9 +50,9 @@ def _no_terminal() -> bool:
 def import_(file: Path, list_: str, account: str | None, as_json: bool) -> None:
     """Create or update contacts from a CSV file.
 
-    Contacts are found by their email, or by their mobile in a list without emails; who is missing is created. Columns
-    are headed by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
-    cell says nothing. Nothing changes unless every line is sound.
+    Contacts are found by their email, or by their mobile in a list without emails; missing ones are created. Columns
+    are named by keys or names of fields, or subscribed.email, subscribed.mobile, is_active, double_opt_in. An empty
+    cell changes nothing. Nothing is imported unless every line is valid.
     """
     with services().database.read() as session:
         contact_list = find_list(session, account, list_)

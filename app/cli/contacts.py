@@ -1,4 +1,4 @@
-"""`flask contacts`: the people in a list, also those of a system list."""
+"""`flask contacts`: the people in a list, including system lists."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def _print(session: Session, contact_list: ListSpec, contact_id: int, as_json: b
 
 @group.command("list")
 @click.argument("filters", nargs=-1, metavar="[FILTER...]")
-@click.option("--list", "list_", metavar="NAME|ID", help="The list; without it what the contacts of all have.")
+@click.option(
+    "--list", "list_", metavar="NAME|ID", help="The list; without it, the attributes that contacts of all lists have."
+)
 @limit_option
 @accounts_option
 @json_option

@@ -1,4 +1,4 @@
-"""`flask db`: migrations of the database. `make run` upgrades it by itself."""
+"""`flask db`: migrations of the database. `make run` upgrades it automatically."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _one_line() -> Iterator[None]:
 @click.argument("revision", default="head")
 @json_option
 def upgrade(revision: str, as_json: bool) -> None:
-    """Bring the database to REVISION, by default the newest."""
+    """Upgrade the database to REVISION, by default the newest."""
     with _one_line():
         migrate.upgrade(_url(), revision)
     _print_revision(as_json)
@@ -38,10 +38,10 @@ def upgrade(revision: str, as_json: bool) -> None:
 
 @group.command()
 @click.argument("revision")
-@click.confirmation_option("--yes", prompt="This drops tables or columns with all they hold. Go on?")
+@click.confirmation_option("--yes", prompt="This drops tables or columns with all their data. Continue?")
 @json_option
 def downgrade(revision: str, as_json: bool) -> None:
-    """Take the database back to REVISION; `base` empties it."""
+    """Downgrade the database to REVISION; `base` empties it."""
     with _one_line():
         migrate.downgrade(_url(), revision)
     _print_revision(as_json)
@@ -57,7 +57,7 @@ def current(as_json: bool) -> None:
 @group.command()
 @click.argument("message")
 def generate(message: str) -> None:
-    """Write a migration with what the models have and the migrations have not (for development)."""
+    """Draft a migration from the differences between models and migrations (for development)."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = f"sqlite:///{folder}/scratch.sqlite3"
         migrate.upgrade(scratch)

@@ -37,7 +37,7 @@ SHOWN = ("id", "name", "verified", "trusted", "verified_time", "checked_time", "
 
 
 def _rows(session: Session, domains: Sequence[Domain]) -> list[Row]:
-    """The domains with their records and the findings of the last look-up."""
+    """The domains with their records and the findings of the last lookup."""
     keys = keys_of_domains(session, [domain.id for domain in domains])
     return [_row(domain, records_to_publish(services().settings, domain.name, keys[domain.id])) for domain in domains]
 
@@ -108,11 +108,11 @@ def show(name: str, account: str | None, as_json: bool) -> None:
 
 @group.command("add")
 @click.argument("name")
-@click.option("--trust", is_flag=True, help="Take it as verified without looking at its DNS records.")
+@click.option("--trust", is_flag=True, help="Mark it as verified without checking its DNS records.")
 @account_option
 @json_option
 def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
-    """Add a domain with keys to sign its mail, or trust one that is there; shows the DNS records to publish."""
+    """Add a domain with keys to sign its mail, or trust an existing one; shows the DNS records to publish."""
     parts = services()
     with parts.database.write() as transaction:
         account_id = find_account(transaction, account).id
@@ -128,7 +128,7 @@ def add(name: str, trust: bool, account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def verify(name: str, account: str | None, as_json: bool) -> None:
-    """Look the DNS records of a domain up. It is verified when SPF and one DKIM record are right."""
+    """Look up the DNS records of a domain. It is verified if SPF and one DKIM record are correct."""
     parts = services()
     with parts.database.read() as session:
         domain = find_domain(session, find_account(session, account).id, name)

@@ -23,7 +23,7 @@ def index_of(key: str, type_: str) -> FieldIndex:
 
 
 def make_index(index: FieldIndex) -> bool:
-    """Makes the index; returns False where it was there already."""
+    """Creates the index; returns False if it exists already."""
     try:
         return create_index(_url(), index)
     except TooManyIndexes as error:
@@ -36,7 +36,7 @@ def make_index(index: FieldIndex) -> bool:
 @account_option
 @json_option
 def index_field(list_: str, key: str, account: str | None, as_json: bool) -> None:
-    """Make an index for ranges of a number or date field, which serves the fields with this KEY in all lists."""
+    """Create an index for ranges of a number or date field, which serves the fields with this KEY in all lists."""
     with services().database.read() as session:
         fields = {field.key: field for field in find_list(session, account, list_).value_fields}
     if key not in fields:

@@ -27,7 +27,7 @@ from app.groups.over_time import counts_by_day, counts_by_hour
 from app.groups.read import COUNTERS
 from app.http.context import services
 
-group = Commands("groups", help="Transactional groups: what became of the messages sent in their name.")
+group = Commands("groups", help="Transactional groups: counts of their recipients and outcomes.")
 
 SHOWN = ("id", "type", "name", *COUNTERS, "creation_time", "last_sent_time")
 
@@ -64,7 +64,9 @@ def show(group_: str, account: str | None, as_json: bool) -> None:
 @group.command("stats")
 @click.argument("group_", metavar="[GROUP]", required=False)
 @click.option("--by", type=click.Choice(("hour", "day")), default="hour", show_default=True, help="The unit.")
-@click.option("--last", type=click.IntRange(1), help="How many of them, up to now; 24 hours or 7 days by default.")
+@click.option(
+    "--last", type=click.IntRange(1), help="Number of hours or days up to now; by default 24 hours or 7 days."
+)
 @account_option
 @json_option
 def stats(group_: str | None, by: str, last: int | None, account: str | None, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from app.inbound.receipts import Receipt, ReceiptStatus, take_receipt
 from app.inbound.replies import plain_number, record_reply
 from app.recipients.read import find_recipient
 
-group = Group("inbound", help="What carriers hand back: reports, receipts and replies.")
+group = Group("inbound", help="Reports, receipts and replies from mail servers and gateways.")
 group.add_command(inbound_email.command)
 
 PATIENCE = 5.0
@@ -26,11 +26,11 @@ PATIENCE = 5.0
 
 @group.command("sms")
 @click.option("--from", "mobile", metavar="NUMBER", required=True, help="Who wrote.")
-@click.option("--to", "number", metavar="NUMBER", required=True, help="The sender's number that was written to.")
+@click.option("--to", "number", metavar="NUMBER", required=True, help="The sender's number that the reply was sent to.")
 @click.option("--text", required=True, help="What was written.")
 @json_option
 def sms(mobile: str, number: str, text: str, as_json: bool) -> None:
-    """Take in a reply to a text message; a stop word in it unsubscribes the mobile."""
+    """Record a reply to a text message; a stop word in it unsubscribes the mobile number."""
     if not is_valid_mobile(plain_number(mobile)):
         detail = f"--from: {mobile!r} is not a mobile number in international format"
         raise ServiceError("invalid_mobile_address", detail=detail)
@@ -39,12 +39,12 @@ def sms(mobile: str, number: str, text: str, as_json: bool) -> None:
 
 
 @group.command("receipt")
-@click.option("--uuid", required=True, help="The recipient, by the uuid that the send returned.")
+@click.option("--uuid", required=True, help="The uuid of the recipient, from the response to the send.")
 @click.option("--status", type=click.Choice(["delivered", "failed"]), required=True)
-@click.option("--detail", default="", help="The gateway's own words, for the timeline.")
+@click.option("--detail", default="", help="The gateway's text, for the timeline.")
 @json_option
 def receipt(uuid: str, status: str, detail: str, as_json: bool) -> None:
-    """Take in the receipt of a text message; one that comes again changes nothing."""
+    """Record the receipt of a text message; a repeated one changes nothing."""
     parts = services()
     with parts.database.read() as session:
         recipient = find_recipient(session, uuid)

@@ -25,13 +25,15 @@ class TryAgain(click.ClickException):
 
 
 @click.command("email", cls=Command)
-@click.option("--to", "envelope", metavar="ADDRESS", multiple=True, help="To whom it came, as the mail server says it.")
+@click.option(
+    "--to", "envelope", metavar="ADDRESS", multiple=True, help="The envelope recipient that the mail server names."
+)
 @json_option
 @with_appcontext
 def command(envelope: tuple[str, ...], as_json: bool) -> None:
-    """Take in one message from standard input: a bounce, a complaint, a wish to unsubscribe.
+    """Process one message from standard input: a bounce, a complaint or an unsubscribe request.
 
-    Everything else is ignored, and ends with 0, too, so that no mail server answers a report with another one.
+    Everything else is ignored, also with exit code 0, so that no mail server answers a report with a bounce.
     """
     parts = services()
     received = _received(_message(parts.settings.inbound_max_bytes), envelope)
@@ -39,7 +41,7 @@ def command(envelope: tuple[str, ...], as_json: bool) -> None:
 
 
 def _message(most: int) -> bytes:
-    """The first `most` bytes, which contain the report. The rest is read, too, so that the mail server sees no
+    """The first `most` bytes, which contain the report. The rest is read and discarded, so that the mail server sees no
     error."""
     raw = sys.stdin.buffer.read(most)
     while sys.stdin.buffer.read(1024 * 1024):

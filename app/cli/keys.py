@@ -64,7 +64,7 @@ def show(name: str, account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def create(name: str, access_level: str, account: str | None, as_json: bool) -> None:
-    """Issue a key and show its token, this once."""
+    """Issue a key and show its token, only this once."""
     with services().database.write() as transaction:
         key, token = issue_key(transaction, find_account(transaction, account).id, name, access_level)
     print_row({"id": key.id, "name": key.name, "access_level": key.access_level, "token": token}, as_json)
@@ -75,7 +75,7 @@ def create(name: str, access_level: str, account: str | None, as_json: bool) -> 
 @account_option
 @json_option
 def revoke(name: str, account: str | None, as_json: bool) -> None:
-    """End a key; it stops working at once."""
+    """Revoke a key; it stops working at once."""
     with services().database.write() as transaction:
         key = find_key(transaction, find_account(transaction, account).id, name)
         ended = revoke_key(key)

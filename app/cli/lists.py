@@ -40,9 +40,19 @@ for command in field_indexes.group.commands.values():
 def attribute_options(command: Any) -> Any:
     """The options of `create` and `update`."""
     for option in (
-        click.option("--stop-word", multiple=True, help="A reply that unsubscribes; may be repeated, replaces all."),
-        click.option("--allow-duplicates/--no-duplicates", default=None, help="Whether addresses may repeat."),
-        click.option("--system/--no-system", default=None, help="The API cannot change contacts of a system list."),
+        click.option(
+            "--stop-word", multiple=True, help="A reply that unsubscribes; may be repeated; replaces all stop words."
+        ),
+        click.option(
+            "--allow-duplicates/--no-duplicates",
+            default=None,
+            help="Whether several contacts may have the same address.",
+        ),
+        click.option(
+            "--system/--no-system",
+            default=None,
+            help="Whether it is a system list, whose contacts the API cannot change.",
+        ),
     ):
         command = option(command)
     return command
@@ -163,7 +173,7 @@ def delete(list_: str, account: str | None, as_json: bool) -> None:
 @accounts_option
 @json_option
 def recount(account: str | None, as_json: bool) -> None:
-    """Count the contacts of each list anew, after contacts were restored or changed in the database itself."""
+    """Recount the contacts of each list, after contacts were restored or changed in the database itself."""
     with services().database.read() as session:
         lists = rows_of_accounts(session, account, lambda one: map(_row_with_account, _lists(session, one)))
     rows = []
@@ -183,7 +193,7 @@ def _row_with_account(row: List) -> Row:
 @click.argument("name")
 @click.argument("type_", metavar="TYPE")
 @click.option("--option", "options", multiple=True, help="A choice of a Dropdown, Radio Buttons or Checkbox field.")
-@click.option("--index", is_flag=True, help="Make an index for ranges of the field, a number or date.")
+@click.option("--index", is_flag=True, help="Create an index for ranges of the field, a number or date.")
 @account_option
 @json_option
 def add_field_(

@@ -143,7 +143,7 @@ def update(message: str, name: str | None, account: str | None, as_json: bool, *
 @account_option
 @json_option
 def delete(message: str, account: str | None, as_json: bool) -> None:
-    """Delete a message. Reports of its sends stay."""
+    """Delete a message. Reports of its sends are kept."""
     with services().database.write() as transaction:
         found = _find(transaction, account, message)
         transaction.delete(found)

@@ -17,9 +17,9 @@ from app.seed import SeedError, load_seed
 @json_option
 @with_appcontext
 def command(file: Path, as_json: bool) -> None:
-    """Bring accounts, lists, messages and the rest to the state that FILE (YAML or JSON) describes.
+    """Create and change accounts, lists, messages and so on as FILE (YAML or JSON) describes them.
 
-    A file with a mistake changes nothing; running the same file again changes nothing either.
+    An invalid file changes nothing, and neither does loading the same file again.
     """
     try:
         report = load_seed(services(), file)

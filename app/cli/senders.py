@@ -26,7 +26,7 @@ group = Group("senders", help="Senders that the account may send text messages f
 
 kind_choice = click.Choice(KINDS)
 rate_option = click.option(
-    "--rate", type=float, metavar="N", help="Messages per second that the gateway takes from it; 0: no limit."
+    "--rate", type=float, metavar="N", help="Messages per second that the gateway accepts from it; 0: no limit."
 )
 
 
@@ -116,7 +116,7 @@ def update(
 @account_option
 @json_option
 def delete(address: str, account: str | None, as_json: bool) -> None:
-    """Take back the approval of a sender."""
+    """Withdraw the approval of a sender."""
     with services().database.write() as transaction:
         transaction.delete(find_sender(transaction, find_account(transaction, account).id, address))
     print_done(f"deleted sender {address}", {"address": address, "deleted": True}, as_json)

@@ -29,7 +29,7 @@ from app.recipients.read import find_recipient, latest_steps
 from app.recipients.states import UNSETTLED, RecipientState
 from app.sends.outcomes.requeue import requeue
 
-group = Group("sends", help="Recipients of sends, by the uuid that the send returned.")
+group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
@@ -73,7 +73,7 @@ def list_(state: str | None, group_: str | None, limit: int, account: str | None
 
 
 def _of_account(newest: Listed, account_id: int, limit: int, *, bounded: bool) -> Listed:
-    """The statement for an account. `bounded` looks at its newest sends only, which have at least a recipient each:
+    """The statement for an account. `bounded` reads only its newest sends, which have at least one recipient each:
     recipients have no index by account."""
     found = newest.where(Recipient.account_id == account_id)
     if not bounded:
@@ -85,7 +85,7 @@ def _of_account(newest: Listed, account_id: int, limit: int, *, bounded: bool) -
 @group.command("show")
 @click.argument("uuid")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="How many steps to show, the latest."
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Number of steps to show, the latest ones."
 )
 @json_option
 def show(uuid: str, limit: int, as_json: bool) -> None:
@@ -108,7 +108,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
 @click.argument("uuid")
 @json_option
 def retry(uuid: str, as_json: bool) -> None:
-    """Send once more to a recipient that has bounced or failed, or at once to an uncertain one."""
+    """Requeue a recipient that has bounced or failed, or an uncertain one without waiting."""
     parts = services()
     with parts.database.write() as transaction:
         recipient = requeue(transaction, uuid)

@@ -27,7 +27,7 @@ def setup_warnings(services: Services) -> list[str]:
 
 
 def _never_migrated(services: Services) -> bool:
-    """False also if the database does not answer, which the command itself reports."""
+    """Also False if the database does not answer, which the command itself reports."""
     try:
         with services.database.read() as session:
             return schema_of(session.connection()).state == "missing"

@@ -33,11 +33,11 @@ MOST_SHOWN = 20
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 
-list_option = click.option("--list", "list_", metavar="NAME|ID", help="Of this list; account-wide by default.")
+list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
 
 
 def _kind(address: str) -> AddressKind:
-    """The kind of an address. Raises `WrongValue` for a text that is none."""
+    """The kind of an address. Raises `WrongValue` for any other text."""
     if "@" in address and is_valid_email(address):
         return "email"
     if "@" not in address and is_valid_mobile(address):
@@ -94,7 +94,7 @@ def _row(state: str, entry: Unsubscriber | BlockedAddress, list_name: str | None
 @accounts_option
 @json_option
 def list_command(state: str | None, limit: int, account: str | None, as_json: bool) -> None:
-    """Show suppressed addresses, the newest first; unsubscribed ones without a list are so account-wide."""
+    """Show suppressed addresses, the newest first; those without a list are unsubscribed account-wide."""
 
     def entries(account_id: int) -> list[Row]:
         unsubscribed = [] if state == "blocked" else _unsubscribed(session, account_id, limit)
@@ -110,7 +110,7 @@ def list_command(state: str | None, limit: int, account: str | None, as_json: bo
 @accounts_option
 @json_option
 def show_command(address: str, account: str | None, as_json: bool) -> None:
-    """Show what keeps an email or a mobile from getting messages."""
+    """Show why an email address or a mobile number gets no messages."""
 
     def entries(account_id: int) -> list[Row]:
         return _unsubscribed(session, account_id, None, address) + _blocked(session, account_id, None, address)
@@ -126,7 +126,7 @@ def show_command(address: str, account: str | None, as_json: bool) -> None:
 @account_option
 @json_option
 def unsubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
-    """Unsubscribe an email or a mobile."""
+    """Unsubscribe an email address or a mobile number."""
     kind = _kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
@@ -143,7 +143,8 @@ def unsubscribe_command(address: str, list_: str | None, account: str | None, as
 @account_option
 @json_option
 def resubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
-    """Take an email or a mobile off the unsubscribers: of a list with its account-wide entry, or of the latter only."""
+    """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
+    only."""
     kind = _kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
@@ -184,7 +185,7 @@ def _where(list_: str | None) -> str:
 @account_option
 @json_option
 def block_command(address: str, reason: str, account: str | None, as_json: bool) -> None:
-    """Block an email or a mobile: nothing is sent to it from any list."""
+    """Block an email address or a mobile number: nothing is sent to it from any list."""
     kind = _kind(address)
     with services().database.write() as transaction:
         block(transaction, find_account(transaction, account).id, kind, address, reason)
@@ -196,7 +197,7 @@ def block_command(address: str, reason: str, account: str | None, as_json: bool)
 @account_option
 @json_option
 def unblock_command(address: str, account: str | None, as_json: bool) -> None:
-    """Let an email or a mobile get messages again."""
+    """Unblock an email address or a mobile number."""
     kind = _kind(address)
     with services().database.write() as transaction:
         was_blocked = unblock(transaction, find_account(transaction, account).id, kind, address)

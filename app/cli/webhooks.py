@@ -81,12 +81,12 @@ def show(webhook: str, account: str | None, as_json: bool) -> None:
 
 @group.command("create")
 @click.argument("url")
-@click.option("--secret-id", metavar="ID", help="Names the signing secret; k1 by default.")
+@click.option("--secret-id", metavar="ID", help="Key id of the signing secret; k1 by default.")
 @click.option("--secret", help="The signing secret, 32 bytes or more; generated and shown once by default.")
 @account_option
 @json_option
 def create(url: str, secret_id: str | None, secret: str | None, account: str | None, as_json: bool) -> None:
-    """Register a URL for the events that happen from now on."""
+    """Register a URL for events from now on."""
     signer = (secret_id or new_key_id([]), secret or new_secret())
     checked = checked_url(services().settings, url)
     with services().database.write() as transaction:
@@ -97,12 +97,12 @@ def create(url: str, secret_id: str | None, secret: str | None, account: str | N
 
 @group.command("rotate")
 @click.argument("webhook")
-@click.option("--secret-id", metavar="ID", help="Names the new secret; the next free of k1, k2, … by default.")
+@click.option("--secret-id", metavar="ID", help="Key id of the new secret; by default the next free one of k1, k2, …")
 @click.option("--secret", help="The new secret, 32 bytes or more; generated and shown once by default.")
 @account_option
 @json_option
 def rotate(webhook: str, secret_id: str | None, secret: str | None, account: str | None, as_json: bool) -> None:
-    """Add a signing secret; the others sign too until they are removed."""
+    """Add a signing secret; the others also sign until they are removed."""
     with services().database.write() as transaction:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         key_id, shown = rotate_secret(transaction, services().settings, found, secret_id, secret)
@@ -115,7 +115,7 @@ def rotate(webhook: str, secret_id: str | None, secret: str | None, account: str
 @account_option
 @json_option
 def remove_secret_(webhook: str, secret_id: str, account: str | None, as_json: bool) -> None:
-    """End a signing secret, once the receiver knows another."""
+    """Remove a signing secret, once the receiver knows another one."""
     with services().database.write() as transaction:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         remove_secret(transaction, found, secret_id)
@@ -137,7 +137,7 @@ def delete(webhook: str, account: str | None, as_json: bool) -> None:
 
 @group.command("replay")
 @click.argument("webhook")
-@click.option("--last", type=click.IntRange(1), required=True, metavar="N", help="How many events, at most.")
+@click.option("--last", type=click.IntRange(1), required=True, metavar="N", help="Maximum number of events.")
 @account_option
 @json_option
 def replay_(webhook: str, last: int, account: str | None, as_json: bool) -> None:

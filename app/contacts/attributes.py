@@ -1,4 +1,4 @@
-"""Checks of contacts in files (the seed file, imports): the same that a request's schema makes."""
+"""Checks of contacts in files (the seed file, imports): the same as those of a request's schema."""
 
 from __future__ import annotations
 

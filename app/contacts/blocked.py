@@ -2,7 +2,7 @@
 (docs/contacts.md#blocked-addresses).
 
 `blocked` of a contact is looked up when it is read, so nothing is copied. But clients that synchronise contacts by
-`last_modified_time` or by webhooks have to see the change: the time moves, and there is an `updated` event. Automation
+`last_modified_time` or by webhooks must see the change: the time is set, and there is an `updated` event. Automation
 triggers do not fire; they are those of the REST API.
 
 All addresses of a transaction at once, whatever their accounts, in a fixed number of statements. Contacts are locked in
@@ -31,7 +31,7 @@ ChangedContacts = dict[int, list[ContactKey]]
 
 
 def block_addresses(transaction: Transaction, reasons: Mapping[AccountAddress, str]) -> ChangedContacts:
-    """Blocks the addresses. One that is blocked already keeps its first reason and does not count as changed."""
+    """Blocks the addresses. An address that is already blocked keeps its first reason and does not count as changed."""
     if not reasons:
         return {}
     moment = this_second()
@@ -64,7 +64,7 @@ def _changed(transaction: Transaction, statement: Insert | Delete) -> list[Accou
 
 
 def _mark_modified(transaction: Transaction, changed: Collection[AccountAddress]) -> ChangedContacts:
-    """Moves `last_modified_time` of the contacts that have the addresses; returns them in the order of their ids."""
+    """Sets `last_modified_time` of the contacts that have the addresses; returns them in the order of their ids."""
     if not changed:
         return {}
     locked = (

@@ -1,4 +1,4 @@
-"""How many contacts a list has: counters that change with the contacts (docs/querying.md#counting)."""
+"""The number of a list's contacts: counters that change with the contacts (docs/querying.md#counting)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_in_list(transaction: Transaction, contact_list: ListSpec, increment: i
 
 
 def number_of_contacts(session: Session, list_id: int) -> int:
-    """As counted: it does not read the contacts."""
+    """The counted number: this does not read the contacts."""
     counted = select(total(ContactCount.contacts, ContactCount.list_id == list_id))
     return int(session.execute(counted).scalar_one())
 
@@ -30,9 +30,9 @@ def forget_count(transaction: Transaction, list_id: int) -> None:
 
 
 def recount_contacts(transaction: Transaction, account_id: int, list_id: int) -> tuple[int, int]:
-    """Counts the list's contacts anew; returns the number as it was counted and as it is. Requests that create or
-    delete contacts wait meanwhile."""
-    # Whoever has changed contacts has counted them, or counts them after this.
+    """Recounts the list's contacts; returns the old and the actual number. Requests that create or delete contacts wait
+    meanwhile."""
+    # Transactions that have changed contacts have counted them, or will count them after this.
     lock_out_writers(transaction, ContactCount)
     counted = number_of_contacts(transaction, list_id)
     statement = select(func.count()).select_from(Contact).where(Contact.list_id == list_id)

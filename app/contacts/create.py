@@ -49,8 +49,8 @@ def create_contacts(
     """Creates contacts and returns their ids, in the order of those that `remove_unsubscribers` did not leave out.
 
     At most some thousands at once; `long_transaction` is for one of many calls in a long transaction. Raises
-    `ServiceError` with every broken rule, for `bulk` located by collection and index; then the transaction must be
-    rolled back.
+    `ServiceError` with every broken rule, for `bulk` located by collection and index; the transaction must be rolled
+    back then.
     """
     lock_for_writes(transaction, contact_list.account_id, contacts, long_transaction=long_transaction)
     writes = [ContactWrite.of(index, BLANK, attributes) for index, attributes in enumerate(contacts)]
@@ -101,5 +101,5 @@ def shared_columns(contact_list: ListSpec, moment: datetime) -> dict[str, Any]:
 
 def _rows(ids: Sequence[int], states: Sequence[ContactState]) -> list[dict[str, Any]]:
     rows = [{"id": contact_id, **state} for contact_id, state in zip(ids, states, strict=True)]
-    # In one order for all requests: of two that write the same identifiers one waits, without a deadlock.
+    # In the same order for all requests: of two that write the same identifiers one waits, without a deadlock.
     return sorted(rows, key=lambda row: row["identifier"] or "")

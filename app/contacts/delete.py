@@ -1,4 +1,4 @@
-"""Deleting contacts (docs/contacts.md#deleting). The unsubscriber entries of their addresses stay."""
+"""Deleting contacts (docs/contacts.md#deleting). The unsubscriber entries of their addresses are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def delete_contacts(
 ) -> int:
     """Deletes the contacts with these ids and returns how many there were; ids that the list does not have are ignored.
 
-    Raises `list_not_mutable` for a system list and `filter_id_required` when no ids were named (None)
+    Raises `list_not_mutable` for a system list and `filter_id_required` if no ids were named (None)
     (docs/contacts.md#system-lists).
     """
     errors = system_errors(contact_list, allow_system)

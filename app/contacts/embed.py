@@ -1,6 +1,6 @@
 """Lists with their contacts embedded (`expand=contacts`): a fixed number of statements, however many lists there are.
 
-These use cases are contacts' and not lists', because contacts know lists and lists know no contacts.
+These use cases belong to contacts, because contacts know lists, but lists do not know contacts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def page_lists_with_contacts(session: Session, account_id: int, query: Query) ->
 
 
 def show_list_with_contacts(session: Session, account_id: int, list_id: int, query: Query) -> dict[str, Any]:
-    """One list, with its contacts where `expand` asks. Raises `not_found`."""
+    """One list, with its contacts if `expand` names them. Raises `not_found`."""
     body = show_list(session, account_id, list_id, query)
     if "contacts" in query.expand:
         contact_list = get_list(session, account_id, list_id)
@@ -58,7 +58,7 @@ def _contacts_of(session: Session, lists: Collection[ListSpec], outer: Query) ->
 
 def _newest(session: Session, shapes: dict[int, Shape], query: Query) -> Collection[Row[Any]]:
     """The newest contacts of each list, up to the page's limit and one more, by the index that serves one list."""
-    # Shapes differ in their list fields alone, which all come from the last column: the widest serves every list.
+    # Shapes differ only in their list fields, which all come from the last column: the widest fits every list.
     widest = max(shapes.values(), key=lambda shape: len(shape.properties))
     inner = aliased(Contact)
     newest = (

@@ -1,7 +1,7 @@
 """Filters of contacts, each in a form that an index answers (docs/querying.md#what-an-index-answers).
 
-A page is in the order of creation. What many contacts have is met soon in that order; for what few or none have there
-must be an index of its own, or the whole list is read. What none answers is left to `app.query.compile`.
+A page is in the order of creation. Values that many contacts have are soon found in that order; values that few or none
+have need a separate index, or the whole list is read. Conditions that no index answers are left to `app.query.compile`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ SWITCHES: dict[str, tuple[Any, Any]] = {
     "blocked": (or_(*BLOCKED.values()), and_(*map(not_, BLOCKED.values()))),
     **{f"blocked.{kind}": (blocked, not_(blocked)) for kind, blocked in BLOCKED.items()},
 }
-"""Boolean filter -> what it means that it is true and that it is false, in the words of the partial indexes. None of
-them is ever null."""
+"""Boolean filter -> the conditions for true and for false, written as in the partial indexes. None of the columns is
+ever null."""
 BLOCKED_KINDS: dict[str, Sequence[AddressKind]] = {
     "blocked": ADDRESS_KINDS,
     **{f"blocked.{kind}": (kind,) for kind in ADDRESS_KINDS},
@@ -70,7 +70,7 @@ def compared_value(field: FieldSpec) -> ColumnElement[Any]:
 def answered_by_indexes(
     session: Session, contact_list: ListSpec, conditions: Sequence[FilterCondition]
 ) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
-    """The conditions that have a form of their own, in that form, and the others."""
+    """The conditions that an index answers, in the form that it needs, and the others."""
     fields = {field.key: field for field in contact_list.value_fields}
     formed: list[ColumnElement[bool]] = []
     others: list[FilterCondition] = []
@@ -111,7 +111,8 @@ def _switch(session: Session, contact_list: ListSpec, condition: FilterCondition
 
 
 def _has_blocked_address(session: Session, contact_list: ListSpec, name: str) -> ColumnElement[bool]:
-    """By the addresses while the account has blocked few. Of many, contacts are met soon in the order of the page."""
+    """By the addresses, while the account has blocked few. If it has blocked many, such contacts are soon found in the
+    order of the page."""
     kinds = BLOCKED_KINDS[name]
     of_account = BlockedAddress.account_id == contact_list.account_id
     first = select(BlockedAddress.id).where(of_account, BlockedAddress.kind.in_(kinds)).limit(FEW + 1)
@@ -168,5 +169,5 @@ def _contained(session: Session, field: FieldSpec, condition: FilterCondition) -
 
 
 def _is_exact(value: object) -> bool:
-    """Whether JSON and the filter have the same idea of equality."""
+    """Whether JSON and the filter agree about equality."""
     return isinstance(value, str) or (isinstance(value, float) and abs(value) < EXACT_INTEGERS)

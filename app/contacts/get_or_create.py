@@ -1,8 +1,8 @@
 """Contacts by address for a send: those in the list are found, missing ones are created (docs/sending.md#recipients).
 
 A contact that is created here has the flags, events and triggers of one created through the API. Two sends at the same
-moment to a new address create one contact. Where the address is the list's unique identifier, the unique index ensures
-that; where it is not, the transaction that creates locks the list.
+moment to a new address create one contact. If the address is the list's unique identifier, the unique index ensures
+that; otherwise the transaction that creates the contact locks the list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def get_or_create_contacts(
     """Normalized address -> the id of its contact, for every address.
 
     Of several contacts with an address the oldest active one is taken. A new contact has its address and nothing else.
-    Raises `list_not_mutable` when a contact would have to be created in a system list. A fixed number of statements.
+    Raises `list_not_mutable` if a contact would have to be created in a system list. A fixed number of statements.
     """
     texts = {normalize_address(kind, text).key: text for text in addresses}
     found = _find(transaction, contact_list, kind, texts)
@@ -85,7 +85,7 @@ def _create(
     drawn = dict(zip(missing, draw_ids(transaction, Contact, len(missing)), strict=True))
     addresses = {key: NormalizedAddress(kind, key) for key in missing}
     entries = find_unsubscriber_entries(transaction, contact_list.account_id, contact_list.id, addresses.values())
-    # In one order for all requests: of two that create the same contacts one waits, without a deadlock.
+    # In the same order for all requests: of two that create the same contacts one waits, without a deadlock.
     writes = {key: _creation(address, missing[key]) for key, address in sorted(addresses.items())}
     rows = [
         {"id": drawn[key], **state_after(contact_list, write, entries, {}, moment)} for key, write in writes.items()
@@ -96,7 +96,7 @@ def _create(
     count_in_list(transaction, contact_list, len(created))
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)
     fire_triggers(transaction, contact_list.account_id, "created", created)
-    # A contact that was there at the insert and is deleted by the time of the look-up is created after all.
+    # A contact that was there at the insert and is deleted by the time of the lookup is created after all.
     return present | _create(
         transaction, contact_list, kind, {key: missing[key] for key in missing.keys() - present.keys()}
     )

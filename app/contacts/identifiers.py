@@ -1,7 +1,7 @@
-"""Unique identifiers of the contacts of a list, and the conflict over one that is taken (docs/contacts.md#identifiers).
+"""Unique identifiers of the contacts of a list, and the conflict if one is taken (docs/contacts.md#identifiers).
 
-A unique index decides. The check before a write finds all conflicts of a request and can name the contact that has
-each identifier; where another request was quicker, the index refuses the write, and the check is repeated.
+A unique index decides. The check before a write finds all conflicts of a request and can name the contact that has each
+identifier; if another request was quicker, the index refuses the write, and the check is repeated.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_identifiers_free(
 def unique_violation_as_conflict(transaction: Transaction, check: Callable[[], None]) -> Iterator[None]:
     """Turns a violation of the unique index into the conflict that `check` raises, once the write is rolled back.
 
-    Where `check` no longer finds a conflict, the violation itself is raised, and the transaction runs again.
+    If `check` no longer finds a conflict, the violation itself is raised, and the transaction runs again.
     """
     try:
         yield

@@ -82,7 +82,7 @@ ATTRIBUTE_FILTERS: dict[str, tuple[FilterType, Any]] = {
     "blocked.mobile": (FilterType.BOOLEAN, BLOCKED["mobile"]),
     "blocked": (FilterType.BOOLEAN, or_(BLOCKED["email"], BLOCKED["mobile"])),
 }
-"""Filter name -> its kind and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
+"""Filter name -> its type and what it compares. `subscribed` is true when no address is unsubscribed, `blocked` when
 one is blocked (docs/contacts.md#blocked-addresses)."""
 
 
@@ -144,7 +144,7 @@ def _links(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _value_of(key: str) -> Callable[[Mapping[str, Any], ZoneInfo | None], Any]:
-    """The value of one field, null where there is none; dates and times of list fields are never shifted."""
+    """The value of one field, null if there is none; dates and times of list fields are never shifted."""
     return lambda values, _zone: values.get(key)
 
 

@@ -22,14 +22,14 @@ def element_location(index: int, bulk: bool) -> ElementLocation:
 
 
 def raise_in_order(errors: Sequence[FieldError]) -> None:
-    """Raises all errors; the first is the one that stands first in the specification's tables
+    """Raises all errors; the first is the one that is first in the documented tables
     (docs/contacts.md#order-of-errors)."""
     if errors:
         raise ServiceError.of(in_catalogue_order(errors))
 
 
 def system_errors(contact_list: ListSpec, allow_system: bool) -> list[FieldError]:
-    """A system list cannot be changed (docs/contacts.md#system-lists); seeding may."""
+    """A system list cannot be changed (docs/contacts.md#system-lists), except by seeding."""
     return [FieldError("list_not_mutable")] if contact_list.system and not allow_system else []
 
 

@@ -1,6 +1,6 @@
-"""What a contact becomes when a client writes to it. Pure; the same for a new contact and for an existing one.
+"""The state of a contact after a client's write. Pure; the same for a new contact and for an existing one.
 
-A new contact is a write to `BLANK`, so null equals absence there and clears everywhere else.
+A new contact is a write to `BLANK`, so that null is the same as absence there and clears everywhere else.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class ContactWrite:
         return cls(index, before, attributes, addresses)
 
     def changes_address(self, kind: AddressKind) -> bool:
-        """Whether the contact has another address after the write than before."""
+        """Whether the write changes the address."""
         return self.addresses[kind] != _normalized(kind, self.before)
 
     def requested_subscription(self, kind: AddressKind) -> bool | None:
-        """Whether the client wants the address subscribed or not; None where the request does not say."""
+        """Whether the client wants the address subscribed or not; None if the request does not say."""
         requested: bool | None = self.attributes.get("subscribed", {}).get(kind)
         if requested is None and self.before[kind] is None and not self.before[f"subscribed_{kind}"]:
             # The contact was unsubscribed while it had no address: that applies to its first address.
@@ -87,7 +87,7 @@ def requested_subscriptions(writes: Sequence[ContactWrite]) -> dict[NormalizedAd
 
 
 def addresses_to_look_up(writes: Sequence[ContactWrite]) -> Collection[NormalizedAddress]:
-    """The addresses whose unsubscriber entries decide about a flag: new to their contact, or set by the request."""
+    """The addresses whose unsubscriber entries determine a flag: new to their contact, or set by the request."""
     return {
         address
         for write in writes
@@ -129,13 +129,13 @@ def _address_after(kind: AddressKind, before: ContactState, attributes: ContactA
 
 
 def _normalized(kind: AddressKind, state: ContactState) -> NormalizedAddress | None:
-    """The address in a state, which has it in its normalized form already."""
+    """The address in a state, which has it in its normalized form."""
     key = state[NORMALIZED_COLUMNS[kind]]
     return None if key is None else NormalizedAddress(kind, key)
 
 
 def _identifier(contact_list: ListSpec, write: ContactWrite) -> str | None:
-    """The value that is unique among the list's contacts; None where the list or the contact has none."""
+    """The value that is unique among the list's contacts; None if the list or the contact has none."""
     address = None if contact_list.identifier is None else write.addresses[contact_list.identifier]
     return None if address is None or contact_list.allow_duplicates else address.key
 
@@ -146,10 +146,11 @@ def _is_subscribed(
     entries: UnsubscriberEntries,
     subscriptions: Mapping[NormalizedAddress, bool],
 ) -> bool:
-    """The flag of an address: as requested, else for a new address as its unsubscriber entries say, else unchanged."""
+    """The flag of an address: as requested; else, for a new address, according to its unsubscriber entries; else
+    unchanged."""
     address = write.addresses[kind]
     if address is None:
-        # The flag goes with the address that is removed; the address's entries stay.
+        # The flag is cleared with the removed address; the address's entries are kept.
         requested = write.requested_subscription(kind)
         return requested if requested is not None else True
     if address in subscriptions:

@@ -1,8 +1,8 @@
 """The account's unsubscribers list, and the `subscribed` flags of contacts that reflect it.
 
 An entry unsubscribes an address from one list or from the whole account. A contact's flag is false when an entry
-applies to its address in its list. Both change here, together, for many addresses at once; the flags of contacts that
-the request does not name change too, because two contacts may have the same address.
+applies to its address in its list. Both are changed here, together, for many addresses at once; the flags of contacts
+that the request does not name change too, because two contacts may have the same address.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class UnsubscriberEntries:
         return address in self.lists_by_address
 
     def has_own(self, address: NormalizedAddress) -> bool:
-        """Whether there is an entry of this very list."""
+        """Whether there is an entry of this list itself."""
         return self.list_id in self.lists_by_address.get(address, ())
 
     def is_unsubscribed(self, address: NormalizedAddress) -> bool:
-        """Whether this list must not write to the address: by an entry of its own or an account-wide one."""
+        """Whether this list must not send to the address: because of its own entry or an account-wide one."""
         lists = self.lists_by_address.get(address, ())
         return self.list_id in lists or None in lists
 
@@ -52,8 +52,8 @@ class UnsubscriberEntries:
 def lock_subscriptions(transaction: Transaction, account_id: int, *, long_transaction: bool = False) -> None:
     """Lets one transaction at a time change subscriptions of the account's addresses; taken before any other lock.
 
-    Such a change updates contacts that the request does not name: two transactions would wait for each other's. See
-    `lock_for_writes` for `long_transaction`.
+    Such a change updates contacts that the request does not name: two transactions would wait for each other's
+    contacts. See `lock_for_writes` for `long_transaction`.
     """
     advisory_lock(transaction, "subscriptions", account_id)
     if not long_transaction:
@@ -63,7 +63,8 @@ def lock_subscriptions(transaction: Transaction, account_id: int, *, long_transa
 def lock_addresses(transaction: Transaction, account_id: int) -> None:
     """Keeps the subscriptions of the account's addresses unchanged while contacts get addresses. A shared lock.
 
-    Without it, a change of a subscription would miss the contact that is not committed yet, and the contact the change.
+    Without it, a change of a subscription would miss a contact that is not committed yet, and the contact would miss
+    the change.
     """
     advisory_lock(transaction, "addresses", account_id, shared=True)
 
@@ -75,7 +76,7 @@ def lock_for_writes(
 
     A long transaction, such as an import, would block every request that gives a contact an address, so it takes no
     lock on addresses: the flag of an address that unsubscribes meanwhile may stay true, but nothing is sent to it,
-    because sends look at the entries.
+    because sends check the entries.
     """
     if any("subscribed" in attributes for attributes in written):
         lock_subscriptions(transaction, account_id, long_transaction=long_transaction)
@@ -104,7 +105,7 @@ def apply_subscriptions(
     subscriptions: Mapping[NormalizedAddress, bool],
     moment: datetime,
 ) -> list[ContactKey]:
-    """Makes the entries, and the flags of all contacts of the list, what was requested (True: subscribed).
+    """Changes the entries, and the flags of all contacts of the list, as requested (True: subscribed).
 
     Returns the contacts whose flag changed.
     """
@@ -144,8 +145,8 @@ def resubscribe_addresses(
 ) -> list[ContactKey]:
     """Deletes the list's entries and the account-wide ones; for None the account-wide ones alone.
 
-    An address that comes back to one list stays unsubscribed from the others: where an account-wide entry is deleted,
-    the other lists that have the address get entries of their own. Returns the contacts whose flag became true.
+    An address that resubscribes to one list stays unsubscribed from the others: if an account-wide entry is deleted,
+    the other lists that have the address get their own entries. Returns the contacts whose flag became true.
     """
     if not addresses:
         return []

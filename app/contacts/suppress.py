@@ -1,4 +1,4 @@
-"""Suppressing addresses by other ways than the API: unsubscribe links, stop words, bounces and the command line.
+"""Suppressing addresses other than by the API: unsubscribe links, stop words, bounces and the command line.
 
 Unsubscribing is the recipient's decision and shows in `subscribed`; blocking follows from bounces and complaints or is
 the operator's decision. Both change the contacts that have the address, and webhooks receive an event
@@ -28,7 +28,7 @@ def unsubscribe(
     block_reason: str | None = None,
 ) -> int:
     """Adds the address to the account's unsubscribers list: for a list, or account-wide for None. With a reason it is
-    blocked, too: a contact that changes by both gets one event.
+    also blocked: a contact that changes by both gets one event.
 
     Returns how many contacts were subscribed before.
     """
@@ -54,13 +54,13 @@ def resubscribe(transaction: Transaction, account_id: int, kind: AddressKind, ad
 
 
 def block(transaction: Transaction, account_id: int, kind: AddressKind, address: str, reason: str) -> None:
-    """Blocks the address for the whole account; the reason of one that is blocked already stays."""
+    """Blocks the address for the whole account; an address that is already blocked keeps its reason."""
     changed = block_addresses(transaction, {AccountAddress.of(account_id, kind, address): reason})
     record_contact_events(transaction, account_id, "updated", changed.get(account_id, ()), this_second())
 
 
 def unblock(transaction: Transaction, account_id: int, kind: AddressKind, address: str) -> bool:
-    """Unblocks the address and forgets its bounces; returns whether it was blocked."""
+    """Unblocks the address and resets its soft bounces; returns whether it was blocked."""
     unblocked = AccountAddress.of(account_id, kind, address)
     soft_bounces = delete(SoftBounces).where(
         SoftBounces.account_id == account_id,

@@ -48,7 +48,7 @@ def update_contacts(
     `long_transaction` is for one of many calls in a long transaction.
 
     Raises `ServiceError` with every broken rule, for `bulk` located by collection and index; a contact that the list
-    does not have is `invalid_id` there and `not_found` in the single form. Then the transaction must be rolled back.
+    does not have is `invalid_id` there and `not_found` in the single form. The transaction must be rolled back then.
     """
     written = [attributes for _, attributes in updates]
     lock_for_writes(transaction, contact_list.account_id, written, long_transaction=long_transaction)
@@ -76,7 +76,8 @@ def update_contacts(
 
 
 def _locked_rows(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> dict[int, dict[str, Any]]:
-    """The contacts by id, locked in one order for all requests, so that none changes between the read and the write."""
+    """The contacts by id, locked in the same order for all requests, so that none changes between the read and the
+    write."""
     table = table_of(Contact)
     statement = (
         select(table)

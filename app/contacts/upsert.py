@@ -73,7 +73,7 @@ def upsert_contacts(
 
 
 def _identifier(contact_list: ListSpec, contacts: Sequence[ContactAttributes]) -> AddressKind:
-    """The attribute that contacts are found by. Raises `ServiceError` where the list or an element has none."""
+    """The attribute that contacts are found by. Raises `ServiceError` if the list or an element has none."""
     if contact_list.identifier is None:
         detail = "the list has neither an Email nor a Mobile Phone field by which its contacts could be found"
         raise ServiceError("list_address_field_missing", collection="contacts", index=0, detail=detail)
@@ -89,7 +89,7 @@ def _identifier(contact_list: ListSpec, contacts: Sequence[ContactAttributes]) -
 def _match(
     transaction: Transaction, list_id: int, kind: AddressKind, batch: Sequence[ContactAttributes], matched: set[int]
 ) -> list[int | None]:
-    """The id of the contact that each element matches, None where there is none; adds the ids to `matched`, so that no
+    """The id of the contact that each element matches, None if there is none; adds the ids to `matched`, so that no
     contact matches twice."""
     keys = [normalize_address(kind, attributes[kind]).key for attributes in batch]
     column = ADDRESS_COLUMNS[kind]
@@ -109,7 +109,7 @@ def _match(
 
 @contextmanager
 def _renumbered(positions: Sequence[int]) -> Iterator[None]:
-    """Errors of a part of the elements name their positions among all of them."""
+    """The errors of a batch, with positions among all elements."""
     try:
         yield
     except ServiceError as error:

@@ -1,7 +1,7 @@
 """Values of list fields: what each type accepts, for the API, the seed file and imports alike
 (docs/contacts.md#values).
 
-Pure. A value that is accepted is stored and shown as it was given, but for the empty string, which means null
+Pure. An accepted value is stored and shown as it was given, except the empty string, which means null
 (docs/contacts.md#values).
 """
 
@@ -22,7 +22,7 @@ LONGEST_STRING = 10_000
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME = re.compile(DATE.pattern + r"T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-"""PostgreSQL has no null byte in text, and half a surrogate pair is no character."""
+"""PostgreSQL cannot store a null byte in text, and half a surrogate pair is no character."""
 NOT_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f<>\"\\^`{|}]")
 HOST = re.compile(r"[\w-]+(\.[\w-]+)*\.?|[0-9a-f:.]+")
 BIGGEST_INTEGER = 2**63 - 1
@@ -166,4 +166,4 @@ CLEANERS: dict[ValueType, Cleaner] = {
     ValueType.DATE_OR_DATETIME: _or_null(_date_or_datetime),
     ValueType.NUMBER: _number,
 }
-"""What takes a value that is not null to the form in which it is stored."""
+"""Functions that convert a value other than null to the form in which it is stored."""

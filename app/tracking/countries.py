@@ -72,5 +72,5 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
 
 @lru_cache(maxsize=1)
 def _table(database: str) -> Table:
-    """The table, loaded at the first look-up, so that processes that never need it do not hold it in memory."""
+    """The table, loaded at the first lookup, so that processes that never need it do not hold it in memory."""
     return MaxMindTable(database) if database else PackagedTable()

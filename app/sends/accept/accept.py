@@ -50,7 +50,7 @@ class SendRequest:
 def read_request(
     services: Services, principal: Principal, body: Mapping[str, Any], load_draft: LoadDraft, request_id: str
 ) -> SendRequest:
-    """Validates the body of a send. Raises `ServiceError` with every error that needs no look-up but the message.
+    """Validates the body of a send. Raises `ServiceError` with every error that needs no lookup but the message.
 
     The saved message is read first, because its type decides which rules the body must meet. It is read in a session
     of its own, so that no writing transaction is open while a body is validated: SQLite has one writer at a time.

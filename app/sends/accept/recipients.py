@@ -58,7 +58,7 @@ def _no_contact(_recipient: RecipientDraft) -> int | None:
 def _contacts(
     transaction: Transaction, contact_list: ListSpec, kind: AddressKind, recipients: Sequence[RecipientDraft]
 ) -> Callable[[RecipientDraft], int | None]:
-    """A look-up of each recipient's contact: two statements for all of them, more where contacts are created."""
+    """A lookup of each recipient's contact: two statements for all of them, more where contacts are created."""
     ids = [recipient.contact_id for recipient in recipients if recipient.contact_id is not None]
     existing = _existing(transaction, contact_list, ids)
     addresses = [address for recipient in recipients if (address := _address(kind, recipient)) is not None]
