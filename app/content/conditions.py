@@ -11,7 +11,7 @@ KEY = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`key` is in lower case, `operator` is a name in OPERATORS, `operand` is empty where the operator has none."""
+    """`key` is in lower case, `operator` is a name in OPERATORS, `operand` is empty if the operator has none."""
 
     key: str
     operator: str

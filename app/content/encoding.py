@@ -17,10 +17,11 @@ def encode(text: str) -> str:
 
 
 def decode(encoded: str) -> str:
-    """Replaces the character references of HTML-encoded text; everything else, tags included, stays."""
+    """Replaces the character references of HTML-encoded text; everything else, including tags, is kept."""
     if "&" not in encoded:
         return encoded
-    # Every second piece is a reference. A text of references only takes a tenth of the time of `sub`.
+    # Every second piece is a reference. For a text that consists of references, this takes a tenth of the time of
+    # `sub`.
     pieces = _REFERENCE.split(encoded)
     pieces[1::2] = map(_character, pieces[1::2])
     return "".join(pieces)

@@ -1,7 +1,7 @@
 """Splits HTML into tags and text, as browsers do. Pure, never fails, and linear in the length of any input.
 
-Each character is read a fixed number of times: a search without a match is never repeated, because where a comment, a
-tag or a quoted value does not end, the rest is dropped, as browsers do.
+Each character is read a fixed number of times: a search without a match is never repeated, because if a comment, a tag
+or a quoted value does not end, the rest is dropped, as in browsers.
 """
 
 from __future__ import annotations

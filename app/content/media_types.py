@@ -1,4 +1,4 @@
-"""Media types as clients write them, and as they go into a mail. Pure."""
+"""Media types as clients write them, and as a mail has them. Pure."""
 
 import re
 
@@ -9,15 +9,15 @@ _CHARSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,39}")
 
 
 def media_type(mime_type: str) -> str | None:
-    """`type/subtype` in lower case without parameters; None for what is no MIME type or is a multipart container."""
+    """`type/subtype` in lower case without parameters; None for an invalid MIME type or a multipart container."""
     match = _media_type(mime_type)
     return match[1].lower() if match else None
 
 
 def plain_type(mime_type: str) -> str | None:
-    """The type as it goes into a mail: `type/subtype`, and of its parameters the charset alone
-    (docs/personalisation.md#attachment-rules). Others would be the sender's word over ours, such as a `name` that is
-    not the attachment's. None as in `media_type`."""
+    """The type as a mail has it: `type/subtype`, and of its parameters only the charset
+    (docs/personalisation.md#attachment-rules). Others could contradict the service, such as a `name` that is not the
+    attachment's. None as in `media_type`."""
     match = _media_type(mime_type)
     if match is None:
         return None
@@ -31,7 +31,7 @@ def _media_type(mime_type: str) -> re.Match[str] | None:
 
 
 def _charset(parameters: str) -> str | None:
-    """The first that is given; what comes after something that cannot be read is not looked at."""
+    """The first charset; parameters after one that cannot be parsed are ignored."""
     position = 0
     while found := _PARAMETER.match(parameters, position):
         position = found.end()

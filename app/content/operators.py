@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from app.clock import DATE_FORM, HOUR_FORM, OFFSET_FORM, SIXTY_FORM
 
 Operator: TypeAlias = Callable[[str, str, tzinfo], bool]
-"""Takes the value, the operand, and the zone of times without an offset."""
+"""Called with the value, the operand, and the zone of times without an offset."""
 
 # ASCII digits and a short exponent: Decimal accepts other digits too, and fails on huge exponents.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?")

@@ -2,8 +2,8 @@
 filters.
 
 Blocks become lines, the cells of a table follow one another in a line, lists get bullets, and links are written as
-`[text](address)`. The text is at most a few times as long as its HTML, and takes time in proportion to it: it is made
-in the worker, for each recipient whose HTML differs, while mail of other accounts waits.
+`[text](address)`. The text is at most a few times as long as its HTML, and takes time in proportion to it: it is
+generated in the worker, for each recipient whose HTML differs, while mail of other accounts waits.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _TextWriter:
     lines: Lines = field(default_factory=Lines)
     open: list[_Element] = field(default_factory=lambda: [_Element("body")])
     untracked: Counter[str] = field(default_factory=Counter)
-    """Elements that began beyond `MAX_DEPTH`, so that their end tags close no other."""
+    """Elements that began beyond `MAX_DEPTH`, so that their end tags close no others."""
     lists: int = 0
 
     def add(self, piece: Tag | str) -> None:

@@ -87,7 +87,7 @@ def _as_html(value: WildcardValue) -> str:
 
 
 def _fallback_as_html(source: str) -> str:
-    """A fallback is plain text, but authors and HTML editors write `&` as `&amp;` in a body of HTML."""
+    """A fallback is plain text, but authors and HTML editors write `&` as `&amp;` in an HTML body."""
     return encode(decode(source))
 
 

@@ -22,8 +22,8 @@ def recipient_values(raw: Mapping[str, str | int | float | None], *, html_encode
     """The values of a recipient row: texts, in older rows also numbers, which become their JSON text; null is absent
     (docs/personalisation.md#values).
 
-    `html_encoded` is the send's `recipient_data_html_encoded`. Where it is false, a name that begins with `#`
-    marks its value as HTML all the same.
+    `html_encoded` is the send's `recipient_data_html_encoded`. If it is false, a name that begins with `#` still marks
+    its value as HTML.
     """
     return {
         name.removeprefix("#").lower(): WildcardValue(
@@ -78,5 +78,6 @@ def _text(value: object) -> str:
 
 
 def _number(number: float) -> str:
-    """As people write it: without exponent, and without the '.0' that a float column adds to a whole number."""
+    """The number as people write it: without exponent, and without the '.0' that a float column adds to a whole
+    number."""
     return format(Decimal(repr(number)), "f").removesuffix(".0")

@@ -19,7 +19,7 @@ DELIMITER = "%%"
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A placeholder for the value of `key` (lower case), or for the fallback where that value is empty or absent."""
+    """A placeholder for the value of `key` (lower case), or for the fallback if that value is empty or absent."""
 
     key: str
     fallback: str

@@ -1,9 +1,9 @@
 """The database: tables, sessions, and everything in which SQLite and PostgreSQL differ.
 
-No module outside asks which of the two it is on (tests/guards/test_layers.py). Which way a statement takes:
+No module outside asks which of the two it uses (tests/guards/test_layers.py). How to execute a statement:
 
 - **ORM objects** (`session.scalars(select(Account))`, `session.add`): commands, seed files and settings of an account.
-  A few rows, read to be changed, where the code's clarity counts.
+  A few rows, read to be changed, where clarity counts most.
 - **Core** (`select(columns)`, `update(table_of(Model))` on `session.connection()`): statements that are built from a
   request, such as filters, and writes of a few rows. Building one costs more than running it: keep a constant one.
 - **`PreparedStatement`** (`app/db/prepared.py`): a constant statement on a path that every request, recipient or batch

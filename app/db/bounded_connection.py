@@ -19,10 +19,10 @@ from app.db.host_addresses import with_addresses
 CONNECT_SECONDS = 3
 MIN_CONNECT_SECONDS = 2
 RESERVED_SECONDS = {"commit": 2.0, "rollback": 0.5, "reset": 0.5, "connection": 0.5}
-"""Time that remains, whatever the budget, for ending a transaction or opening a connection: the outcome of a commit
-that is not waited for is unknown."""
+"""Time that remains, whatever the budget, for ending a transaction or opening a connection: without waiting for a
+commit, its outcome is unknown."""
 CANCEL_SECONDS = 1.0
-"""For the request to cancel a statement, and again for the answer to it."""
+"""For the request to cancel a statement, and again for its answer."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
@@ -35,7 +35,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     circuit_breaker: DatabaseCircuitBreaker
     is_new = True
-    """Not handed out by the pool yet: the code that opens it does not close it when a statement fails."""
+    """Not yet handed out by the pool: the code that opens it does not close it if a statement fails."""
     _ending: str | None = None
     """Whether a commit, rollback or reset is under way."""
 
@@ -73,7 +73,7 @@ class BoundedConnection(psycopg.Connection[Any]):
                 super().set_autocommit(value)
 
     def set_isolation_level(self, value: psycopg.IsolationLevel | None) -> None:
-        """As `set_autocommit`."""
+        """Like `set_autocommit`."""
         if not self.closed:
             with self._ending_with("reset"):
                 super().set_isolation_level(value)

@@ -1,6 +1,6 @@
 """Inserting many rows in one statement, on both databases.
 
-Ids are drawn before the rows are written: the events of a change contain them, and an INSERT that has to return ids in
+Ids are drawn before the rows are written: the events of a change contain them, and an INSERT that must return ids in
 order is several times slower than one that need not. PostgreSQL gets the rows as JSON (app/db/json_insert.py); SQLite
 runs in the process, and is fastest with a parameter per value.
 """
@@ -52,7 +52,7 @@ def insert_rows(
 def insert_new_rows(
     session: Session, model: type[Base], rows: Sequence[Mapping[str, Any]], shared: Mapping[str, Any] | None = None
 ) -> None:
-    """As `insert_rows`, leaving out rows that a unique index refuses."""
+    """Like `insert_rows`, but skips rows that a unique index refuses."""
     _insert(session, table_of(model), shared or {}, rows, ignore=True)
 
 
@@ -71,7 +71,7 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
 
 
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:
-    """Inserts the companions of the parent's child rows, which were inserted just now."""
+    """Inserts the companions of the child rows, which were just inserted."""
     table, columns = table_of(companions.model), table_of(child.model).c
     values = [literal(value, table.c[name].type) for name, value in companions.shared.items()]
     of_parent = columns[child.key] == row_id, columns.account_id == child.shared["account_id"]

@@ -1,5 +1,5 @@
-"""Circuit breaker for PostgreSQL: after a wait in vain, requests fail at once instead of waiting for a server that
-hangs. Without it, a request queued in a process waits for those before it, and then for the database itself.
+"""Circuit breaker for PostgreSQL: after a wait that timed out, requests fail at once instead of waiting for a server
+that hangs. Without it, a request queued in a process waits for those before it, and then for the database itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROBE_SECONDS = 2.0
 
 
 class DatabaseCircuitBreaker:
-    """One per engine. A wait in vain opens it, any answer closes it; while it is open one request at a time probes."""
+    """One per engine. A timeout opens it, any answer closes it; while it is open one request at a time probes."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -26,17 +26,17 @@ class DatabaseCircuitBreaker:
         self._next_probe = 0.0
 
     def open(self) -> None:
-        """The server did not answer in time, nor to the request to cancel."""
+        """The server answered neither in time nor to the request to cancel."""
         with self._lock:
             self.is_open = True
             self._next_probe = time.monotonic() + PROBE_INTERVAL
 
     def close(self) -> None:
-        """The server has answered, be it with an error."""
+        """The server has answered, even if with an error."""
         self.is_open = False
 
     def check(self, budget: WaitBudget) -> None:
-        """Raises `psycopg.OperationalError` for a request that must not ask the server now."""
+        """Raises `psycopg.OperationalError` for a request that must not use the server now."""
         if budget.is_spent:
             raise psycopg.OperationalError("the database has not answered in time")
         if not self.is_open:

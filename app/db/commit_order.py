@@ -1,8 +1,9 @@
-"""Up to which id all events of an account are visible, although transactions do not commit in the order of their ids.
+"""Determines up to which id all events of an account are visible, although transactions do not commit in the order of
+their ids.
 
 A transaction marks itself before it draws ids for events: by a shared advisory lock whose key is the account and the
-last id drawn by then. It has the lock until all that it wrote is visible or undone. Who reads the last id drawn first,
-and the marks after that, knows that up to the lowest of them nothing can appear any more
+last id drawn by then. It holds the lock until everything that it wrote is visible or rolled back. A reader that reads
+first the last id drawn, and then the marks, knows that up to the lowest of them nothing can appear any more
 (docs/decisions/018-events-in-rotating-tables.md). SQLite has one writer at a time, and needs no mark.
 """
 
@@ -21,7 +22,7 @@ from app.db.prepared import execute_on_driver
 
 EVERYTHING = 2**63 - 1
 LOW_BITS = 2**31 - 1
-"""A key of two parts has 32 bits for each. An id's higher ones are those of an id nearby."""
+"""A key of two parts has 32 bits for each. The higher bits of an id are those of an id nearby."""
 LAST = "coalesce(pg_sequence_last_value('events_id_seq'), 0)"
 READ_LAST = f"SELECT {LAST}"
 READ_LAST_ON_SQLITE = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'"
@@ -57,8 +58,7 @@ def _on_postgresql(element: _MarkWriter, compiler: SQLCompiler, **options: Any) 
 
 
 def complete_to(session: Session, account_id: int) -> int:
-    """No event of the account with an id up to this one can appear any more. Those that there are, a later statement
-    sees."""
+    """The id up to which no event of the account can appear any more. A later statement sees those that exist."""
     if not is_postgresql(session):
         return EVERYTHING
     connection = session.connection()
@@ -68,7 +68,7 @@ def complete_to(session: Session, account_id: int) -> int:
 
 
 def last_event_id(session: Session) -> int:
-    """The last id that anybody has drawn for an event."""
+    """The last id that any transaction has drawn for an event."""
     statement = READ_LAST if is_postgresql(session) else READ_LAST_ON_SQLITE
     last: int = session.connection().exec_driver_sql(statement).scalar_one()
     return last

@@ -1,12 +1,12 @@
 """Counters that many transactions change at once, in slots: rows that are added up when they are read.
 
 The transaction that changes a row holds it until its commit, so a single row would limit everything that it counts to
-one commit after the other: with synchronous replication to some 200 a second. Each connection to PostgreSQL writes the
-slot of its own; SQLite has one writer, and one slot.
+one commit after the other: with synchronous replication to some 200 a second. Each connection to PostgreSQL writes its
+own slot; SQLite has one writer, and one slot.
 
 What a transaction counts is added up in it and written right before the commit, by one statement on PostgreSQL. Its
-rows are written in a fixed order, the kinds as they stand below and each by key, so that two transactions that share a
-slot do not deadlock, and nobody waits for a slot longer than for a commit.
+rows are written in a fixed order, the kinds as listed below and each by key, so that two transactions that share a slot
+do not deadlock, and none waits for a slot longer than for a commit.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class _Pending:
 
 
 def _slot_of(connection: Connection) -> int:
-    """By the process that serves the connection: connections opened one after another have different slots."""
+    """Depends on the process that serves the connection: connections opened one after another have different slots."""
     driver: Any = connection.connection.driver_connection
     return int(driver.info.backend_pid) % SLOTS
 
 
 def _rows(counters: Counters, counts: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """All but the slot, in the order of their keys, without those that change nothing."""
+    """The rows without their slot, in the order of their keys, without those that change nothing."""
     columns, nothing = counters.owner, counters.nothing
     return [
         {**dict(zip(columns, key, strict=True)), **nothing, **counts[key]}
@@ -129,8 +129,8 @@ def _rows(counters: Counters, counts: Mapping[Key, Mapping[str, Any]]) -> list[d
 
 @lru_cache
 def _statement(kinds: Sequence[Counters]) -> str:
-    """One for all of them. Each reads how many rows the one before has written, because PostgreSQL promises no order
-    for parts of a statement that are independent of each other."""
+    """One statement for all of them. Each part reads how many rows the one before has written, because PostgreSQL
+    guarantees no order for independent parts of a statement."""
     *first, last = (_insert(counters, before) for counters, before in zip(kinds, (None, *kinds[:-1]), strict=True))
     parts = [
         f"{counters.table.name}_written AS ({text} RETURNING 1)" for counters, text in zip(kinds, first, strict=False)
@@ -161,6 +161,6 @@ def _upsert(counters: Counters) -> sqlite.Insert:
     given = insert.excluded
     updates: dict[str, Any] = {name: table.c[name] + given[name] for name in counters.names}
     for name in counters.latest:
-        # SQLite's max of two values is null where one of them is.
+        # SQLite's max of two values is null if one of them is.
         updates[name] = func.coalesce(func.max(table.c[name], given[name]), table.c[name], given[name])
     return insert.on_conflict_do_update(index_elements=counters.unique, set_=updates)

@@ -23,7 +23,7 @@ RETRIED = ("40P01", "23505")
 has raised its own error by then (app/contacts/identifiers.py)."""
 RETRIES = 3
 PAUSE = (0.02, 0.1)
-"""Seconds before the next try, at random: the other transaction goes first, or both would collide again."""
+"""Seconds before the next try, at random: otherwise both transactions could collide again."""
 
 _random = secrets.SystemRandom()
 
@@ -33,8 +33,8 @@ Result = TypeVar("Result")
 class ReadSession(Session):
     """A session for selects, over one connection that it checks out with its first statement.
 
-    SQLAlchemy's own bookkeeping of transactions begins only with the first statement that goes through the ORM: without
-    it a session costs a third, which matters to prepared statements (app/db/prepared.py).
+    SQLAlchemy's own bookkeeping of transactions begins only with the first ORM statement: without it a session costs a
+    third, which matters to prepared statements (app/db/prepared.py).
     """
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker, **options: Any) -> None:
@@ -44,7 +44,7 @@ class ReadSession(Session):
         self._connection: Connection | None = None
 
     def connection(self, *_: Any, **__: Any) -> Connection:
-        """The session's own. Raises `OperationalError` at once while the database hangs."""
+        """The session's connection. Raises `OperationalError` at once while the database hangs."""
         if self._connection is None:
             self._connection = self._check_out()
         return self._connection
@@ -86,14 +86,14 @@ class Transaction(ReadSession):
         self.at_commit: dict[str, Callable[[], None]] = {}
 
     def connection(self, *_: Any, **__: Any) -> Connection:
-        """The session's own, in a transaction. The ORM joins it, and leaves its end to this class."""
+        """The session's connection, in a transaction. The ORM joins it, and leaves its end to this class."""
         connection = super().connection()
         if not connection.in_transaction():
             begin_writing(connection)
         return connection
 
     def commit(self) -> None:
-        """Flushes the ORM's changes and commits. Raises `OutcomeUnknown` where the connection broke before the server
+        """Flushes the ORM's changes and commits. Raises `OutcomeUnknown` if the connection broke before the server
         confirmed the commit."""
         if self.in_transaction():
             super().commit()
@@ -149,14 +149,14 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """A session whose changes are committed at the end of the block, or not at all when it raises."""
+        """A session whose changes are committed at the end of the block, or not at all if it raises."""
         with Transaction(self._writing, self._circuit_breaker) as transaction:
             yield transaction
             transaction.commit()
         transaction.release()
 
     def transact(self, work: Callable[[Transaction], Result]) -> Result:
-        """Runs the work in a writing transaction, and again where PostgreSQL ended it in favour of another one.
+        """Runs the work in a writing transaction, and again if PostgreSQL ended it in favour of another one.
 
         Two transactions that write the same rows in different order can deadlock, and a unique index can refuse a row
         because of another one that has been deleted since. The transaction is then rolled back, so the work must do
@@ -174,8 +174,8 @@ class Database:
             return work(transaction)
 
     def refresh_statistics(self) -> None:
-        """Updates SQLite's planner statistics: without them it may walk a list's page index to find one address.
-        PostgreSQL does this by itself."""
+        """Updates SQLite's planner statistics: without them it may read a list's page index to find one address.
+        PostgreSQL does this automatically."""
         if not self.is_postgresql:
             with self._writing.connect() as connection, connection.begin():
                 # A sample of each index is enough, and keeps the write lock short however large the tables are.

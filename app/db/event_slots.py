@@ -1,4 +1,4 @@
-"""The two tables that events are written to by turns (docs/decisions/018-events-in-rotating-tables.md).
+"""The two tables that events are alternately written to (docs/decisions/018-events-in-rotating-tables.md).
 
 On PostgreSQL they are partitions, and one is truncated: that takes no time, and waits for no snapshot. SQLite has one
 table, and deletes the events of the older turn in pieces.
@@ -15,15 +15,16 @@ from app.db.dialect import is_postgresql
 from app.db.models import Event, EventRotation
 
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '500ms'"
-"""Everybody else who wants the table waits behind this wait."""
+"""Everybody else who needs the table waits behind this wait."""
 NO_LOCK = "55P03"
 PIECE = 1000
 """Events deleted in one transaction on SQLite: other writers wait for that."""
 
 
 def lock_slot(transaction: Transaction, slot: int) -> bool:
-    """Keeps everybody else from the events in the slot until the end of the transaction, and sees all that was written
-    to it. False, and the transaction rolled back, where somebody uses it for longer than a moment."""
+    """Excludes everybody else from the events in the slot until the end of the transaction, which sees everything
+    written to it. Returns False, with the transaction rolled back, if somebody uses the slot for longer than a
+    moment."""
     if not is_postgresql(transaction):
         return True
     try:

@@ -1,7 +1,7 @@
 """Indexes on list fields, for ranges of numbers and dates (docs/querying.md#what-an-index-answers).
 
-An index belongs to a key, and serves the fields with that key in all lists. Every index costs each contact that is
-written a little, so their number is bounded. PostgreSQL builds one while others write.
+An index belongs to a key, and serves the fields with that key in all lists. Every index costs a little for each contact
+that is written, so their number is bounded. PostgreSQL builds one while others write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = {
 
 
 class FieldIndex(NamedTuple):
-    """What an index is made for."""
+    """The key and type that an index is for."""
 
     key: str
     kind: FieldKind
@@ -51,7 +51,7 @@ class FieldIndex(NamedTuple):
 
 
 class TooManyIndexes(Exception):
-    """The database has as many field indexes as it may have."""
+    """The maximum number of field indexes is reached."""
 
 
 def index_names(database_url: str) -> list[str]:
@@ -61,7 +61,7 @@ def index_names(database_url: str) -> list[str]:
 
 
 def create_index(database_url: str, index: FieldIndex) -> bool:
-    """Makes the index; returns False where it was there already. Raises `TooManyIndexes`."""
+    """Creates the index; returns False if it exists already. Raises `TooManyIndexes`."""
     with _connected(database_url) as connection:
         present = _names(connection)
         if index.name in present:

@@ -29,7 +29,7 @@ from app.db.dialect import is_postgresql
 from app.db.in_json import in_json
 
 FEW = 1000
-"""Rows that are looked up one by one and sorted rather than met in the order of a page."""
+"""Maximum of rows that are looked up one by one and sorted instead of found in the order of a page."""
 
 
 def in_subquery(session: Session, column: Any, values: Select[Any]) -> ColumnElement[bool]:
@@ -88,11 +88,11 @@ def by_index_or_order(
     """The condition, for a page in the order of an index that does not answer it; `indexed` are its rows as other
     indexes find them, all of them together.
 
-    Which index leads to the page sooner, no planner knows of rare values. So the ids of the rows are asked for first: a
-    few are looked up, and of many the first are met soon in the order of the page.
+    No planner knows which index is quicker for rare values. So the ids of the rows are selected first: a few are looked
+    up, and of many the first are soon found in the order of the page.
     """
     found = [
-        # In the order of the index that shall answer it: any other way would have to sort.
+        # In the order of the index that is to answer it: any other plan would have to sort.
         select(id_column.label("id")).where(scope, one.rows).order_by(one.column).limit(FEW + 1).subquery()
         for one in indexed
     ]
@@ -100,5 +100,5 @@ def by_index_or_order(
     ids = session.execute(select(matching.c.id).limit(FEW + 1)).scalars().all()
     if len(ids) <= FEW:
         return and_(in_json(id_column, ids), condition)
-    # SQLite would look up all of them and sort: as the operand of IS no index answers the condition.
+    # SQLite would look up all of them and sort: as an operand of IS, the condition is not answered by an index.
     return condition if is_postgresql(session) else condition.is_(true())

@@ -1,6 +1,6 @@
-"""Members of a JSON column as numbers and as dates, in the very form in which indexes on them are made.
+"""Members of a JSON column as numbers and as dates, in exactly the form of the indexes on them.
 
-A planner uses an index on an expression only for the same expression, the key as a constant included: hence a literal,
+A planner uses an index on an expression only for the same expression, including the key as a constant: hence a literal,
 and hence only keys that need no quoting (docs/contacts.md#list-fields).
 """
 

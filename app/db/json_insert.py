@@ -170,12 +170,12 @@ def _default(table: Table, name: str) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """In the form that PostgreSQL's JSON functions read as rows."""
+    """The rows in the form that PostgreSQL's JSON functions read."""
     return orjson.dumps(value, default=_instant, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
 
 
 def _instant(value: object) -> str:
-    """Refuses naive instants, as their column type does."""
+    """Refuses naive datetimes, as their column type does."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise TypeError(f"a {type(value).__name__} without a zone, or of another type, cannot be written this way")
     return value.isoformat()

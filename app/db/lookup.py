@@ -1,4 +1,4 @@
-"""Lookup of an account's row by what an operator types: its name, else its id."""
+"""Lookup of an account's row by its name, else its id, as an operator types it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Named = TypeVar("Named", List, Message, Group)
 
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:
-    """The account's row with exactly that name, the oldest where there are several."""
+    """The account's row with exactly that name, the oldest if there are several."""
     statement = select(model).where(model.account_id == account_id, model.name == name).order_by(model.id)
     return session.scalars(statement.limit(1)).first()
 

@@ -33,7 +33,7 @@ class MigrationError(Exception):
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:
-    """Migrates to a revision, by default the newest. Concurrent calls wait, and find it done."""
+    """Migrates to a revision, by default the newest. Concurrent calls wait, and then find nothing to do."""
     with _exclusive(database_url) as connection:
         command.upgrade(_config(connection), revision)
 
@@ -63,8 +63,8 @@ def differences(database_url: str) -> list[object]:
 
 
 def included_on(dialect: str) -> Callable[..., bool]:
-    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none, and the partitions of tables,
-    which are those of the parent."""
+    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none, and partitions, which belong to
+    their parent table."""
 
     def included(item: object, *_rest: object) -> bool:
         if isinstance(item, Table) and PARTITION.fullmatch(item.name):
@@ -127,7 +127,7 @@ def _before_begin(connection: Connection) -> None:
 
 
 def _check_references(connection: Connection) -> None:
-    """Checks what the foreign keys would have, had they been on."""
+    """Checks the foreign keys, which were off."""
     if connection.dialect.name == "sqlite":
         dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if dangling:

@@ -34,7 +34,7 @@ BUSY_SQLITE = frozenset(
     }
 )
 QUIET_SECONDS = 60.0
-"""An outage counts as over after so long without a failure in this process; the next one is logged in full again."""
+"""An outage counts as over after that long without a failure in this process; the next one is logged in full again."""
 
 
 class OutcomeUnknown(OperationalError):
@@ -57,7 +57,7 @@ def is_unavailable(error: BaseException) -> bool:
 
 def _is_unavailable(cause: BaseException | None) -> bool:
     if isinstance(cause, sqlite3.Error):
-        code = getattr(cause, "sqlite_errorcode", None)  # extended ones hold the plain one in their last byte
+        code = getattr(cause, "sqlite_errorcode", None)  # the last byte of an extended code is the plain one
         return code is not None and code & 0xFF in BUSY_SQLITE
     if isinstance(cause, psycopg.Error):
         if cause.sqlstate is None:
@@ -80,7 +80,7 @@ class _Outage:
         self._last = -QUIET_SECONDS
 
     def note_failure(self) -> bool:
-        """Notes a failure; returns whether it is the first of an outage."""
+        """Records a failure; returns whether it is the first of an outage."""
         with self._lock:
             before, self._last = self._last, time.monotonic()
         return self._last - before >= QUIET_SECONDS
@@ -95,7 +95,7 @@ outage = _Outage()
 
 
 def log_failure(logger: logging.Logger, what: str, error: SQLAlchemyError, **extra: Any) -> None:
-    """Logs what could not be done: during an outage in one line, with a traceback only for the first failure of the
+    """Logs a failure: during an outage in one line, with a traceback only for the first failure of the
     process; in any other case with a traceback."""
     if not is_unavailable(error):
         logger.error("%s: %s", what, reason(error), exc_info=error, extra=extra)

@@ -20,7 +20,7 @@ Connection = psycopg.Connection[Any]
 
 
 def is_apart(connection: Connection) -> bool:
-    """Whether another server process answers than the one announced when the connection was opened."""
+    """Whether the server process that answers is not the one announced when the connection was opened."""
     try:
         return bool(backend_of(connection) != connection.info.backend_pid)
     finally:

@@ -32,14 +32,14 @@ class Account(Timestamps, Base):
     """Whether opens and clicks of the account's emails are tracked."""
     email_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     sms_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
-    """The priority of sends of the type that say none (docs/delivery.md#priority)."""
+    """The priority of sends of the type that have none (docs/delivery.md#priority)."""
     time_zone: Mapped[str] = mapped_column(default="UTC", server_default="UTC")
-    """The IANA name of the zone that personalisation and automations tell times in
+    """The IANA name of the zone of times in personalisation and automations
     (docs/personalisation.md#time-zone)."""
 
 
 class ApiKey(Base):
-    """A key, of which only the SHA-256 is kept (docs/requests.md#keys-and-scopes)."""
+    """A key, of which only the SHA-256 is stored (docs/requests.md#keys-and-scopes)."""
 
     __tablename__ = "api_keys"
     __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
@@ -49,7 +49,7 @@ class ApiKey(Base):
     name: Mapped[str]
     token_hash: Mapped[str] = mapped_column(unique=True)
     token_hint: Mapped[str]
-    """The first characters, to tell keys apart in a listing."""
+    """The first characters, to distinguish keys in a listing."""
     access_level: Mapped[str]
     creation_time: Mapped[datetime]
     expiry_time: Mapped[datetime | None]
@@ -93,7 +93,7 @@ class DkimKey(Base):
     private_key: Mapped[str]
     """A Fernet token under a key derived from SECRET_KEY."""
     public_key: Mapped[str]
-    """Base64, as it stands in the DNS record."""
+    """Base64, as in the DNS record."""
     creation_time: Mapped[datetime]
 
 

@@ -20,7 +20,8 @@ RARE_SWITCHES = {
     "inactive": ("NOT is_active", "is_active = 0"),
     "double_opt_in": ("double_opt_in", "double_opt_in = 1"),
 }
-"""Name of an index -> what few contacts are, as both databases write it: the others have no entry and cost nothing."""
+"""Name of an index -> a condition that few contacts meet, as both databases write it: the others have no entry and cost
+nothing."""
 
 
 def partial_index(name: str, *columns: str, postgresql: str, sqlite: str | None = None) -> Index:
@@ -109,7 +110,7 @@ class Unsubscriber(Base):
             postgresql_where=text("list_id IS NULL"),
             sqlite_where=text("list_id IS NULL"),
         ),
-        # Of all lists together, which neither of the partial indexes answers.
+        # For all lists together, which neither of the partial indexes answers.
         Index("ix_unsubscribers_address", "account_id", "kind", "address"),
         {"sqlite_autoincrement": True},
     )

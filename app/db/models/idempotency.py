@@ -29,6 +29,6 @@ class IdempotencyRecord(Base):
     holder: Mapped[str | None]
     """The first request while it is in progress (app/http/idempotency_locks.py)."""
     lease_time: Mapped[datetime | None]
-    """When it counts as ended for machines that know nothing of it."""
+    """When it counts as ended for other machines."""
     status: Mapped[int | None]
     body: Mapped[str | None]

@@ -1,4 +1,4 @@
-"""The send queue: what is still to be sent, apart from the history (docs/decisions/015-send-queue-apart.md)."""
+"""The send queue: what is still to be sent, separate from the history (docs/decisions/015-send-queue-apart.md)."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ class QueueEntry(Base):
     state: Mapped[str]
     due_time: Mapped[datetime]
     ready_time: Mapped[datetime]
-    """When a worker may find it: the due time, or when it was put into the queue, whichever is later. What goes back
-    keeps its due time and with it its place, and is new to those who have looked there already."""
+    """When a worker may find it: the due time, or the time when it was put into the queue, whichever is later. A
+    released entry keeps its due time and thereby its place, and counts as new for workers that have already looked
+    there."""
     lease_time: Mapped[datetime | None]
     worker: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(default=0)

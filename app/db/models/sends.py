@@ -75,7 +75,7 @@ class Recipient(Base):
     """One recipient of a send: written when it is accepted and once more when it is settled.
 
     `state` is queued until then, and afterwards sent, delivered, bounced or failed (docs/delivery.md#recipient-states).
-    What happens in between stands in its queue entry (app/db/models/send_queue.py); reports show both
+    What happens in between is in its queue entry (app/db/models/send_queue.py); reports show both
     (app/recipients/current.py). Ids of list, group, message and contact have no foreign keys, because a report
     outlives them.
     """
@@ -128,13 +128,13 @@ class Recipient(Base):
     email: Mapped[str | None]
     mobile: Mapped[str | None]
     values: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
-    """Wildcard values as text, numbers included. Older rows may contain numbers."""
+    """Wildcard values as text, including numbers. Older rows may contain numbers."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it failed or bounced."""
     creation_time: Mapped[datetime]
     attempts: Mapped[int] = mapped_column(default=0)
-    """As of when it was settled."""
+    """The number when it was settled."""
     sent_time: Mapped[datetime | None]
     first_open_time: Mapped[datetime | None]
     last_open_time: Mapped[datetime | None]

@@ -12,7 +12,7 @@ from app.db.types import BigId
 
 
 class Webhook(Base):
-    """An application URL that receives events, and the state of its dispatch (docs/webhooks.md).
+    """A URL that receives events, and the state of their dispatch (docs/webhooks.md).
 
     `batch_id` is the `jti` of a batch in flight or whose last attempt failed. Its events are those after `position` up
     to `batch_end`, and no event can appear among them (docs/decisions/018-events-in-rotating-tables.md). So the batch
@@ -84,7 +84,7 @@ class Event(Base):
 
 
 class EventRotation(Base):
-    """The one row says to which of the tables, slot 0 or 1, events are written now."""
+    """The one row determines to which of the tables, slot 0 or 1, events are written."""
 
     __tablename__ = "event_rotation"
     __table_args__ = ()
