@@ -1,8 +1,8 @@
 """The catalogue of error codes and the exceptions that carry them.
 
-Every error that a client can see is a row of `CATALOGUE`: its status, its family (`type`) and its two texts.
-The domain raises `ServiceError` with a code; `app.http.errors` turns it into the response. Nothing here knows HTTP
-beyond the numbers of the specification (docs/requests.md#errors).
+Every error that a client can see is a row of `CATALOGUE`: its status, its family (`type`) and its two texts. The domain
+raises `ServiceError` with a code; `app.http.errors` turns it into the response. Nothing here knows HTTP beyond the
+status codes (docs/requests.md#errors).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CHECK_VALUE = "Please check the details you entered."
 class Code:
     """One row of the catalogue.
 
-    `message` is for an end user. `developer_message` is for the integrator, and the default where the code that raises
-    the error has no more exact text.
+    `message` is for an end user. `developer_message` is for the integrator, and the default if the code that raises the
+    error has no more specific text.
     """
 
     code: str
@@ -41,7 +41,7 @@ def _single(code: str, status: int, message: str, developer_message: str) -> dic
 
 
 def _checked(rows: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Rows whose end-user text is the general one."""
+    """Rows with the general end-user text."""
     return {code: (CHECK_VALUE, text) for code, text in rows.items()}
 
 
@@ -56,7 +56,7 @@ TYPE_LEVEL: dict[str, Code] = {
         "invalid_api_version",
         400,
         "This version of the API does not exist.",
-        "The version at the start of the path is not one that this service has. Use /v1.",
+        "This service does not have the version at the start of the path. Use /v1.",
     ),
     **_single(
         "api_key_missing",
@@ -68,7 +68,7 @@ TYPE_LEVEL: dict[str, Code] = {
         "api_key_invalid",
         401,
         BAD_CREDENTIALS,
-        "The Authorization header does not hold a key of this API: it must be `Bearer <API key>` with a key that "
+        "The Authorization header does not contain a key of this API: it must be `Bearer <API key>` with a key that "
         "exists, is not revoked and has no expiry date.",
     ),
     **_single(
@@ -84,15 +84,15 @@ TYPE_LEVEL: dict[str, Code] = {
         "method_not_allowed",
         405,
         "This operation is not possible here.",
-        "This path does not support the method. The Allow header, also sent for OPTIONS, names those it does.",
+        "This path does not support the method. The Allow header, also sent for OPTIONS, lists those that it does.",
     ),
     **_single(
         "conflict",
         409,
-        "This conflicts with something that exists already.",
-        "The request conflicts with the present state; `fields` names what holds a taken value, where there is one.",
+        "This conflicts with something that already exists.",
+        "The request conflicts with the current state; `fields` names the object that has a value already, if any.",
     ),
-    **_single("validation_error", 422, CHECK_VALUE, "The request holds a value that is not valid."),
+    **_single("validation_error", 422, CHECK_VALUE, "The request contains an invalid value."),
     **_single(
         "too_many_requests",
         429,
@@ -116,7 +116,7 @@ SCHEMA = _family(
             "not_empty": "The value must not be empty.",
             "too_long": "The value has too many characters or elements.",
             "too_short": "The value has too few characters or elements.",
-            "invalid_range": "The value must lie between two bounds.",
+            "invalid_range": "The value must be between two bounds.",
             "invalid_string": "The value must be a string.",
             "invalid_boolean": "The value must be true or false.",
             "invalid_integer": "The value must be an integer.",
@@ -126,7 +126,7 @@ SCHEMA = _family(
             "invalid_array": "The value must be an array.",
             "invalid_object": "The value must be an object.",
             "invalid_collection": "The value must be a valid collection.",
-            "invalid_id": "The id names nothing that this account has.",
+            "invalid_id": "The account has nothing with this id.",
             "invalid_url": "The value must be an absolute http or https URL.",
             "invalid_iso_date_time": "The value must have the form YYYY-MM-DDTHH:MM:SS or YYYY-MM-DD.",
             "invalid_iso_date": "The value must have the form YYYY-MM-DD.",
@@ -184,7 +184,7 @@ SENDS = _family(
             "list_address_field_missing": "The list has no address field for this type of message.",
             "content_missing": "No content: give body_html or body_text, or a message_id that has them.",
             "group_missing": "Give group_id or group_name.",
-            "group_count_exceeded": "The account has as many transactional groups as it may; use an existing one.",
+            "group_count_exceeded": "The account has the maximum number of transactional groups; use an existing one.",
             "invalid_attachment_name": "The name of an attachment has 1 to 255 letters, digits, spaces and . _ - ( ), "
             "does not begin with a dot and occurs once per recipient.",
             "invalid_attachment_extension": "The extension of the name does not fit the MIME type.",
@@ -219,7 +219,7 @@ class FieldError:
     """One error of a request, located.
 
     `field` is the attribute's name, dotted for nested ones; `collection` and `index` name the array element that
-    holds it; `detail`, where given, replaces the catalogue's developer message (docs/requests.md#errors).
+    contains it; `detail`, if given, replaces the catalogue's developer message (docs/requests.md#errors).
     """
 
     code: str
@@ -240,7 +240,7 @@ class FieldError:
 class ServiceError(Exception):
     """A request that cannot be served, with one or more located errors; the first is the one reported.
 
-    `conflict_fields` is the `fields` object of a conflict: attribute -> what holds the value
+    `conflict_fields` is the `fields` object of a conflict: attribute -> the object that has the value
     (docs/contacts.md#identifiers). `retry_after` is in seconds; `headers` are added to the response.
     """
 

@@ -1,4 +1,4 @@
-"""Ids from clients and operators: integers of any size, of which a column stores 64 bits."""
+"""Ids from clients and operators: integers of any size, while a column stores 64 bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 BIGGEST = 2**63 - 1
 OUT_OF_RANGE = -BIGGEST - 1
-"""Replaces every id that no column can store: it can be looked up, and is never found."""
+"""Replaces every id that no column can store: it can be looked up, but is never found."""
 
 
 def is_storable(number: float) -> bool:

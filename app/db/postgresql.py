@@ -118,7 +118,7 @@ class _Connector:
 
     def _note_pooler(self) -> None:
         if not self._is_pooled:
-            logger.warning("a pooler is between this process and PostgreSQL: going on without prepared statements")
+            logger.warning("a pooler is between this process and PostgreSQL: continuing without prepared statements")
         self._is_pooled = True
 
     @staticmethod
@@ -136,7 +136,7 @@ def _on_checkin(connection: psycopg.Connection[Any] | None, record: ConnectionPo
 
 
 def _on_checkout(connection: BoundedConnection, _record: object, _proxy: object) -> None:
-    """Replaces a connection that the server has closed: its end of stream lies unread. Pinging the server would cost
+    """Replaces a connection that the server has closed: its end of stream is unread. Pinging the server would cost
     every request a round trip."""
     if connection.closed or _is_readable(connection.fileno()):
         raise DisconnectionError("the server has closed the connection")

@@ -29,7 +29,7 @@ DIALECT: Any = _PSYCOPG.dialect(json_serializer=dump_json)
 
 
 class PreparedStatement:
-    """A constant statement with parameters. What it selects, if anything, comes as named tuples.
+    """A constant statement with parameters. Rows that it selects are returned as named tuples.
 
     Values go to the driver unchanged, except those of parameters whose type converts them.
     """
@@ -56,7 +56,7 @@ class PreparedStatement:
         return list(map(self._row._make, self.tuples(session, **values)))
 
     def tuples(self, session: Session, **values: Any) -> list[Any]:
-        """As `rows`, as plain tuples, for thousands of rows."""
+        """Like `rows`, with plain tuples, for thousands of rows."""
         rows: list[Any] = self._execute(session, values).fetchall()
         return rows
 
@@ -66,7 +66,7 @@ class PreparedStatement:
         return rows[0] if rows else None
 
     def run(self, session: Session, **values: Any) -> int:
-        """For a statement that writes: returns the number of rows written. Raises `DBAPIError`."""
+        """Executes a statement that writes; returns the number of rows written. Raises `DBAPIError`."""
         count: int = self._execute(session, values).rowcount
         return count
 

@@ -1,4 +1,4 @@
-"""Whether the database accepts writes: the smallest possible one, in a transaction that is committed."""
+"""Checks whether the database accepts writes: by the smallest possible one, in a transaction that is committed."""
 
 from __future__ import annotations
 

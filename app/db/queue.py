@@ -1,8 +1,8 @@
 """The send queue's claim statement, which the two databases need in different forms.
 
-Fair between accounts: it is given accounts that have due entries (`app/db/queue_looks.py`), and each has its turn and
-gives the same number of its oldest ones. So an account with one message never waits behind another one's hundred
-thousand (docs/delivery.md#fairness).
+Fair between accounts: it gets accounts that have due entries (`app/db/queue_looks.py`), and claims the same number of
+the oldest entries of each in turn. So an account with one message never waits behind another one's hundred thousand
+(docs/delivery.md#fairness).
 
 Within a turn entries of high priority come first, but as long as normal ones wait, one in `NORMAL_PART` is a normal one
 (docs/delivery.md#priority).
@@ -86,8 +86,8 @@ def claim_due(
     positions: gives them the state, the worker and the lease, counts the attempt, and returns them with their
     recipients.
 
-    `number` counts the claims of the worker: where an account gives fewer entries than `NORMAL_PART`, the priorities
-    take turns. One statement on PostgreSQL, two on SQLite.
+    `number` counts the claims of the worker: if an account gives fewer entries than `NORMAL_PART`, the priorities
+    alternate. One statement on PostgreSQL, two on SQLite.
     """
     values = {
         "moment": moment,
@@ -175,7 +175,7 @@ def _picked_entries(*, on_postgresql: bool) -> Select[Any]:
 
 def _turn(served: FromClause, share: Any, *, locks: bool) -> Select[Any]:
     """At most `share` entries of one account: first those of high priority but for the reserved part, then normal ones
-    up to that part, then what else there is, those of high priority first."""
+    up to that part, then the remaining ones, those of high priority first."""
     reserved: ColumnElement[int] = (share + TURN) // NORMAL_PART
     high, normal = (_oldest(served, share, priority, locks=locks) for priority in ("high", "normal"))
     ranked = union_all(

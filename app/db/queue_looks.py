@@ -1,10 +1,10 @@
 """Looking for due entries of the send queue: which accounts have some, and from which position on.
 
 A look at the whole queue skips through the partial index from one account to the next, a few index probes per account
-however many entries wait. But the entries that were claimed stay in the index until no snapshot held anywhere can see
-them (a backup, a long report), and such a look reads past all of them. So a process remembers what it has found
-(`app/sends/delivery/due_accounts.py`), and between two such looks it reads only what has become ready since the last
-one, by the time of that.
+however many entries wait. But claimed entries stay in the index until no snapshot held anywhere can see them (a backup,
+a long report), and such a look reads past all of them. So a process remembers what it has found
+(`app/sends/delivery/due_accounts.py`), and between two full looks it reads only the entries that have become ready
+since the last look, by their `ready_time`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def look_at_all(session: Session, moment: datetime) -> dict[int, Positions]:
 
 
 def look_at_ready(session: Session, since: datetime, moment: datetime) -> dict[int, Positions]:
-    """The same of what has become ready between the two moments."""
+    """The same for entries that have become ready between the two moments."""
     found: dict[int, dict[str, Position]] = {}
     for account_id, priority, first in _ready().tuples(session, since=since, moment=moment):
         found.setdefault(account_id, {})[priority] = Position(first)
@@ -86,7 +86,7 @@ def _positions(firsts: Iterable[tuple[str, datetime | None]], moment: datetime) 
 
 @cache
 def _first_due_times() -> PreparedStatement:
-    """Of every account that has queued entries: the first due time of each priority."""
+    """The first due time of each priority, for every account that has queued entries."""
     waiting = _waiting_accounts().c.account_id
     return PreparedStatement(select(waiting, *(_first_due(waiting, priority) for priority in PRIORITIES.values())))
 
@@ -109,8 +109,8 @@ def _waiting_accounts() -> CTE:
 
 @cache
 def _ready() -> PreparedStatement:
-    """What is ready is due. The order lets PostgreSQL answer it by nothing but the index on that time, also where it
-    has counted the table while it was empty and takes all indexes for equal."""
+    """What is ready is due. With this order PostgreSQL can only use the index on that time, even if it has analyzed the
+    table while it was empty and considers all indexes equal."""
     entry = QueueEntry
     is_ready = and_(entry.state == QUEUED, NOT_NEGATIVE, entry.ready_time.between(SINCE, MOMENT))
     in_order = select(entry.account_id, entry.priority, entry.due_time).where(is_ready).order_by(entry.ready_time)
@@ -126,7 +126,7 @@ def _still_due(*, on_postgresql: bool) -> PreparedStatement:
 
 
 def has_due_entries(given: FromClause) -> ColumnElement[bool]:
-    """Of given accounts: those that have due entries at or behind their positions."""
+    """The condition on given accounts that they have due entries at or after their positions."""
     return or_(*(_first_of(given, priority).is_not(None) for priority in PRIORITIES))
 
 
@@ -160,7 +160,7 @@ def as_json(accounts: Mapping[int, Positions]) -> str:
 def _given(account_id: int, positions: Positions) -> dict[str, int | str]:
     given: dict[str, int | str] = {"account_id": account_id}
     for priority, position in positions.items():
-        # As SQLite keeps times. PostgreSQL reads them in the zone of the session, which is always UTC.
+        # As SQLite stores times. PostgreSQL reads them in the zone of the session, which is always UTC.
         given[f"{priority}_due"] = position.due_time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         given[f"{priority}_id"] = position.recipient_id
     return given

@@ -2,7 +2,7 @@
 
 An older one, or none, does not: statements would fail one by one. A newer one does: in a rolling upgrade the first host
 migrates while the others still run, so a release's migrations keep what the previous release needs, and the changelog
-says so where one cannot.
+says so if one cannot.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def check_schema(database: Database) -> None:
     if schema.state in FITS:
         return
     if schema.state == "foreign":
-        raise SchemaError(f"the database is at revision {schema.revision}, which is none of this service's")
+        raise SchemaError(f"the database is at revision {schema.revision}, which this service does not have")
     has = f"at revision {schema.revision}" if schema.revision else "not migrated yet"
     raise SchemaError(
         f"the database is {has}, this version needs {newest_revision()}: run `flask --app wsgi db upgrade`"

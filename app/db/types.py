@@ -21,7 +21,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Rejects naive values, which would be read in the zone of the database server."""
+        """Rejects naive values, which would be interpreted in the zone of the database server."""
         if value is None:
             return None
         if value.tzinfo is None:

@@ -1,4 +1,4 @@
-"""INSERT … ON CONFLICT for both databases: the caller executes the statement, with `returning` where it needs rows."""
+"""INSERT … ON CONFLICT for both databases: the caller executes the statement, with `returning` if it needs rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Refused = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
 
 
 def insert_or_ignore(session: Session, model: type[Base], rows: Rows, *, index: Sequence[str] | None = None) -> Insert:
-    """Inserts one row or many, leaving out those that a unique index refuses: that of these columns, or any."""
+    """Inserts one row or many, skipping those that a unique index refuses: that of these columns, or any."""
     return _insert(session, model, rows).on_conflict_do_nothing(index_elements=index)
 
 

@@ -2,7 +2,7 @@
 packets: only the waiting side can end such a wait.
 
 A request has one budget for all its waits together, since a client waits for its answer. Everything else has a limit
-per wait: background work is taken up again later, and a command has an operator who can end it.
+per wait: background work is resumed later, and a command has an operator who can interrupt it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 REQUEST = 7.0
-"""Seconds in total. With the time that giving up takes, an answer comes within ten seconds."""
+"""Seconds in total. With the time that giving up takes, a response is sent within ten seconds."""
 BACKGROUND = 30.0
 COMMAND = 600.0
 LEAST = 0.05
-"""Seconds with less of which no statement starts: it would only be cancelled."""
+"""Seconds; with less left no statement starts, since it would only be cancelled."""
 
 
 class WaitBudget:
@@ -38,7 +38,7 @@ class WaitBudget:
         return None if self.left == math.inf else max(self.left, least)
 
     def shorten(self, seconds: float) -> None:
-        """Reduces a total budget to at most so many seconds."""
+        """Reduces a total budget to at most that many seconds."""
         if self._total:
             self.left = min(self.left, seconds)
 
@@ -77,7 +77,7 @@ def current() -> WaitBudget:
 
 
 def begin_request() -> None:
-    """Gives the request that begins in this context a budget of its own."""
+    """Gives the request that begins in this context its own budget."""
     _current.set(WaitBudget(REQUEST, total=True))
 
 
@@ -87,7 +87,7 @@ def end_request() -> None:
 
 @contextmanager
 def limit_waits(seconds: float) -> Iterator[None]:
-    """Inside the block each wait takes at most so many seconds; `math.inf` is no limit."""
+    """Inside the block each wait takes at most that many seconds; `math.inf` means no limit."""
     token = _current.set(WaitBudget(seconds))
     try:
         yield

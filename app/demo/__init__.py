@@ -1,1 +1,1 @@
-"""What a newcomer sees first: demo data and a receiver of its webhook events."""
+"""For newcomers: demo data and a receiver of its webhook events."""

@@ -1,7 +1,7 @@
-"""A webhook receiver to look at: `python -m app.demo.receiver` prints a line for each event whose signature holds.
+"""An example of a webhook receiver: `python -m app.demo.receiver` prints a line for each event with a valid signature.
 
-It listens on the loopback address, at RECEIVER_PORT, and knows one secret, RECEIVER_SECRET. It also shows all that a
-receiver has to do: `verify` is the snippet of docs/webhooks.md.
+It listens on the loopback address, at RECEIVER_PORT, and knows one secret, RECEIVER_SECRET. It shows everything that a
+receiver must do: `verify` is the snippet of docs/webhooks.md.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class AnySecret(dict[str, str]):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers 204 to what verifies and 401 to what does not."""
+    """Answers 204 to valid signatures and 401 to others."""
 
     protocol_version = "HTTP/1.1"
     secrets: Mapping[str, str]
 
     def do_POST(self) -> None:
-        """Verifies before it reads: what is not signed is not looked at."""
+        """Verifies before it parses: unsigned bodies are not parsed."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > MOST_BYTES:
             self._answer(400, "refused   a request without a usable Content-Length")
@@ -64,11 +64,11 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(204, *(describe(event) for event in orjson.loads(body)["events"]))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the lines about events are all there is to see."""
+        """Prints nothing: only events are printed."""
 
     def _answer(self, status: int, *lines: str) -> None:
         for line in lines:
-            # What somebody wrote in a name or a reply must not reach the terminal as a command.
+            # Text that somebody wrote in a name or a reply must not reach the terminal as a command.
             print("".join(one if one.isprintable() else ascii(one)[1:-1] for one in line), flush=True)
         self.send_response(status)
         self.send_header("Content-Length", "0")
@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def describe(event: Mapping[str, Any]) -> str:
-    """One line about an event: what happened, to whom, when."""
+    """One line about an event: its kind, contact or recipient, and time."""
     whom = event.get("email") or event.get("mobile") or f"{event['object']} {event['id']}"
     why = event.get("fail_reason") or event.get("bounce_reason") or event.get("group_name") or ""
     what = f"{event['object']} {event['event']}"
@@ -94,7 +94,7 @@ def make_server(port: int, secret: str) -> ThreadingHTTPServer:
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    """Serves until it is ended; the exit status."""
+    """Serves until it is terminated; returns the exit status."""
     port, secret = environ.get("RECEIVER_PORT", ""), environ.get("RECEIVER_SECRET", "")
     if not port.isdecimal() or not secret:
         print("RECEIVER_PORT and RECEIVER_SECRET must be set: a port and the webhook's secret", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Events of a webhook's batch: which they are, from the claim until the batch is accepted or expires.
+"""The events of a webhook's batch, from the claim until the batch is accepted or expires.
 
 They are an interval of ids: after the webhook's position, which is where the last batch ended, up to the end of this
 one. It ends no later than `complete_to`, so no transaction that commits later can add an event to it or leave one
@@ -22,13 +22,13 @@ from app.db.types import BigId
 from app.events.webhook_lease import LockedWebhook
 
 MAX_EVENTS = 1000
-"""Of one request (docs/webhooks.md#batches)."""
+"""Maximum of one request (docs/webhooks.md#batches)."""
 
 
 def oldest_waiting(webhook_id: Any, position: Any, limit: int, *columns: Any) -> Select[Any]:
     """Ids, or the given columns, of the oldest events of a webhook after its position.
 
-    Always with the order of the index: where one webhook has nearly all events, PostgreSQL would else read the table
+    Always in the order of the index: if one webhook has nearly all events, PostgreSQL would otherwise read the table
     from its beginning, because it expects a hit at every row.
     """
     of_webhook = select(*(columns or (Event.id,))).where(Event.webhook_id == webhook_id, Event.id > position)
@@ -38,7 +38,7 @@ def oldest_waiting(webhook_id: Any, position: Any, limit: int, *columns: Any) ->
 def waiting_events() -> ScalarSelect[int]:
     """How many events a webhook has after its position: a subquery of a select of webhooks.
 
-    An order and a limit that is none keep PostgreSQL on the index, as above.
+    The order, and a limit without effect, keep PostgreSQL on the index, as above.
     """
     waiting = oldest_waiting(Webhook.id, Webhook.position, EVERYTHING).correlate(Webhook).subquery()
     return select(func.count()).select_from(waiting).scalar_subquery()
@@ -54,8 +54,8 @@ OLDEST_EVENTS = PreparedStatement(
     .order_by(Event.webhook_id, Event.id)
     .limit(bindparam("most", type_=Integer))
 )
-"""Without an upper end, and with a limit that PostgreSQL does not know: planned once for all webhooks, it would else
-take the interval for short, read it as a whole and sort it, for every batch of a backlog."""
+"""Without an upper end, and with a limit that PostgreSQL does not know: planned once for all webhooks, it would
+otherwise assume that the interval is short, and read and sort all of it, for every batch of a backlog."""
 COUNT_EVENTS = PreparedStatement(
     select(func.count()).select_from(Event).where(*_WAITING, Event.id <= bindparam("end", type_=BigId))
 )
@@ -92,7 +92,7 @@ def pass_batch(webhook: LockedWebhook) -> None:
 
 
 def _oldest_events(transaction: Transaction, webhook: LockedWebhook) -> list[tuple[int, str]]:
-    """As many as one request may have, of those among which no other event can appear."""
+    """The oldest events, at most those of one request, among which no other event can appear."""
     rows: list[tuple[int, str]] = []
     if webhook.position < webhook.complete_to:
         rows = _events_up_to(transaction, webhook, webhook.complete_to)

@@ -36,7 +36,8 @@ from app.settings import Settings
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 3600.0
 LOOK_AGAIN = 0.5
-"""Seconds until a webhook is due again whose events may not be passed yet: those between two looks of the scheduler."""
+"""Seconds until a webhook whose events cannot be passed yet is due again: the time between two looks of the
+scheduler."""
 
 LOG_ATTEMPT = PreparedStatement(
     insert(table_of(WebhookAttempt))
@@ -75,8 +76,8 @@ def has_due(session: Session) -> bool:
 def claim(services: Services) -> Batch | None:
     """The next batch of the webhook that has been due for longest, under a lease; None when nothing is due.
 
-    A webhook whose events may not be passed yet, because a transaction before them is open, is looked at again a
-    moment later: the others that are due must not wait behind it.
+    A webhook whose events cannot be passed yet, because an earlier transaction is open, is checked again a moment
+    later: other due webhooks must not wait behind it.
     """
     while True:
         with services.database.write() as transaction:
@@ -96,8 +97,8 @@ def claim(services: Services) -> Batch | None:
 def record_delivered(services: Services, batch: Batch, result: PostResult, *, claim_next: bool = False) -> Batch | None:
     """Passes the batch, which the receiver has accepted.
 
-    With `claim_next` the webhook's next batch is claimed in the same transaction, where the spacing allows it to be
-    sent now: one commit per batch instead of two, which are what a backlog without spacing waits for.
+    With `claim_next` the webhook's next batch is claimed in the same transaction, if the spacing allows it to be sent
+    now: one commit per batch instead of two, which matters for a backlog without spacing.
     """
     with services.database.write() as transaction:
         webhook = _lock_if_leased(transaction, batch)
@@ -133,7 +134,7 @@ def record_failed(services: Services, batch: Batch, result: PostResult) -> None:
 
 
 def delete_gone(services: Services, batch: Batch) -> None:
-    """Deletes the webhook, whose receiver has answered 410 Gone (docs/webhooks.md#responses)."""
+    """Deletes the webhook, since its receiver has answered 410 Gone (docs/webhooks.md#responses)."""
     with services.database.write() as transaction:
         webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
@@ -144,7 +145,7 @@ def delete_gone(services: Services, batch: Batch) -> None:
 
 
 def release(services: Services, batch: Batch) -> None:
-    """Ends the lease as if no attempt had been made, for a process that has to stop."""
+    """Ends the lease as if no attempt had been made, for a process that must stop."""
     with services.database.write() as transaction:
         webhook = _lock_if_leased(transaction, batch)
         if webhook is not None:
@@ -155,7 +156,7 @@ def release(services: Services, batch: Batch) -> None:
 def retry_delay(failures: int) -> float:
     """Seconds before the next attempt: 10 after the first failure, then doubled each time, an hour at most.
 
-    A jitter of up to a fifth keeps the webhooks of a receiver that was down from all coming back at once.
+    A jitter of up to a fifth keeps the webhooks of a receiver that was down from all retrying at once.
     """
     doubled = FIRST_DELAY * 2.0 ** min(failures - 1, 9)
     return min(doubled * _random.uniform(1.0, 1.2), LONGEST_DELAY)
@@ -190,8 +191,8 @@ def _next_batch(transaction: Transaction, webhook: LockedWebhook, settings: Sett
 
 
 def _lease(webhook: LockedWebhook, payloads: list[str], began: datetime, settings: Settings) -> Batch:
-    """Takes the lease, or extends it under the same token. The due time moves at once, so that the spacing is kept even
-    if this worker dies."""
+    """Takes the lease, or extends it under the same token. The due time is set at once, so that the spacing is kept
+    even if this worker dies."""
     webhook.worker = webhook.worker or f"{registered_name(dispatcher_folder(settings))}:{uuid.uuid4().hex}"
     webhook.lease_time = began + timedelta(seconds=LEASE_SECONDS)
     webhook.due_time = began + timedelta(seconds=settings.webhook_spacing)
@@ -211,7 +212,7 @@ def _lock_if_leased(transaction: Transaction, batch: Batch) -> LockedWebhook | N
     if webhook is None:
         logger.warning("webhook %s: deleted, or its lease ran out, while a request was under way", batch.webhook_id)
     elif webhook.batch_id != batch.batch_id:
-        # The result was committed before and the database's answer lost: the next batch has not been sent.
+        # The result was committed before, but the database's answer was lost: the next batch has not been sent.
         webhook.release_lease()
         webhook.due_time = now()
         webhook.save(transaction)

@@ -1,6 +1,6 @@
-"""Webhook dispatcher: claims due batches, signs and posts them, several webhooks at once.
+"""Webhook dispatcher: claims due batches, signs and posts them, for several webhooks at once.
 
-All state is in the database (`batches`), so a process may die at any line and another takes over: one of this machine
+All state is in the database (`batches`), so a process may die at any point and another takes over: one of this machine
 at once, one of another machine when the lease ends. Each request has a thread, so that a slow receiver delays only its
 own events. The threads are daemons: a process that stops does not wait for a receiver.
 """
@@ -31,14 +31,14 @@ __all__ = ["WebhookDispatcher", "dispatch_due", "has_due"]
 USER_AGENT = "transactional-messaging-service"
 MAX_IN_FLIGHT = 8
 JOB_SECONDS = 30.0
-"""After which the worker can run its other jobs; requests in flight continue meanwhile."""
+"""Seconds after which the worker can run its other jobs; requests in flight continue meanwhile."""
 POLL_SECONDS = 0.25
 DATABASE_RETRY_SECONDS = 0.5
-"""Before an unavailable database is tried again."""
+"""Seconds before an unavailable database is tried again."""
 WEBHOOK_SECONDS = 1.0
-"""For which a webhook may send further batches before its thread goes to another one that is due."""
+"""Seconds for which a webhook may send further batches before its thread turns to another due one."""
 GRACE_SECONDS = 2.0
-"""For which requests in flight may end by themselves when the process stops."""
+"""Seconds for which requests in flight may end by themselves when the process stops."""
 STOP_SECONDS = 6.0
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class WebhookDispatcher:
         self._unrecorded: set[str] = set()
         """Lease tokens of requests whose result waits for the database."""
         self._may_have_unknown_leases = False
-        """The database failed, and may have committed a claim of this process all the same."""
+        """The database failed, but may have committed a claim of this process."""
         self._request_ended = threading.Event()
 
     @property
@@ -79,7 +79,7 @@ class WebhookDispatcher:
         """See `dispatch_due`."""
         end = time.monotonic() + JOB_SECONDS
         self._recover_leases(services)
-        # No wake-up comes for a webhook that is leased to this process without its knowing.
+        # No wake-up comes for a webhook that is leased to this process without its knowledge.
         while not services.stopping.is_set() and (time.monotonic() < end or self._may_have_unknown_leases):
             self._request_ended.clear()
             # Read before the query: a request that ends during it may have made its webhook due again.

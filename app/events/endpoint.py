@@ -1,4 +1,4 @@
-"""A webhook endpoint: one URL, the connection kept to it, and the exchange that is under way on it."""
+"""A webhook endpoint: one URL, the connection that is kept to it, and the current exchange on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroRet
 
 @dataclass(frozen=True, slots=True)
 class PostResult:
-    """Result of one POST to a webhook. `status` is None where there was no response; `detail` then says why.
+    """Result of one POST to a webhook. `status` is None if there was no response; `detail` then gives the reason.
 
     `began` is the moment at which the request was sent, or the connection begun when it failed.
     """
@@ -63,9 +63,10 @@ class Endpoint:
         self._began = now()
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> PostResult:
-        """Posts the body; raises nothing that the network or the receiver causes."""
+        """Posts the body; raises nothing because of the network or the receiver."""
         self._was_cut = False
-        # The end of a kept connection says nothing about the batch: it is sent again, and no failed attempt is logged.
+        # A kept connection that has ended means nothing for the batch: it is sent again, and no failed attempt is
+        # logged.
         with contextlib.suppress(StaleConnection):
             return self._exchange(body, headers)
         return self._exchange(body, headers)
@@ -101,7 +102,7 @@ class Endpoint:
             return PostResult(response.status, self._body_start(response), self._began)
 
     def _send(self, body: bytes, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        """The response as soon as its headers are there. The deadline of the connection is followed by its own."""
+        """The response as soon as its headers have arrived. It has its own deadline after that of the connection."""
         with self._watchdog.cut_after(self, self._longest):
             return self._pool.urlopen(
                 "POST",
@@ -116,7 +117,7 @@ class Endpoint:
 
     def _request_begins(self, connected: socket.socket) -> None:
         self._is_reused = connected is self._socket
-        # urllib3 forgets the socket before the body is read where the response says `Connection: close`.
+        # urllib3 drops the socket before the body is read if the response has `Connection: close`.
         self._socket = connected
         if self._was_cut:
             raise ConnectionAbortedError("stopped before the request was sent")
@@ -141,7 +142,7 @@ class Endpoint:
 
 
 def _cause(error: Exception) -> Exception:
-    """The error that urllib3 wrapped: the log of attempts has its words."""
+    """The error that urllib3 wrapped: its text is for the log of attempts."""
     return next((part for part in error.args if isinstance(part, Exception)), error)
 
 

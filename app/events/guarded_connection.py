@@ -1,7 +1,7 @@
 """urllib3 connections to webhook receivers, opened only to addresses that the SSRF guard has checked.
 
 The guard works at connection time: the host is resolved once, every address is checked, and the connection goes to one
-of those very addresses. Host header, SNI and certificate check stay those of the URL.
+of these addresses. Host header, SNI and certificate check stay those of the URL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Target:
 
 
 class ConnectionFailed(Exception):
-    """Name resolution, address check, TCP or TLS failed. No `OSError`, which urllib3 would wrap in words of its own."""
+    """Name resolution, address check, TCP or TLS failed. No `OSError`, which urllib3 would wrap in an error with
+    another text."""
 
 
 class GuardedConnection(HTTPConnection):
@@ -55,7 +56,7 @@ class GuardedConnection(HTTPConnection):
         self._on_request = on_request
 
     def _new_conn(self) -> socket.socket:
-        """urllib3's hook for opening the TCP connection. The TLS handshake gets what is left of the time-out."""
+        """urllib3's hook for opening the TCP connection. The TLS handshake gets the rest of the timeout."""
         deadline = time.monotonic() + self._connect_timeout
         addresses = look_up(self._target.host, self._connect_timeout)
         if not self._target.allow_private:
@@ -74,7 +75,7 @@ class GuardedConnection(HTTPConnection):
             raise ConnectionFailed(str(error) or type(error).__name__) from error
 
     def request(self, *arguments: Any, **options: Any) -> None:
-        """Connects first if need be, so that the time of the connection does not count as time of the request."""
+        """Connects first if necessary, so that the time of connecting does not count as time of the request."""
         if self.is_closed:
             self.connect()
         self._on_request(self.sock)
@@ -105,7 +106,7 @@ def guarded_pool(
     read_timeout: float,
     on_request: Callable[[Any], None],
 ) -> HTTPConnectionPool:
-    """A pool that keeps one connection to the target. It never retries: the caller decides what is sent twice."""
+    """A pool that keeps one connection to the target. It never retries: the caller decides what is sent again."""
     options: dict[str, Any] = {
         "timeout": read_timeout,
         "maxsize": 1,
@@ -120,14 +121,14 @@ def guarded_pool(
 
 
 def trusted_roots() -> ssl.SSLContext:
-    """The certificate authorities of the machine, with those that come with the service where it has none."""
+    """The certificate authorities of the machine, or those that come with the service if it has none."""
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
     context.load_default_certs()
     return context
 
 
 def read_target(url: str, *, allow_private: bool) -> Target:
-    """The parts of the URL. Raises `ForbiddenAddress` for a URL that is not allowed, or no longer."""
+    """The parts of the URL. Raises `ForbiddenAddress` for a URL that is not allowed (any more)."""
     parts = split_url(url, allow_private=allow_private)
     tls = parts.scheme == "https"
     port = parts.port or (http.client.HTTPS_PORT if tls else http.client.HTTP_PORT)

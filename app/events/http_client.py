@@ -44,7 +44,7 @@ class WebhookClient:
     def post(
         self, webhook_id: int, url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool
     ) -> PostResult:
-        """Posts the body. Never raises for anything that the URL, the network or the receiver does."""
+        """Posts the body. Never raises because of the URL, the network or the receiver."""
         try:
             target = read_target(url, allow_private=allow_private)
         except ValueError as error:
@@ -56,7 +56,7 @@ class WebhookClient:
             self._check_in(webhook_id, endpoint)
 
     def abort(self) -> None:
-        """Ends the requests that are under way, for a process that has to stop."""
+        """Ends the requests in flight, for a process that must stop."""
         with self._lock:
             busy = list(self._busy)
         for endpoint in busy:

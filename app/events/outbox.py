@@ -1,7 +1,7 @@
 """The outbox: events are rows of the transaction that makes the change, so neither exists without the other.
 
 No worker is woken from here. Batches of a webhook are seconds apart (docs/webhooks.md#batches), so the scheduler's look
-for due webhooks, twice a second, is soon enough; and what only writes rows needs neither Redis nor the process's
+for due webhooks, twice a second, is soon enough; and code that only writes rows needs neither Redis nor the process's
 services.
 """
 
@@ -46,7 +46,7 @@ def _mark_and_find_webhooks(transaction: Transaction, account_ids: Sequence[int]
     """The slot that events are written to, and the ids of the webhooks of each account that has any.
 
     Marks the transaction as one that writes events of these accounts, which must be done before ids are drawn for them
-    (app/db/commit_order.py). A webhook may be deleted meanwhile: nobody reads its events then.
+    (app/db/commit_order.py). A webhook may be deleted meanwhile: its events are not read then.
     """
     slot = select(EventRotation.slot).scalar_subquery()
     statement = select(Webhook.account_id, Webhook.id, slot, mark_writer(Webhook.account_id))

@@ -1,6 +1,6 @@
 """Payloads of events: the objects that a webhook receives (docs/webhooks.md#events).
 
-Pure: facts in, dictionaries out. Their keys stand in the documented order.
+Pure: facts in, dictionaries out. Their keys are in the documented order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def recipient_event(
     moment: datetime,
     **extra: str | bool | None,
 ) -> Payload:
-    """An outcome of a recipient. `extra` holds the fields of this kind of event, such as `fail_reason`.
+    """An outcome of a recipient. `extra` has the fields of this kind of event, such as `fail_reason`.
 
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
     its id (docs/webhooks.md#events).
@@ -68,11 +68,11 @@ def recipient_event(
 def reply_event(
     message: Payload | None, contact: tuple[int, int] | None, *, mobile: str, body_text: str, moment: datetime
 ) -> Payload:
-    """`received`: a text message that came back (docs/webhooks.md#events).
+    """`received`: a reply (docs/webhooks.md#events).
 
-    `message` is the recipient event of the message that it answers, whose common fields it takes over; None where
-    nothing was sent to that mobile. `contact` is the list and the contact that wrote it, where the message does not
-    name them: without a message the contact's id is that of the event, too.
+    `message` is the recipient event of the message that it answers, whose common fields it copies; None if nothing was
+    sent to that mobile. `contact` is the list and the contact that wrote it, if the message does not name them: without
+    a message the contact's id is that of the event, too.
     """
     common = message or {"message_type": "sms", "mobile": mobile}
     if contact is not None:

@@ -15,7 +15,7 @@ from app.db.models import Event, Webhook
 def replay(transaction: Transaction, webhook: Webhook, most: int) -> int:
     """Makes the last events before the position wait again, `most` of them at most; returns how many.
 
-    The batch under way ends: what it holds comes again, behind them and under another id.
+    The batch in flight ends: its events are sent again, after these and under another id.
     """
     locked = select(Webhook).where(Webhook.account_id == webhook.account_id, Webhook.id == webhook.id)
     locked = locked.with_for_update(key_share=True).execution_options(populate_existing=True)

@@ -1,8 +1,8 @@
 """Rotation of the tables of events: the older one is emptied and becomes the one that is written to
 (docs/decisions/018-events-in-rotating-tables.md).
 
-That is the only way by which events go, and so what limits their number: a table is written to for a day, and longer
-only while a webhook has not passed all of the other one, which it may for a week.
+Only this removes events, and so it limits their number: a table is written to for a day, and longer only while a
+webhook has not passed all of the other one, for at most a week.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from app.events.batch_contents import oldest_waiting
 from app.services import Services
 
 PERIOD = timedelta(days=1)
-"""A table is written to for so long at least."""
+"""The least time for which a table is written to."""
 KEPT = timedelta(days=7)
-"""After so long, events of the other table are dropped, although a webhook has not passed them."""
+"""The time after which events of the other table are dropped, even if a webhook has not passed them."""
 
 logger = logging.getLogger(__name__)
 
 
 def rotate_events(services: Services) -> None:
-    """Rotates the tables if it is time for that and nobody is in the way; else at the next call."""
+    """Rotates the tables if it is time and nobody uses them; otherwise the next call tries again."""
     while not services.stopping.is_set():
         with services.database.write() as transaction:
             if not _delete_piece(transaction):
@@ -71,8 +71,8 @@ def _delete_piece(transaction: Transaction) -> bool:
 
 
 def _lock_lagging(transaction: Transaction, slot: int) -> Sequence[int]:
-    """The webhooks with events in the slot that they have not passed, under row locks. They come before the lock of the
-    table, as in a claim."""
+    """The webhooks with events in the slot that they have not passed, under row locks, which are taken before the lock
+    of the table, as in a claim."""
     waiting = oldest_waiting(Webhook.id, Webhook.position, 1).where(Event.slot == slot)
     statement = select(Webhook.id).where(waiting.scalar_subquery().is_not(None)).order_by(Webhook.id)
     return transaction.scalars(statement.with_for_update(key_share=True, of=Webhook)).all()

@@ -1,7 +1,7 @@
 """SSRF guard: the rules for the URL of a webhook and for the addresses of its host (docs/webhooks.md#ssrf-guard).
 
-A host is checked twice: at registration, so that the operator learns at once, and at each connection, which goes to the
-very address that was checked, so that a name server cannot answer differently in between.
+A host is checked twice: at registration, so that the operator gets the error at once, and at each connection, which
+goes to exactly the address that was checked, so that a name server cannot answer differently in between.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ CheckedUrl = NewType("CheckedUrl", str)
 
 MAX_URL_LENGTH = 2000
 LOOKUP_TIMEOUT = 3.0
-"""At registration; a connection has its own."""
+"""Seconds, at registration; a connection has its own limit."""
 
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that is routed. Outside lie link-local, site-local, unique local, multicast and embedded IPv4."""
+"""All of IPv6 that is routed. Outside it are link-local, site-local, unique local, multicast and embedded IPv4
+addresses."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
 DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
@@ -35,10 +36,10 @@ class ForbiddenAddress(ValueError):
 
 
 def check_url(url: str, settings: Settings) -> CheckedUrl:
-    """The URL, which can be registered. Raises `ForbiddenAddress` (a `ValueError`) for one that cannot.
+    """The URL, which can be registered. Raises `ForbiddenAddress` (a `ValueError`) if it cannot.
 
     A host that cannot be resolved now is accepted: nothing can be reached by it, and each connection checks again.
-    A name server may take seconds to answer: not to be called in a transaction that writes.
+    A name server may take seconds to answer, so this must not be called in a transaction that writes.
     """
     parts = split_url(url, allow_private=settings.webhook_allow_private)
     if not settings.webhook_allow_private:
@@ -62,7 +63,7 @@ def split_url(url: str, *, allow_private: bool) -> SplitResult:
     if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
         raise ForbiddenAddress("must begin with https://" + (" or http://" if allow_private else ""))
     if "@" in parts.netloc or parts.fragment:
-        raise ForbiddenAddress("must not hold a user, a password or a fragment")
+        raise ForbiddenAddress("must not have a user, a password or a fragment")
     return parts
 
 
@@ -102,7 +103,7 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def _is_public_ipv6(address: ipaddress.IPv6Address) -> bool:
-    # 6to4 hides an IPv4 address too, but its relays are gone from the Internet (RFC 7526).
+    # 6to4 also hides an IPv4 address, but its relays are gone from the Internet (RFC 7526).
     return (
         address.is_global and address in GLOBAL_UNICAST and address not in SIX_TO_FOUR and address not in DOCUMENTATION
     )

@@ -1,4 +1,4 @@
-"""Total deadline of a request: a time-out of the socket only bounds each single wait.
+"""Total deadline of a request: a timeout of the socket only bounds each single wait.
 
 One thread watches all requests of a client. A timer per request would be a thread per request, which took as long as
 signing it.
@@ -31,7 +31,7 @@ class Watchdog:
 
     @contextmanager
     def cut_after(self, watched: Cuttable, seconds: float) -> Iterator[None]:
-        """Cuts it when the block takes longer. One block at a time per object."""
+        """Cuts the operation if the block takes longer. One block at a time per object."""
         self._watch(watched, time.monotonic() + seconds)
         try:
             yield
@@ -40,7 +40,7 @@ class Watchdog:
                 self._deadlines.pop(watched, None)
 
     def restart(self, watched: Cuttable, seconds: float) -> None:
-        """Gives the block that watches it this many seconds from now on."""
+        """Gives the operation's block this many seconds from now on."""
         self._watch(watched, time.monotonic() + seconds)
 
     def _watch(self, watched: Cuttable, deadline: float) -> None:

@@ -52,7 +52,7 @@ def find_webhook(session: Session, account_id: int, url_or_id: str) -> Webhook:
 def checked_url(settings: Settings, url: str) -> CheckedUrl:
     """The URL of a webhook, before the transaction that registers it: a name server may be slow to answer.
 
-    Raises `ServiceError` (`invalid_url`) for one that is malformed or leads to a non-global address.
+    Raises `ServiceError` (`invalid_url`) if it is malformed or leads to a non-global address.
     """
     try:
         return check_url(url, settings)
@@ -63,9 +63,9 @@ def checked_url(settings: Settings, url: str) -> CheckedUrl:
 def create_webhook(
     transaction: Transaction, settings: Settings, account_id: int, url: CheckedUrl, signers: Sequence[tuple[str, str]]
 ) -> Webhook:
-    """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, one at least.
+    """Registers a webhook for the events from now on; `signers` are pairs of key id and secret, at least one.
 
-    Raises `ServiceError`: `conflict` for a URL that is registered, and what `set_secret` raises.
+    Raises `ServiceError`: `conflict` if the URL is registered already, and what `set_secret` raises.
     """
     if not signers:
         raise ServiceError("not_empty", field="secrets", detail="a webhook needs at least one secret")
@@ -80,7 +80,7 @@ def create_webhook(
 
 
 def delete_webhook(transaction: Transaction, webhook: Webhook) -> None:
-    """Removes the webhook with its secrets and its log. Nobody reads its events any more."""
+    """Removes the webhook with its secrets and its log. Its events are not read any more."""
     transaction.delete(webhook)
     transaction.flush()
 
@@ -147,7 +147,7 @@ def new_key_id(taken: Sequence[str]) -> str:
 
 
 def pending_events(session: Session, account_id: int) -> dict[int, int]:
-    """How many events wait, by webhook id; webhooks without any are absent."""
+    """The number of waiting events by webhook id; webhooks without any are absent."""
     statement = select(Webhook.id, waiting_events()).where(Webhook.account_id == account_id)
     return {webhook_id: waiting for webhook_id, waiting in session.execute(statement) if waiting}
 

@@ -31,7 +31,7 @@ The body of a response with an error status:
 }}
 ```
 
-- `code` names the error and `type` its family; where nothing more specific applies `code` repeats `type`.
+- `code` names the error and `type` its family; if nothing more specific applies, `code` repeats `type`.
 - `message` may be shown to an end user, `developer_message` is for you.
 - `field` is the query parameter or the attribute, with dots where it is nested (`subscribed.email`,
   `attachments.0.name`). `collection` and `index`, from 0, name the element of an array. Each is present only where it

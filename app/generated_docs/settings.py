@@ -40,7 +40,7 @@ def _row(one: Field[Any]) -> str:
 
 
 def _default(one: Field[Any]) -> str:
-    """As the documentation says it, else the value as it would be written into the variable."""
+    """The documented default, or else the value as it would be written into the variable."""
     if one.metadata["shown"]:
         return str(one.metadata["shown"])
     if isinstance(one.default, bool):

@@ -1,4 +1,4 @@
-"""Counts over time: what groups have counted by hour and by day (docs/cli.md#counts-over-time).
+"""Counts over time: the counters of groups by hour and by day (docs/cli.md#counts-over-time).
 
 Read from rows that are written with the outcomes (`HourlyCount`), so that nothing counts the history.
 """
@@ -48,7 +48,7 @@ def counts_by_day(
 def _hours(
     session: Session, account_id: int, first: datetime, group_id: int | None
 ) -> Iterable[tuple[datetime, Counts]]:
-    """The hours from the first one on in which anything was counted."""
+    """The hours since the first one in which anything was counted."""
     sums = [cast(func.sum(getattr(HourlyCount, name)), BigInteger) for name in COUNTERS]
     statement = select(HourlyCount.hour, *sums).where(HourlyCount.account_id == account_id, HourlyCount.hour >= first)
     if group_id is not None:

@@ -37,11 +37,11 @@ FILTERS = {
 }
 
 OPENS = ("first_open_time", "last_open_time")
-"""Filters that only recipients who have opened the message meet; they have an index of their own."""
+"""Filters that only recipients who have opened the message match; they have a separate index."""
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:
-    """A text message may go to a recipient without a list, who then has no contact either."""
+    """A text message may have a recipient without a list, which has no contact either."""
     links = {}
     if row.list_id is not None:
         links["list"] = {"href": list_path(row.list_id)}
@@ -55,7 +55,7 @@ SENT_CONTACTS = Shape(
     properties=PROPERTIES,
     keys=(Recipient.list_id, Recipient.contact_id),
     links=_links,
-    # A cursor compares all of them, and null compares with nothing.
+    # A cursor compares all of them, and a comparison with null is never true.
     order=(Recipient.sent_time, func.coalesce(Recipient.contact_id, 0), Recipient.id),
 )
 
@@ -74,7 +74,8 @@ def page_sent_contacts(session: Session, account_id: int, message_id: int, query
 def _answered_by_indexes(
     session: Session, sent: ColumnElement[bool], query: Query
 ) -> tuple[list[ColumnElement[bool]], Query]:
-    """The conditions that have a form of their own (docs/querying.md#what-an-index-answers), and the others."""
+    """The conditions that an index answers, in the form that it needs (docs/querying.md#what-an-index-answers), and the
+    others."""
     formed, others = [], []
     for condition in query.conditions:
         if condition.filter.name not in OPENS or condition.op == "ne" or IsNull() in condition.alternatives:

@@ -1,7 +1,7 @@
 """Blueprint class of this service: routes declare their scope and their OpenAPI description.
 
-Views parse by themselves, in the documented order (path ids, then query, then body); flask-smorest collects the routes
-and describes them.
+Views do the parsing, in the documented order (path ids, then query, then body); flask-smorest collects the routes and
+describes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SCOPE = "_tms_scope"
 
 
 class UndeclaredRoute(Exception):
-    """A route does not say which scope it needs, or names one that no key can have; the service does not start."""
+    """A route does not declare which scope it needs, or declares one that no key can have; the service does not
+    start."""
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
@@ -51,8 +52,9 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         query: Sequence[Mapping[str, Any]] = (),
         errors: Sequence[int] = (),
     ) -> Callable[[View], View]:
-        """Adds the OpenAPI description of a view: its body, its query parameters, its answer, the statuses of
-        answers without a body, and the errors that are not common to all operations (`app.http.openapi` adds those)."""
+        """Adds the OpenAPI description of a view: its body, its query parameters, its response, the statuses of
+        responses without a body, and the errors that are not common to all operations (`app.http.openapi` adds
+        those)."""
         doc: dict[str, Any] = {"responses": {str(status): _response(status, returns)}}
         for code in empty:
             doc["responses"][str(code)] = _response(code, None)
@@ -96,7 +98,7 @@ def _method_view(view: Any, method: str) -> Any:
 
 
 def check_declarations(app: Flask) -> None:
-    """Refuses to start with a route that has not said who may use it (docs/architecture.md#plugins). Raises
+    """Refuses to start with a route that does not declare its scope (docs/architecture.md#plugins). Raises
     `UndeclaredRoute`."""
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:

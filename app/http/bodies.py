@@ -14,7 +14,7 @@ from app.errors import ServiceError
 
 MAX_VALUES = 200_000
 """Members of objects and elements of arrays in one body. The largest valid requests have a tenth of them. A body of the
-maximum size could hold sixteen million, of two bytes each in JSON and a gigabyte in all once parsed."""
+maximum size could contain sixteen million, of two bytes each in JSON and a gigabyte in total once parsed."""
 
 _STRING_OR_NEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[,\[{]', re.DOTALL)
 
@@ -22,8 +22,8 @@ _QUOTE = ord('"')
 
 
 def json_object() -> dict[str, Any]:
-    """The body as a JSON object. Raises `invalid_request` (400) for a body that is no JSON in UTF-8 or is declared to
-    be something else, `invalid_object` (422) for a JSON value that is no object."""
+    """The body as a JSON object. Raises `invalid_request` (400) for a body that is not JSON in UTF-8 or is declared to
+    be something else, `invalid_object` (422) for a JSON value that is not an object."""
     _check_content_type()
     check_encoding()
     data = request.get_data(cache=True)
@@ -37,23 +37,23 @@ def json_object() -> dict[str, Any]:
 
 
 def json_value(data: bytes) -> Any:
-    """The parsed JSON. Raises `invalid_request` for bytes that are no JSON in UTF-8 or hold too many values."""
+    """The parsed JSON. Raises `invalid_request` for bytes that are not JSON in UTF-8 or have too many values."""
     if _has_more_values(data, MAX_VALUES):
         detail = f"The body holds more than {MAX_VALUES} values; spread them over several requests."
         raise ServiceError("invalid_request", detail=detail)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        # The parser's message never holds the content.
+        # The parser's message never contains the content.
         position = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise ServiceError("invalid_request", detail=f"The body is not valid JSON in UTF-8: {position}.") from None
 
 
 def _has_more_values(data: bytes, limit: int) -> bool:
-    """Whether JSON holds more values than that, counted before any of them is created: each but the outermost one
+    """Whether the JSON has more values than that, counted before any of them is created: each but the outermost one
     follows a comma or a bracket. A name is a string like others, so there are at most two strings per value."""
     if sum(map(data.count, (b",", b"[", b"{"))) <= limit:
-        return False  # nearly always, in a small part of the time of parsing
+        return False  # true for nearly all bodies, in a small part of the time of parsing
     max_tokens = 3 * limit + 2
     tokens = values = 0
     for token in islice(_STRING_OR_NEXT.finditer(data), max_tokens):  # commas inside strings do not count

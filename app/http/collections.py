@@ -22,7 +22,7 @@ from app.query.reader import Page
 def query_pairs() -> list[tuple[str, str]]:
     """The query parameters in the order in which they came, each as often as it came.
 
-    Bytes that are no UTF-8 become U+FFFD, which is no number and in no stored text that matters; Flask's own parser
+    Bytes that are not UTF-8 become U+FFFD, which is not a number and in no stored text that matters; Flask's own parser
     fails on those that are not percent-encoded.
     """
     return parse_qsl(query_bytes().decode("utf-8", "replace"), keep_blank_values=True, errors="replace")

@@ -101,7 +101,7 @@ def _headers(error: ServiceError, code: Code) -> dict[str, str]:
 def from_http_exception(error: HTTPException) -> ServiceError:
     """The catalogue's error for one that Flask or Werkzeug raised."""
     if isinstance(error, NotFound):
-        return ServiceError("not_found", detail="No endpoint has this path; docs/endpoints.md lists those there are.")
+        return ServiceError("not_found", detail="No endpoint has this path; docs/endpoints.md lists the existing ones.")
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted({*(error.valid_methods or ()), "OPTIONS"}))
         return ServiceError("method_not_allowed", headers={"Allow": allowed})
@@ -121,7 +121,7 @@ def register(app: Flask) -> None:
 
 
 def _unforeseen(error: Exception) -> Response:
-    """The client learns nothing but the request id (docs/requests.md#errors). The traceback is logged, except in
+    """The client gets only the request id (docs/requests.md#errors). The traceback is logged, except in
     outages of the database, which may affect hundreds of requests."""
     extra = {"method": method_label(), "path": loggable_path()}
     if isinstance(error, SQLAlchemyError):

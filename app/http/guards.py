@@ -108,7 +108,7 @@ def _check_network(principal: Principal) -> None:
 
 
 def _check_scope(principal: Principal) -> None:
-    """Step 7. A route that accepts one of several scopes checks the exact one itself."""
+    """Step 7. A route that accepts several scopes checks the exact one itself."""
     needed = scopes_of(current_app._get_current_object(), request.endpoint or "", request.method)  # type: ignore[attr-defined]
     if PUBLIC not in needed and not set(needed) & set(principal.scopes):
         detail = f"This needs the scope {' or '.join(needed)}, which keys of the level {principal.access_level} lack."
@@ -135,7 +135,7 @@ def _finish(response: Response) -> Response:
 
 
 def _log_access(response: Response, seconds: float) -> None:
-    """One line per request; the path without its query, which may hold addresses."""
+    """One line per request; the path without its query, which may contain addresses."""
     access.info(
         "%s %s %s",
         method_label(),

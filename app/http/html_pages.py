@@ -37,7 +37,7 @@ SECURITY_HEADERS = {
 
 
 def add_security_headers(response: Response) -> None:
-    """For every response outside of the API: its URLs hold tokens, and browsers open them."""
+    """For every response outside the API: the URLs contain tokens, and browsers open them."""
     response.headers.update(SECURITY_HEADERS)
 
 
@@ -50,7 +50,7 @@ def expects_html(error: ServiceError) -> bool:
 
 
 def error_page(code: Code, headers: Mapping[str, str]) -> Response:
-    """The error in words for an end user."""
+    """The error as a page for an end user."""
     response = make_response(render_template("error.html", message=code.message), code.status, dict(headers))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"

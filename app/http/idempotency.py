@@ -1,6 +1,6 @@
-"""Idempotency keys: the same POST twice gives the first answer twice (docs/requests.md#idempotency).
+"""Idempotency keys: a repeated POST gets the first response again (docs/requests.md#idempotency).
 
-A key is claimed in a transaction of its own, so that a second request sees it at once; the response is stored in the
+A key is claimed in a separate transaction, so that a second request sees it at once; the response is stored in the
 transaction of the work itself, so that neither exists without the other. Only successful responses are stored: after an
 error nothing was written, and the key is free again.
 
@@ -39,7 +39,7 @@ Work = Callable[[Transaction], Response]
 HEADER = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 LEASE = timedelta(minutes=1)
-"""Longer than a request takes after its body was read; one that takes longer is undone (`_store_response`)."""
+"""Longer than a request takes after its body was read; one that takes longer is rolled back (`_store_response`)."""
 SOONEST_RETRY = 1
 """Seconds after which a request of this machine may have ended."""
 
@@ -47,9 +47,10 @@ logger = logging.getLogger(__name__)
 
 
 def idempotent(prepare: Callable[[], Work]) -> Response:
-    """Runs the work that `prepare` reads from the request, in one writing transaction, or repeats its first answer.
+    """Runs the work that `prepare` reads from the request, in one writing transaction, or returns its first response
+    again.
 
-    A stored response is repeated as it is, whatever has changed in the account since. Raises
+    A stored response is returned unchanged, whatever has changed in the account since. Raises
     `invalid_request` for a malformed key, `conflict` for a key that was used with another request or whose first
     request is still in progress.
     """
@@ -90,8 +91,8 @@ def _locks() -> IdempotencyLocks:
 
 
 def _fingerprint() -> str:
-    """Hash of what must be the same in a repeated request: method, path with query, and body. A trailing slash makes no
-    difference (docs/requests.md#idempotency)."""
+    """Hash of everything that must be the same in a repeated request: method, path with query, and body. A trailing
+    slash makes no difference (docs/requests.md#idempotency)."""
     path = request.path.rstrip("/")
     target = path.encode("utf-8", "surrogatepass") + b"?" + request.query_string
     parts = (request.method.encode(), target, request.get_data(cache=True))
@@ -129,7 +130,7 @@ def _lease_left(row: IdempotencyRecord) -> timedelta:
 
 
 def _retry_after(row: IdempotencyRecord | None) -> int | None:
-    """Seconds after which a repeated request may find the key free; None when it will not."""
+    """Seconds after which a repeated request may find the key free; None if it never will."""
     if row is not None and row.status is not None:
         return None
     is_local = row is None or _locks().has_ended(row.holder or "") is not None
@@ -154,7 +155,7 @@ def _find(session: Session, key: str) -> IdempotencyRecord | None:
 def _claim(
     transaction: Transaction, key: str, fingerprint: str, holder: str, stale: IdempotencyRecord | None
 ) -> int | None:
-    """The id of a new record, None where another request has the key. A stale record is deleted, unless its request
+    """The id of a new record, None if another request has the key. A stale record is deleted, unless its request
     has stored a response since the record was read."""
     if stale is not None:
         transaction.execute(
@@ -176,7 +177,7 @@ def _claim(
 
 
 def _store_response(transaction: Transaction, claim: int, response: Response) -> None:
-    """Raises `conflict`, which rolls the work back, where another request has claimed the key meanwhile."""
+    """Raises `conflict`, which rolls the work back, if another request has claimed the key meanwhile."""
     updated = transaction.execute(
         update(IdempotencyRecord)
         .where(IdempotencyRecord.id == claim)

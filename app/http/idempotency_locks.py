@@ -22,7 +22,7 @@ from app.infrastructure.liveness import new_process_name
 
 SUFFIX = ".requests"
 KEPT_SECONDS = 3600
-"""For which the file of a dead process is kept: it shows that its claims have ended. Longer than any lease."""
+"""Seconds for which the file of a dead process is kept: it shows that its claims have ended. Longer than any lease."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class IdempotencyLocks:
         self._descriptor = self._open()
 
     def _open(self) -> int | None:
-        """None where the folder cannot be written: then other processes wait for the lease of a request to end."""
+        """None if the folder cannot be written: then other processes wait for the lease of a request to end."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _delete_stale_files(self._folder)
@@ -51,7 +51,7 @@ class IdempotencyLocks:
 
     @contextlib.contextmanager
     def acquire(self) -> Iterator[str]:
-        """Locks a byte for the block; yields the name of the request, which claims carry as their holder."""
+        """Locks a byte for the block; yields the name of the request, which is the holder of its claim."""
         number = next(self._numbers)
         self._active.add(number)
         self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)

@@ -1,7 +1,7 @@
 """The OpenAPI description: flask-smorest collects it from the blueprints, and this module completes it.
 
-It describes the routes that need a key: pages and probes are no part of the API. What all operations share is added
-here rather than at each route: the common errors, the scope that the key needs, and the schema of ids.
+It describes the routes that need a key: pages and probes are not part of the API. What all operations share is added
+here instead of at each route: the common errors, the scope that the key needs, and the schema of ids.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ID = {"type": "integer", "format": "int64", "minimum": 1}
 TEXT = {"type": "string"}
 PLACE: dict[str, Any] = {
     "field": {"type": ["string", "null"], "description": "Attribute, dotted where nested."},
-    "collection": {"type": ["string", "null"], "description": "Array of the body that holds the element."},
+    "collection": {"type": ["string", "null"], "description": "Array of the body that contains the element."},
     "index": {"type": ["integer", "null"], "minimum": 0, "description": "Position of the element, from 0."},
 }
 TEXTS: dict[str, Any] = {
@@ -50,7 +50,7 @@ ERROR = {
         "timestamp": {"type": "string", "format": "date-time"},
         "fields": {
             "type": "object",
-            "description": "Of a conflict: attribute to what holds its value.",
+            "description": "For a conflict: attribute to the object that has its value.",
             "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}},
         },
         "_links": {
@@ -80,7 +80,7 @@ ERROR = {
     "additionalProperties": False,
 }
 ERROR_RESPONSE = {
-    "description": "An error; `code` says which.",
+    "description": "An error, identified by `code`.",
     "headers": {
         "X-Request-Id": {"description": "Id of this request.", "schema": TEXT},
         "Retry-After": {"description": "Seconds to wait, with 429 and 503.", "schema": {"type": "integer"}},
@@ -114,7 +114,7 @@ def make_api(app: Flask) -> Collector:
 
 
 def description(app: Flask) -> dict[str, Any]:
-    """The OpenAPI document of the application. Made once: the routes of a running application do not change."""
+    """The OpenAPI document of the application. Built once: the routes of a running application do not change."""
     if DOCUMENT not in app.extensions:
         app.extensions[DOCUMENT] = _make_document(app)
     document: dict[str, Any] = app.extensions[DOCUMENT]
@@ -124,7 +124,7 @@ def description(app: Flask) -> dict[str, Any]:
 def _make_document(app: Flask) -> dict[str, Any]:
     spec = app.extensions["flask-smorest"]["apis"][""]["ext_obj"].spec
     document: dict[str, Any] = deepcopy(spec.to_dict())
-    document["components"]["schemas"].pop("PaginationMetadata", None)  # the library's paging, which is not ours
+    document["components"]["schemas"].pop("PaginationMetadata", None)  # the library's paging, which differs from ours
     for rule in app.url_map.iter_rules():
         path = FlaskPlugin.flaskpath2openapi(rule.rule)
         for method in (rule.methods or set()) - {"OPTIONS", "HEAD"}:

@@ -51,7 +51,7 @@ def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
 
 
 def paged_instance_parameters(resource: Resource, items: str) -> list[dict[str, Any]]:
-    """As `instance_parameters`, for an instance that holds a page of `items`."""
+    """As `instance_parameters`, for an instance that contains a page of `items`."""
     return [*_paging(f"{items} on the page.", f"{items} to skip."), *instance_parameters(resource)]
 
 
@@ -66,5 +66,5 @@ def _paging(limit: str, offset: str) -> list[dict[str, Any]]:
     return [
         _parameter("limit", limit, {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
         _parameter("offset", offset, {"type": "integer", "minimum": 0, "default": 0}),
-        _parameter("cursor", "Of the links next and prev, valid in them alone; opaque.", {"type": "string"}),
+        _parameter("cursor", "Only in the links next and prev; opaque.", {"type": "string"}),
     ]

@@ -35,8 +35,8 @@ def collect_path_words(app: Flask) -> None:
 
 
 def loggable_path() -> str:
-    """The path with only the fixed segments of routes and, in the API, integers and uuids: paths hold tokens and
-    secrets, also where no route expects them."""
+    """The path with only the fixed segments of routes and, in the API, integers and uuids: paths can contain tokens and
+    secrets, even where no route expects them."""
     words = current_app.extensions[PATH_WORDS]
     is_api = first_segment() == API
     segments = request.path.split("/")
@@ -49,5 +49,7 @@ def path_id(text: str) -> int:
     Routes take the segment as text, because the id is checked after the permission.
     """
     if not ID.fullmatch(text) or int(text) > BIGGEST:
-        raise ServiceError("not_found", detail="An id in the path is not an integer of 1 or more, so nothing has it.")
+        raise ServiceError(
+            "not_found", detail="An id in the path is not an integer of 1 or more, so it does not exist."
+        )
     return int(text)

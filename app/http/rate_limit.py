@@ -32,7 +32,7 @@ def rate_of(services: Services, principal: Principal) -> Rate | None:
 
 
 def count_request(services: Services, principal: Principal) -> Allowance | None:
-    """Counts one request. None without a limit, or when Redis is unavailable: the API works without it."""
+    """Counts one request. None without a limit, or if Redis is unavailable: the API works without it."""
     rate = rate_of(services, principal)
     if rate is None or services.redis_breaker.is_open:
         return None

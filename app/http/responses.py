@@ -19,7 +19,7 @@ def json_response(body: Mapping[str, Any], status: int = 200, headers: Mapping[s
 
 
 def not_cached(response: Response) -> Response:
-    """The response of a link with a token: no cache and no search engine may keep it."""
+    """The response to a link with a token: no cache and no search engine may store it."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Robots-Tag"] = "noindex"
     return response

@@ -1,4 +1,4 @@
-"""Fingerprints of what came in, so that the same report or reply is written once."""
+"""Fingerprints of inbound items, so that the same report or reply is written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receipt, a report or an event that came in did; and the wait of one that overtook the outcome that it is
+"""The effect of an inbound receipt, report or event, and the wait of one that came before the outcome that it is
 about."""
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class Effect(enum.Enum):
 
     RECORDED = "recorded"
     KNOWN = "known"
-    """It came before, or changes nothing any more."""
+    """It was recorded before, or changes nothing any more."""
     EARLY = "early"
-    """The outcome of the attempt is not written yet: the same item a moment later may find it written."""
+    """The outcome of the attempt is not written yet: it may be a moment later."""
     IGNORED = "ignored"
-    """It is about nothing that was sent, or reports nothing."""
+    """It is not about a message that was sent, or reports nothing."""
     UNKNOWN = "unknown"
     """There is no such text message."""
 
 
 def apply_with_patience(services: Services, work: Callable[[Transaction], Effect], patience: float) -> Effect:
-    """Runs `work` in a transaction of its own. A gateway or a mail server may be quicker than the sender, which writes
-    outcomes together: as long as the effect is EARLY this repeats it, for `patience` seconds at most."""
+    """Runs `work` in its own transaction. A gateway or a mail server may be quicker than the sender, which writes
+    outcomes in batches: as long as the effect is EARLY this is repeated, for at most `patience` seconds."""
     end = time.monotonic() + patience
     while True:
         effect = services.database.transact(work)

@@ -1,7 +1,7 @@
-"""Kannel's callbacks: their URLs, and what a call of them does (docs/sms.md#gateways).
+"""Kannel's callbacks: their URLs, and the effect of calling them (docs/sms.md#gateways).
 
-A receipt comes to a URL with a token that names one message; a reply to a URL with a secret, which stands in Kannel's
-configuration. Both are made from SECRET_KEY, so there is nothing to set.
+A receipt is sent to a URL with a token that identifies one message; a reply to a URL with a secret, which is in
+Kannel's configuration. Both are derived from SECRET_KEY, so there is nothing to set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.tracking.tokens import SMS_RECEIPT, recipient_from_token
 FINAL_STATUSES: Mapping[str, ReceiptStatus] = {"1": "delivered", "2": "failed", "16": "failed"}
 """Kannel's kinds of final receipts; the others are about messages in flight."""
 PATIENCE = 5.0
-"""Seconds that a receipt waits for its message to be written as sent, before Kannel is asked to come again."""
+"""Seconds that a receipt waits for its message to be written as sent, before Kannel is asked to retry."""
 
 
 def reply_url(settings: Settings) -> str:
@@ -40,8 +40,8 @@ def reply_secret(settings: Settings) -> str:
 def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) -> None:
     """Writes what the receipt says; one of a message in flight changes nothing.
 
-    Raises `ServiceError`: `not_found` for a token that was not made here, `service_unavailable` for a receipt that came
-    before its message was written as sent, which Kannel shall send again.
+    Raises `ServiceError`: `not_found` for a forged token, `service_unavailable` for a receipt that came before its
+    message was written as sent, which Kannel must send again.
     """
     recipient_id = recipient_from_token(services.settings.secret_key, SMS_RECEIPT, token)
     if recipient_id is None:
@@ -59,7 +59,7 @@ def take_kannel_receipt(services: Services, token: str, kind: str, answer: str) 
 def take_kannel_reply(services: Services, secret: str, parameters: Mapping[str, bytes]) -> None:
     """Records the reply; the same `id` again changes nothing.
 
-    Raises `ServiceError`: `permission_denied` for a wrong secret, `invalid_request` where something is missing,
+    Raises `ServiceError`: `permission_denied` for a wrong secret, `invalid_request` if something is missing,
     `not_found` for a number that no account has.
     """
     if not hmac.compare_digest(secret.encode(), reply_secret(services.settings).encode()):

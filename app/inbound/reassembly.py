@@ -1,8 +1,8 @@
-"""Message reassembly: a long reply that the gateway delivers in parts is recorded once, when all parts are there
+"""Message reassembly: a long reply that the gateway delivers in parts is recorded once, when it is complete
 (docs/sms.md#replies).
 
-The parts of one text come in any order, some of them twice, and over the connections of several processes; so they
-wait in the database for each other. If a part does not come, the others wait for ten minutes and are then recorded
+The parts of one text arrive in any order, some of them twice, and over the connections of several processes; so they
+wait for each other in the database. If a part does not come, the others wait for ten minutes and are then recorded
 without it. Recorded parts stay for another ten minutes, in which a duplicate of a part changes nothing.
 """
 
@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT = timedelta(minutes=10)
 GAP = " … "
-"""Stands in place of missing parts."""
+"""Replaces missing parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReassemblyKey:
-    """What the parts of one text have in common: by it they are put together."""
+    """What the parts of one text have in common."""
 
     account_id: int
     number: str
@@ -85,7 +85,7 @@ def has_overdue_parts(session: Session) -> bool:
 
 
 def flush_overdue(services: Services) -> None:
-    """Records the replies of which a part has not come in time, and deletes parts that were recorded long ago."""
+    """Records the replies of which a part has not arrived in time, and deletes parts that were recorded long ago."""
     while key := _first_overdue(services):
         try:
             with services.database.write() as transaction:
@@ -93,7 +93,8 @@ def flush_overdue(services: Services) -> None:
                 if any(not row.recorded for row in _rows(transaction, key)):
                     _record_reply(transaction, key)
         except ServiceError as error:
-            # The number was removed meanwhile. Kept, the reply would fail in every sweep, and hold up all others.
+            # The number was removed meanwhile. If it were kept, the reply would fail in every sweep, and delay all
+            # others.
             logger.warning("a reply that belongs to no account: %s", error.errors[0].developer_message)
             with services.database.write() as transaction:
                 _delete(transaction, key)
@@ -124,7 +125,7 @@ def _is_other_text(rows: Iterable[ReplyPart], part: GatewayPart) -> bool:
 
 
 def _finish_earlier(transaction: Transaction, key: ReassemblyKey) -> None:
-    """Deletes the earlier text, and records it before that if it was not recorded yet."""
+    """Deletes the earlier text, after recording it if necessary."""
     if any(not row.recorded for row in _rows(transaction, key)):
         _record_reply(transaction, key)
     _delete(transaction, key)

@@ -1,9 +1,9 @@
-"""Receipts of text messages: what the handset, or the network in its place, reports of one (docs/sms.md#receipts).
+"""Receipts of text messages: reports from the handset, or from the network in its place (docs/sms.md#receipts).
 
     sent   delivered   delivered, event `acknowledged`; counted as delivered already
     sent   failed      bounced, event `bounced`; counted in `bounced` and no longer in `delivered`
 
-The first receipt decides: what comes after it, a repetition or the opposite, changes nothing. A message whose validity
+The first receipt decides: later ones, whether a repetition or the opposite, change nothing. A message whose validity
 period ended is a soft bounce, any other failure a hard one, which blocks the mobile.
 """
 
@@ -34,14 +34,14 @@ from app.sends.outcomes.late_bounce import write_late_bounce
 from app.services import Services
 
 DEFAULT_DETAILS = {"delivered": "the gateway says: delivered", "failed": "the gateway says: not delivered"}
-"""For a receipt without words."""
+"""For a receipt without a text."""
 
 ReceiptStatus = Literal["delivered", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The final status of one text message; `detail` holds the gateway's own words."""
+    """The final status of one text message; `detail` is the gateway's text."""
 
     recipient_id: int
     status: ReceiptStatus
@@ -49,8 +49,8 @@ class Receipt:
 
 
 def take_receipt(services: Services, receipt: Receipt, *, patience: float) -> Effect:
-    """Writes what the receipt says in a transaction of its own. An early receipt waits for the outcome of its message,
-    `patience` seconds at most."""
+    """Writes what the receipt says in its own transaction. An early receipt waits for the outcome of its message, for
+    at most `patience` seconds."""
     receipt = replace(receipt, detail=Redaction.of(services.settings).redact(receipt.detail))
     return apply_with_patience(services, lambda transaction: record_receipt(transaction, receipt), patience)
 
@@ -82,7 +82,7 @@ def _acknowledge(transaction: Transaction, text: RecipientRow, detail: str) -> N
 
 
 def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
-    """The latest recipient whose message has this id at the gateway; None for an unknown id, or one that is no id."""
+    """The latest recipient whose message has this id at the gateway; None for an unknown or invalid id."""
     known = storable_id(gateway_id)
     if known is None:
         return None
@@ -91,7 +91,7 @@ def recipient_with_gateway_id(session: Session, gateway_id: str) -> int | None:
 
 
 def has_texts_in_flight(session: Session) -> bool:
-    """Whether any text message is being sent, so that a receipt may have been quicker than the write of its id."""
+    """Whether any text message is being sent, so that a receipt may have come before its id was written."""
     sending = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
     statement = sending.where(entry_in_state(RecipientState.SENDING), IS_TEXT).limit(1)
     return session.scalars(statement).first() is not None

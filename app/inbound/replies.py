@@ -1,9 +1,9 @@
 """Replies: text messages that people send to a number of an account (docs/sms.md#replies).
 
-A reply belongs to the last message that went to that mobile from that number: its event carries that message's common
-fields, and a stop word in it unsubscribes the mobile from that message's list and counts in its group. Where nothing
-was sent, the event is recorded all the same, and a stop word applies to the number's list, or to the whole account.
-Where the message came from no list, the number's list names the contact that replied.
+A reply belongs to the last message that was sent to that mobile from that number: its event has that message's common
+fields, and a stop word in it unsubscribes the mobile from that message's list and counts in its group. If nothing was
+sent, the event is still recorded, and a stop word applies to the number's list, or to the whole account. If the message
+had no list, the contact that replied is that of the number's list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def record_reply(
 ) -> bool:
     """Records the reply of `mobile` for the account that owns `number`; a stop word in it unsubscribes the mobile.
 
-    `message_id` is the gateway's id of the reply, where it gives one: the same id again changes nothing, and False is
+    `message_id` is the gateway's id of the reply, if it gives one: the same id again changes nothing, and False is
     returned. Raises `ServiceError` (`invalid_id`) for a number that no account has.
     """
     mobile, number = plain_number(mobile), plain_number(number)
@@ -97,7 +97,7 @@ def _last_text(session: Session, mobile: str, number: str) -> RecipientRow | Non
 
 
 def _owner(session: Session, number: str) -> int:
-    """The account that had the number first: no other account may read what may not be meant for it."""
+    """The account that had the number first: no other account may read a reply that may not be meant for it."""
     statement = select(SmsSender.account_id).where(SmsSender.address == number).order_by(SmsSender.id).limit(1)
     found = session.scalars(statement).first()
     if found is None:
@@ -111,7 +111,7 @@ def _list_of(session: Session, account_id: int, number: str) -> int | None:
 
 
 def _contact_of(session: Session, account_id: int, list_id: int | None, mobile: str) -> ContactKey | None:
-    """The contact of the list that has the mobile: of several the oldest active one, as for a send."""
+    """The contact of the list that has the mobile: of several, the oldest active one, as for a send."""
     if list_id is None:
         return None
     statement = select(Contact.list_id, Contact.id).where(

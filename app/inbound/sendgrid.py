@@ -1,7 +1,7 @@
-"""The events of SendGrid, where that is the relay, in the terms of this service.
+"""The events of SendGrid, if that is the relay, in the terms of this service.
 
 Its events name the Message-ID that a mail had when the relay accepted it, which contains the recipient's uuid. The
-secret of the URL proves that a call is genuine, so nothing else has to be signed.
+secret in the URL proves that a call is genuine, so nothing else needs to be signed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ KINDS = {
     "unsubscribe": ReportKind.OPT_OUT,
     "group_unsubscribe": ReportKind.OPT_OUT,
 }
-"""Other events, such as `processed`, `open` and `click`, add nothing that this service does not see by itself."""
+"""Other events, such as `processed`, `open` and `click`, add nothing that this service does not record itself."""
 DROPPED = "4.7.0"
-"""SendGrid did not attempt delivery, because of a suppression list of its own; the address may be fine."""
+"""SendGrid did not attempt delivery, because of its own suppression list; the address may be valid."""
 BLOCKED = "blocked"
 """The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
 address."""
@@ -52,9 +52,10 @@ class ReportedEvent(NamedTuple):
 
 
 def take_sendgrid_events(services: Services, events: Iterable[object]) -> bool:
-    """Writes what the events report, each in a transaction of its own.
+    """Writes what the events report, each in its own transaction.
 
-    False when one of them is about a message whose outcome is not written yet; all of them may then come again.
+    Returns False if one of them is about a message whose outcome is not written yet; all of them may then be sent
+    again.
     """
     reported = [parsed for event in events if isinstance(event, dict) and (parsed := _parse_event(event))]
     ids = _recipients(services, {event.uuid for event in reported})

@@ -26,9 +26,9 @@ PATIENCE = 3.0
 
 
 def incoming_handler(services: Services) -> IncomingHandler:
-    """Writes each receipt and reply in a transaction of its own.
+    """Writes each receipt and reply in its own transaction.
 
-    What cannot be stored now stays with the gateway. Raises `DataError` for one that the database can never store.
+    If it cannot be stored now, the gateway keeps it. Raises `DataError` for one that the database can never store.
     """
 
     def take(incoming: Incoming) -> bool:
@@ -37,7 +37,7 @@ def incoming_handler(services: Services) -> IncomingHandler:
         except DataError:
             raise
         except SQLAlchemyError as error:
-            log_failure(logger, "the gateway keeps what it hands in", error)
+            log_failure(logger, "the gateway keeps the receipt or reply", error)
             return False
 
     return take
@@ -69,7 +69,8 @@ def _find(services: Services, gateway_id: str) -> int | None:
             found = recipient_with_gateway_id(session, gateway_id)
             if found is not None or not may_come or time.monotonic() > end or services.stopping.is_set():
                 return found
-            # One more look follows a no: the outcome may have been written between this look and the one before it.
+            # If there is none, one more lookup follows: the outcome may have been written between this check and the
+            # previous lookup.
             may_come = has_texts_in_flight(session)
         if may_come:
             services.stopping.wait(POLL_INTERVAL)

@@ -1,4 +1,4 @@
-"""Text messages as receipts and replies find them."""
+"""Finding the text messages of receipts and replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuit breaker for Redis: after a wait in vain no request asks it again for a second."""
+"""Circuit breaker for Redis: after a timeout no request uses it for a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """One per process. Closes by itself after SECONDS."""
+    """One per process. Closes automatically after SECONDS."""
 
     def __init__(self) -> None:
         self._open_until = 0.0
@@ -19,9 +19,9 @@ class CircuitBreaker:
         return time.monotonic() < self._open_until
 
     def open(self) -> None:
-        """The server did not answer."""
+        """Opens the circuit breaker: the server did not answer."""
         self._open_until = time.monotonic() + SECONDS
 
     def close(self) -> None:
-        """Lets the next request ask at once."""
+        """Lets the next request use the server at once."""
         self._open_until = 0.0

@@ -70,8 +70,8 @@ def lock_if_dead(path: Path, locks: contextlib.ExitStack) -> bool:
 
 
 def lock_if_free(path: Path, flags: int, locks: contextlib.ExitStack) -> bool:
-    """Opens the file with `flags` and returns whether its lock was free; if so, it is held until `locks` is closed.
-    Raises `OSError` for a file that cannot be opened."""
+    """Opens the file with `flags` and returns whether its lock was free; if so, the lock is held until `locks` is
+    closed. Raises `OSError` for a file that cannot be opened."""
     descriptor = os.open(path, flags, 0o600)
     locks.callback(os.close, descriptor)
     try:

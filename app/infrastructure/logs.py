@@ -28,7 +28,7 @@ QUIET = {
     "rq.worker": logging.WARNING,
     "rq.job": logging.WARNING,
     "alembic": logging.WARNING,
-    "urllib3": logging.ERROR,  # its warnings hold the URLs of webhooks and gateways, which may hold tokens
+    "urllib3": logging.ERROR,  # its warnings contain the URLs of webhooks and gateways, which may contain tokens
 }
 """Loggers that log every step; wake-ups are not worth a line."""
 
@@ -62,7 +62,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
     """Writes each line when it is logged; inside `buffered`, all lines at the end of the block."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Raises nothing, like every handler."""
+        """Raises nothing, like all handlers."""
         lines = _buffer.get()
         if lines is None:
             super().emit(record)

@@ -6,7 +6,7 @@ import ctypes
 import gc
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-"""Names of glibc's settings, as <malloc.h> numbers them."""
+"""Parameters of glibc's `mallopt`, as <malloc.h> numbers them."""
 LARGE = 1024 * 1024
 """Bytes from which an allocation is mapped separately, and returned to the system as soon as it is free. Pages of a
 thousand contacts are smaller: having the system zero their memory each time would cost more than keeping it."""
@@ -16,8 +16,8 @@ def tune() -> None:
     """Keeps the garbage collector from rescanning loaded modules, and the allocator from keeping large blocks.
 
     Loaded objects stay: the collector would scan them again and again while thousands of rows come and go, which took a
-    tenth of a worker's time. And glibc would raise the size from which memory returns to the system by itself, up to 32
-    MiB: after a few large attachments their memory would never be returned.
+    tenth of a worker's time. And glibc would automatically raise the size from which memory is returned to the system,
+    up to 32 MiB: after a few large attachments their memory would never be returned.
     """
     gc.collect()
     gc.freeze()

@@ -34,7 +34,7 @@ REQUEST_SECONDS = Histogram(
     registry=OWN,
 )
 OUTCOMES = Counter(
-    "tms_recipient_outcomes", "What became of tries to send to a recipient.", ["type", "outcome"], registry=OWN
+    "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", ["type", "outcome"], registry=OWN
 )
 WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
 

@@ -29,7 +29,7 @@ FIRST_WORDS = {
     "SMPP": "SMS_TRANSPORT_URL",
     "KANNEL": "SMS_TRANSPORT_URL",
 }
-"""First word -> the setting that was probably meant, where it is not the most similar one."""
+"""First word -> the setting that was probably meant, if it is not the most similar one."""
 SIMILARITY, SIMILARITY_OF_SAME_INITIAL = 0.85, 0.6
 """Least similarity of two words; lower for words with the same first letter."""
 MIN_PREFIX = 3
@@ -68,7 +68,7 @@ def _reads_as(words: list[str], wanted: list[str]) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _similar(word: str, wanted: str) -> bool:
-    """Every process does this at its start, for all words of its environment: upper bounds are looked at first."""
+    """Every process does this at its start, for all words of its environment: upper bounds are checked first."""
     shorter, longer = sorted((word, wanted), key=len)
     if longer.startswith(shorter) and len(shorter) >= MIN_PREFIX:
         return True

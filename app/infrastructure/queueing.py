@@ -1,6 +1,6 @@
 """Wake-ups: the only jobs in the Redis queues.
 
-The tables send_queue and events are the queues; a job has no content, it only makes a worker check its tables. So a job
+The tables send_queue and events are the queues; a job has no content and only makes a worker check its tables. So a job
 may be lost (a sweep checks every half second, app/maintenance/sweeps.py) or duplicated (the second check finds nothing)
 without harm, and a thousand accepted sends need one job. Inside `app` only this module uses RQ.
 """
@@ -28,7 +28,7 @@ JOBS = {
 """The function that a worker runs. Names, not functions: `app` does not import `jobs`."""
 
 NO_TIME_LIMIT = -1
-"""A job ends after its time slice by itself; a time limit could interrupt a send between transmission and record."""
+"""A job ends by itself after its time slice; a time limit could interrupt a send between transmission and record."""
 
 
 class WakeUps:

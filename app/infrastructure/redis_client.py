@@ -17,7 +17,7 @@ CONNECT_SECONDS = 2.0
 
 
 class _Connection(Connection):
-    """The library's connection, whose name lookup counts toward the time-out. The library sends keepalives: a Redis
+    """The library's connection, whose name lookup counts toward the timeout. The library sends keepalives: a Redis
     that vanishes without closing is noticed within 45 s, also by a worker that waits for a wake-up."""
 
     def _connect(self) -> socket.socket:
@@ -36,7 +36,7 @@ class _TlsConnection(SSLConnection, _Connection):
 
 
 def connect_redis(url: str, *, wait: float = 5.0) -> Redis:
-    """A client that retries once over a new connection: the library's own ten retries would hold a request for many
+    """A client that retries once over a new connection: the library's own ten retries would delay a request for many
     seconds while Redis is down. A timeout is not retried: a Redis that hangs, or a network that drops packets, would
     time out again."""
     classes = {"redis": _Connection, "rediss": _TlsConnection}

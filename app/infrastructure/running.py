@@ -15,14 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 def register(settings: Settings) -> None:
-    """Registers this process until it ends. A failure costs nothing but that warning."""
+    """Registers this process until it ends. A failure costs only that warning."""
     folder = settings.data_dir / "processes"
     try:
         create_locked(folder / f"{new_process_name()}{SUFFIX}", without_credentials(settings.database_url).encode())
         with dead_processes(folder):
             pass  # removes the files of dead processes
     except OSError as error:
-        logger.warning("cannot note in the data folder that this process runs: %s", error)
+        logger.warning("this process cannot be registered in the data folder: %s", error)
 
 
 def databases(settings: Settings) -> set[str]:

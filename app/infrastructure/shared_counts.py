@@ -97,7 +97,7 @@ class SharedCounts:
             self._leave()
             if not self._failing:
                 self._failing = True
-                logger.warning("counts for /metrics cannot be shared, others do not see them until they can: %s", error)
+                logger.warning("counts for /metrics cannot be shared with other processes for now: %s", error)
         else:
             if self._failing:
                 self._failing = False
@@ -109,7 +109,7 @@ class SharedCounts:
         self._name, self._written = name, {}
 
     def _leave(self) -> None:
-        """For a file that is gone with its folder: the next one gets a new name."""
+        """Called if the file has disappeared with its folder: the next one gets a new name."""
         if self._name is not None and not (self._folder / f"{self._name}{SUFFIX}").exists():
             os.close(self._descriptor)
             self._name = None
@@ -151,7 +151,7 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Empty for a file that is missing or cannot be read."""
+    """The counts of a file; empty if it is missing or cannot be read."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def _listed(counts: Counts) -> dict[str, Any]:
 
 
 def _counts_of(content: dict[str, Any]) -> Counts:
-    """Empty for a file that this code has not written."""
+    """The counts in the parsed file; empty if this code has not written it."""
     try:
         return {
             (name, tuple((label, value) for label, value in labels)): float(count)

@@ -30,7 +30,7 @@ def log_startup(settings: Settings) -> None:
 
 
 def email_destination(settings: Settings) -> str:
-    """A folder, a relay, or several relays in their order."""
+    """The folder, the relay, or the relays in their order."""
     return ", else to ".join(map(display_url, relay_urls(settings.email_transport_url)))
 
 

@@ -103,7 +103,7 @@ def test_a_body_that_ends_with_the_connection_gets_an_error(web: Web) -> None:
     with web.connect() as line:
         line.send(POST % 10 + b"12345")
         line.link.shutdown(socket.SHUT_WR)
-        assert line.answer().json()["developer_message"] == "The body ended before it was whole."
+        assert line.answer().json()["developer_message"] == "The body ended before it was complete."
 
 
 def test_at_the_limit_the_connection_that_has_waited_longest_is_closed(strict: Web) -> None:

@@ -1,4 +1,5 @@
-"""How many requests are answered at once; the others wait for a thread in the order in which they were complete."""
+"""Limits how many requests are answered at once; the others wait for a thread in the order in which they became
+complete."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ class Admission:
         self._waiting: deque[PendingRequest] = deque()
 
     def enter(self, pending: PendingRequest) -> bool:
-        """Whether the caller shall answer the request; otherwise it waits, and a thread that ends another one takes
-        it."""
+        """Whether the caller is to answer the request; otherwise it waits, and a thread that has answered another one
+        takes it."""
         with self._lock:
             if self._running < self._most:
                 self._running += 1
@@ -40,12 +41,12 @@ class Admission:
             return False
 
     def append(self, pending: PendingRequest) -> None:
-        """Lets the request wait behind the others. For a caller that has entered and will call `leave`."""
+        """Makes the request wait behind the others. For a caller that has entered and will call `leave`."""
         with self._lock:
             self._waiting.append(pending)
 
     def leave(self) -> PendingRequest | None:
-        """The caller has answered its request: the next one that it shall answer, or None when none waits."""
+        """The caller has answered its request; returns the next one that it is to answer, or None if none waits."""
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()

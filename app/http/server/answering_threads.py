@@ -1,8 +1,8 @@
-"""The threads of a process, which share one poller: whichever gets a report of a client reads from it, and answers the
-request itself once it is complete, so that no request is passed from one thread to another.
+"""The threads of a process, which share one poller: whichever gets the report of a client's readiness reads from it,
+and answers the request itself once it is complete, so that no request is passed from one thread to another.
 
 There is one more thread than requests are answered at once. So one of them always polls, and while all others wait for
-a database that hangs it still reads, expires and refuses requests, and answers those that need no other thread.
+a database that hangs, it still reads, expires and refuses requests, and answers the exempt ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 HEALTH_PATH = "/healthz"
 STOPPING_KEEPALIVE_SECONDS = 2.0
-"""For a request that a client may be sending at the end of the process."""
+"""Seconds for a request that a client may be sending when the process stops."""
 
 Respond = Callable[[Connection, Request], bool]
-"""Makes and sends the response of a request; returns whether the connection is kept alive."""
+"""Computes and sends the response to a request; returns whether the connection is kept alive."""
 
 
 class AnsweringThreads:
@@ -47,7 +47,7 @@ class AnsweringThreads:
         self._stopping = self._stopped = False
 
     def start(self) -> None:
-        """Starts the threads. They are daemons: at its end the process does not wait for one that hangs."""
+        """Starts the threads. They are daemons: when it stops, the process does not wait for one that hangs."""
         for number in range(self._count + 1):
             threading.Thread(target=self._run, name=f"answering-{number}", daemon=True).start()
 
@@ -77,7 +77,7 @@ class AnsweringThreads:
         return answered
 
     def begin_stop(self) -> None:
-        """From now on connections are kept for a moment only."""
+        """From now on connections are kept only for a moment."""
         self._stopping = True
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ class AnsweringThreads:
             try:
                 self._turn(buffer)
             except Exception:
-                logger.exception("a thread goes on after an error")
+                logger.exception("a thread continues after an error")
         self._poller.wake()  # the next one
 
     def _turn(self, buffer: memoryview) -> None:
@@ -144,8 +144,7 @@ class AnsweringThreads:
             answered = self._admission.leave()
 
     def _answer_exempt(self, pending: PendingRequest | None) -> PendingRequest | None:
-        """Answers the request at once if it waits for nothing but the processor, and those that follow it; returns the
-        first that may wait."""
+        """Answers the request at once if it is exempt, and those that follow it; returns the first that is not."""
         while pending is not None and _is_exempt(pending.request):
             pending = self._answer(pending)
         return pending
@@ -183,6 +182,6 @@ class AnsweringThreads:
 
 
 def _is_exempt(request: Request) -> bool:
-    """Whether it must be answered although all threads may hang: /healthz, and invalid requests, of which hundreds may
-    come at once. Neither waits for the database or Redis."""
+    """Whether it must be answered even if all threads hang: /healthz, and invalid requests, of which hundreds may come
+    at once. Neither waits for the database or Redis."""
     return request.fault is not None or str(request.path).rstrip("/") == HEALTH_PATH

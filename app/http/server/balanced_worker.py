@@ -19,7 +19,7 @@ from app.infrastructure import memory
 SLOTS = 256
 UNUSED = -1
 DEFER_SECONDS = 0.002
-"""For which a connection is left to other processes."""
+"""Seconds for which a connection is left to other processes."""
 
 # Created in gunicorn's master, which loads this module before it forks the first process.
 # Anonymous memory: a mapped file would end the process on a full disk.
@@ -74,11 +74,11 @@ class BalancedWorker(BufferingWorker):
             super().set_accepting(wanted)
 
     def turn(self, timeout: float) -> None:
-        """A delay ends in time."""
+        """Ends the delay in time."""
         left = self._deferred_until - time.monotonic()
         super().turn(min(timeout, left) if left > 0 else timeout)
 
     def on_count(self, count: int) -> None:
-        """Tells the other processes."""
+        """Publishes the number for the other processes."""
         _connection_counts[_slot(self)] = count
         super().on_count(count)

@@ -21,7 +21,7 @@ class Body:
         self._max_bytes = max_bytes
 
     def feed(self, buffer: bytearray) -> bool:
-        """Removes the body's bytes from the front of the buffer; True when it is complete or too long.
+        """Removes the body's bytes from the front of the buffer; True if it is complete or too long.
 
         Raises `MalformedChunked`, and OSError when the disk is full.
         """

@@ -1,8 +1,8 @@
-"""gunicorn worker with buffered requests and responses: a thread is busy with a request only from when it is complete
-until its response is made.
+"""gunicorn worker with buffered requests and responses: a thread is busy with a request only from its last byte until
+its response is rendered.
 
 gunicorn's own threaded worker gives a connection to a thread with the first byte, and the thread waits for the rest.
-Here a slow or silent client occupies a socket and a buffer, both with a deadline and a limit
+Here a slow or silent client occupies only a socket and a buffer, both with a deadline and a limit
 (docs/operations.md#slow-clients). The main thread accepts connections and expires them; the others read and answer
 (app/http/server/answering_threads.py).
 """
@@ -67,7 +67,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         super().init_process()
 
     def respond(self, connection: Connection, request: Request) -> bool:
-        """In one of the threads: makes and sends the response. True when the connection is kept alive."""
+        """In one of the threads: computes and sends the response. True if the connection is kept alive."""
         if next(self._request_numbers) >= self.max_requests and self.alive:
             logger.info("this process ends after its last request; another takes its place")
             self.alive = False
@@ -77,7 +77,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------ the main thread
 
     def run(self) -> None:
-        """Accepts connections until the process is to end, then waits for the requests in hand."""
+        """Accepts connections until the process is asked to stop, then waits for the requests in progress."""
         # A signal writes to this pipe (gunicorn has set it up), as does `wake`.
         self._selector.register(self.PIPE[0], selectors.EVENT_READ, self._on_wake)
         self._threads.start()
@@ -87,7 +87,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         self._end()
 
     def turn(self, timeout: float) -> None:
-        """Waits for events at most for that many seconds."""
+        """Waits for events, at most for that many seconds."""
         self._beat()
         for key, _ in self._selector.select(min(timeout, CHECK_SECONDS) if self.connections.count else timeout):
             key.data(key.fileobj)
@@ -106,7 +106,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             listener.close()
 
     def is_parent_alive(self) -> bool:
-        """Whether gunicorn's master process has not died."""
+        """Whether gunicorn's master process is alive."""
         if self.ppid == os.getppid():
             return True
         logger.info("this process ends: gunicorn's master process has died")
@@ -122,7 +122,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             os.read(descriptor, 4096)
 
     def _beat(self) -> None:
-        """gunicorn's master kills a process without a heartbeat: it stops when no thread polls any longer."""
+        """gunicorn's master kills a process without a heartbeat, which stops when no thread polls any longer."""
         now = time.monotonic()
         if now - self._beat_at >= BEAT_SECONDS:
             self._beat_at = now

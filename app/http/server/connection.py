@@ -142,7 +142,7 @@ class Connection:
         if request.fault is not None:
             self.unread = True
         elif length is not None and length > self._limits.body_bytes:
-            # The application refuses it by its Content-Length, after the checks that come first
+            # The application refuses it because of its Content-Length, after the checks that come first
             # (docs/requests.md#order-of-checks).
             self._ignore_rest(request)
         elif length != 0:
@@ -165,7 +165,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------ sending
 
     def sendall(self, data: bytes) -> None:
-        """Queues it for `flush`: header and body are sent in one piece."""
+        """Queues the data for `flush`: header and body are sent in one piece."""
         self._out.append(data)
 
     def discard_output(self) -> None:
@@ -173,7 +173,7 @@ class Connection:
         self._out.clear()
 
     def flush(self) -> None:
-        """Sends what the socket takes now; the rest stays in `unsent`."""
+        """Sends what the socket accepts now; the rest stays in `unsent`."""
         if self._out:
             self.unsent = memoryview(b"".join((self.unsent, *self._out)))
             self._out.clear()

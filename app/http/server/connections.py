@@ -1,7 +1,7 @@
 """The client connections of a process. Several threads use them, and each connection belongs to one thread at a time.
 
-A connection that waits for its client belongs to nobody, and whoever takes it owns it until it waits again or is
-closed: the thread to which the poller reports it, or the one that expires it.
+A connection that waits for its client belongs to no thread. The thread that takes it owns it until it waits again or is
+closed: the one to which the poller reports it, or the one that expires it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.http.server.poller import Poller
 
 INCOMING = (ConnectionState.HEAD, ConnectionState.BODY)
 DISPENSABLE = (ConnectionState.IDLE, ConnectionState.HEAD, ConnectionState.LINGERING)
-"""At the end of the process; a body under way may still arrive."""
+"""States of connections that are closed at the end of the process; a body that is being sent may still arrive."""
 
 
 class Connections:
@@ -26,7 +26,8 @@ class Connections:
         self._on_count = on_count
         self._lock = threading.Lock()
         self._by_descriptor: dict[int, Connection] = {}
-        # Those that wait for their client, the longest waiting first, also while a thread reads a further part.
+        # Those that wait for their client, the longest waiting first, including those from which a thread reads a
+        # further part.
         self._awaiting_client: dict[Connection, None] = {}
         self._buffered = 0
 
@@ -54,7 +55,7 @@ class Connections:
             connection.is_waiting = True
 
     def take(self, descriptor: int) -> Connection | None:
-        """The connection that the poller has reported; None for one that another thread has taken since."""
+        """The connection that the poller has reported; None if another thread has taken it since."""
         with self._lock:
             return self._take(self._by_descriptor.get(descriptor))
 
@@ -64,8 +65,8 @@ class Connections:
             return self._take(next(self._waiting(), None))
 
     def take_largest(self) -> Connection | None:
-        """While more is buffered than may be, the connection with the most bytes of an incomplete request; they no
-        longer count. None also while another thread reads from it: that one looks, too."""
+        """While too much is buffered, the connection with the most bytes of an incomplete request; they no longer
+        count. None also if another thread reads from it: that thread checks, too."""
         with self._lock:
             if self._buffered <= self._max_buffered:
                 return None
@@ -101,26 +102,26 @@ class Connections:
     # ------------------------------------------------------------------------------------------ by the owner
 
     def received(self, connection: Connection, count: int) -> bool:
-        """Counts received bytes; True when more are buffered than may be."""
+        """Counts received bytes; True if too many are buffered."""
         with self._lock:
             self._buffered += count
             connection.size += count
             return self._buffered > self._max_buffered
 
     def complete(self, connection: Connection) -> None:
-        """It waits for its client no longer."""
+        """The connection no longer waits for its client."""
         with self._lock:
             self._awaiting_client.pop(connection, None)
 
     def end_request(self, connection: Connection) -> None:
-        """After the response; what arrived after the request stays buffered."""
+        """Called after the response; what arrived after the request stays buffered."""
         connection.end_request()
         with self._lock:
             self._buffered += connection.buffered - connection.size
             connection.size = connection.buffered
 
     def drop_bytes(self, connection: Connection) -> None:
-        """The buffered part of a request that is refused has been dropped."""
+        """Subtracts the buffered part of a refused request, which was dropped."""
         with self._lock:
             self._drop_bytes(connection)
 

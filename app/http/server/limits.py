@@ -11,7 +11,7 @@ from app.settings import Settings
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_LINE = 256 * 1024
-"""Of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
+"""Maximum of a request line. A filter takes 1,000 values (docs/querying.md#filters), which is more than gunicorn's own
 maximum."""
 
 OTHER_FILES = 200

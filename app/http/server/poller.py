@@ -24,10 +24,10 @@ class Poller(Protocol):
         """Adds a socket, armed for reading."""
 
     def arm(self, descriptor: int, *, writing: bool) -> None:
-        """The socket is reported to one thread when it is writable, or else readable, or broken."""
+        """Reports the socket to one thread when it is writable, or else readable, or broken."""
 
     def remove(self, descriptor: int) -> None:
-        """To be called before the socket is closed."""
+        """Removes a socket; to be called before it is closed."""
 
     def poll(self) -> int | None:
         """Waits for the next report; None after `wake`."""
@@ -86,7 +86,7 @@ if hasattr(select, "epoll"):
 
 
 class SelectorPoller:
-    """Other systems: the threads take turns at a selector, which may be changed while one of them waits at it."""
+    """Other systems: the threads take turns at a selector, which may be changed while one of them waits for it."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -130,5 +130,5 @@ class SelectorPoller:
 
 
 def make_poller() -> Poller:
-    """The one for this system."""
+    """The poller for this system."""
     return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()

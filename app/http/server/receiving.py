@@ -14,20 +14,20 @@ logger = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
 MAX_READS = 16
-"""For one report, so that a fast client does not keep the thread from the others."""
+"""Reads per report, so that a fast client does not keep the thread from the others."""
 MISSING = {ConnectionState.HEAD: "header", ConnectionState.BODY: "body"}
-"""What an incomplete request lacks."""
+"""The part that an incomplete request lacks."""
 
 
 class Receiver:
-    """Reads what has arrived, and refuses what may not arrive."""
+    """Reads what has arrived, and refuses what must not arrive."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
     def read(self, connection: Connection, buffer: memoryview) -> PendingRequest | None:
-        """Reads what has arrived. Returns a request that is to be answered now: that of the connection, or the one to
-        be refused because too much is buffered. Otherwise the connection waits for its client, or is closed."""
+        """Reads what has arrived. Returns a request that is to be answered now: that of the connection, or one to be
+        refused because too much is buffered. Otherwise the connection waits for its client, or is closed."""
         for _ in range(MAX_READS):
             try:
                 count = connection.sock.recv_into(buffer)
@@ -58,7 +58,7 @@ class Receiver:
     def _on_eof(self, connection: Connection) -> PendingRequest | None:
         """The client has closed its side. It may still wait for the response to an incomplete body."""
         if connection.state is ConnectionState.BODY:
-            return self.refuse(connection, invalid("The body ended before it was whole."))
+            return self.refuse(connection, invalid("The body ended before it was complete."))
         self._connections.close(connection)
         return None
 
@@ -67,7 +67,7 @@ class Receiver:
         return None if connection is None else self.refuse(connection, ServiceError("service_unavailable"))
 
     def refuse(self, connection: Connection, fault: ServiceError) -> PendingRequest | None:
-        """The connection's request, complete or not, as one that is answered with this error."""
+        """The connection's request, complete or not, as one to be answered with this error."""
         self._connections.drop_bytes(connection)
         try:
             return PendingRequest(connection, connection.refuse(fault))

@@ -22,9 +22,9 @@ VERSIONS = ((1, 0), (1, 1))
 DETAILS: dict[type[Exception], str] = {
     errors.LimitRequestLine: f"The request line is longer than {MAX_REQUEST_LINE:,} bytes.",
     errors.LimitRequestHeaders: "The header has more than 100 fields, or a field that is longer than 8,190 bytes.",
-    errors.ExpectationFailed: "Of the values of Expect, this service knows 100-continue only.",
-    errors.UnsupportedTransferCoding: "Of the transfer codings, this service knows chunked only.",
-    errors.InvalidRequestMethod: "The method is not made of 3 to 20 capital letters.",
+    errors.ExpectationFailed: "This service supports only 100-continue as a value of Expect.",
+    errors.UnsupportedTransferCoding: "This service supports only the transfer coding chunked.",
+    errors.InvalidRequestMethod: "The method does not consist of 3 to 20 capital letters.",
     errors.InvalidHTTPVersion: "The request line does not end with HTTP/1.1 or HTTP/1.0. A space in a URL is sent as "
     "%20.",
     errors.InvalidRequestLine: "The request line is not a method, a URL and HTTP/1.1, with one space between them and "
@@ -32,9 +32,9 @@ DETAILS: dict[type[Exception], str] = {
 }
 HEADER = (
     "A field of the header is malformed: `Name: value` with a line break of CR and LF, no control characters, and "
-    "Host and Content-Type once at most."
+    "Host and Content-Type at most once."
 )
-FRAMING = "The length of the body is not clear: send either one Content-Length or `Transfer-Encoding: chunked`."
+FRAMING = "The length of the body is ambiguous: send either one Content-Length or `Transfer-Encoding: chunked`."
 
 
 class Request(message.Request):  # type: ignore[misc]
@@ -86,7 +86,7 @@ class Request(message.Request):  # type: ignore[misc]
         return None if isinstance(reader, ChunkedReader) else int(reader.length)
 
     def set_body(self, size: int, body: IO[bytes]) -> None:
-        """Sets the body. A chunked one has a length now, by which the application can refuse it."""
+        """Sets the body. A chunked one now has a length, by which the application can refuse it."""
         self.body = body
         fields = (field for field in self.headers if field[0] not in ("CONTENT-LENGTH", "TRANSFER-ENCODING"))
         self.headers = [*fields, ("CONTENT-LENGTH", str(size))]

@@ -29,7 +29,7 @@ def respond(connection: Connection, request: Request, application: Application, 
     """Queues the application's response on the connection; True when the connection is kept alive."""
     try:
         keep_alive = _run(connection, request, application, cfg, last=last)
-    except Exception:  # the application answers its own failures; this one is outside of it
+    except Exception:  # the application answers its own failures; this one is outside it
         logger.exception("cannot answer a request")
         connection.discard_output()
         connection.sendall(_fallback_response(request))

@@ -17,7 +17,7 @@ KINDS = {
     "opt-out": ReportKind.OPT_OUT,
     "opt-out-list": ReportKind.OPT_OUT,
 }
-"""Other types, such as `not-spam` and `auth-failure`, are no complaints."""
+"""Other types, such as `not-spam` and `auth-failure`, are not complaints."""
 
 
 def complaint_reports(message: Message) -> Iterator[Report]:

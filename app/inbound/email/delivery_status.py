@@ -34,7 +34,7 @@ def delivery_reports(message: Message) -> Iterator[Report]:
 
 
 def _report(block: Message) -> Report | None:
-    """The first block of a notification is about the mail server, and about no recipient."""
+    """The first block of a notification is about the mail server, not about a recipient."""
     about = frozenset(
         filter(None, (_address(field(block, name)) for name in ("Final-Recipient", "Original-Recipient")))
     )

@@ -11,13 +11,13 @@ from email.parser import HeaderParser
 from itertools import islice
 
 MAX_BYTES_READ = 256 * 1024
-"""Bytes of a message that are read. Reports stand before the mail that they return, however large that is."""
+"""Bytes of a message that are read. Reports come before the mail that they return, however large that is."""
 MAX_LINES = 4000
 """Lines of a message that are read: header fields, parts and groups of fields take one each."""
 MAX_LINE_LENGTH = 1000
 """Bytes of a line that are read: a longer one is no valid mail (RFC 5322, 2.1.1)."""
 MAX_CONTAINERS = 50
-"""Parts that contain others: nested, each makes reading the next one more expensive."""
+"""Parts that contain others: if nested, each makes parsing the next one more expensive."""
 MAX_FIELDS = 50
 MAX_FIELD_LENGTH = 10_000
 MAX_TEXT_LENGTH = 1000
@@ -28,13 +28,13 @@ _END_OF_HEAD = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 _SPACE = re.compile(r"[\x00-\x20\x7f]+")
 _NOT_IN_ADDRESSES = r"\s\x00-\x1f\x7f<>()\[\],;:\\\"@"
-# The look behind lets an address begin at the beginning of a word alone, so each word is read once.
+# The lookbehind lets an address begin only at the beginning of a word, so each word is read once.
 _ADDRESS = re.compile(rf"(?<![^{_NOT_IN_ADDRESSES}])[^{_NOT_IN_ADDRESSES}]++@[^{_NOT_IN_ADDRESSES}]++")
 
 
 class _Short(policy.Compat32):
     """The parser's older policy, which returns malformed fields as they are, where the newer ones may fail. Fields are
-    cut: the library needs long for what it parses in them, such as parameters of a type."""
+    cut: the library is slow at parsing some of their contents, such as parameters of a type."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -68,12 +68,12 @@ def parse_head(raw: bytes) -> Message:
 
 
 def field(message: Message, name: str) -> str:
-    """The first field of that name in one line, empty where there is none."""
+    """The first field of that name in one line, empty if there is none."""
     return one_line(str(message.get(name, "")))
 
 
 def one_line(text: str) -> str:
-    """The text in a form that databases and JSON can store, and not long."""
+    """The text in a form that databases and JSON can store, truncated."""
     return _SPACE.sub(" ", text[:MAX_FIELD_LENGTH]).encode("utf-8", "replace").decode().strip()[:MAX_TEXT_LENGTH]
 
 
@@ -90,7 +90,7 @@ def parts_of_type(message: Message, *types: str) -> Iterator[Message]:
 
 
 def field_blocks(part: Message) -> list[Message]:
-    """The groups of fields of a machine-readable part, which blank lines set apart (RFC 3464, 2.1)."""
+    """The groups of fields of a machine-readable part, separated by blank lines (RFC 3464, 2.1)."""
     blocks = _BLANK_LINES.split(_text(part).replace("\r\n", "\n").strip())
     return [HeaderParser(policy=_POLICY).parsestr(block.lstrip()) for block in blocks]
 

@@ -28,7 +28,7 @@ def envelope_of(message: Message, envelope: Sequence[str]) -> Sequence[str]:
 
 
 def is_addressed_to_us(envelope: Sequence[str]) -> bool:
-    """Whether any address has the form of ours, genuine or not."""
+    """Whether any address has our format, genuine or not."""
     return any(is_signed_form(address) for address in envelope)
 
 
@@ -43,6 +43,6 @@ def find_signed_recipient(secret_key: str, addresses: Iterable[str]) -> SignedRe
 
 
 def find_original_sender(secret_key: str, reports: Iterable[Report]) -> SignedRecipient | None:
-    """A complaint may come to the address at which a provider knows the operator. It then counts if it contains the
-    signed return path of the original message."""
+    """A complaint may be sent to the operator's address that a provider knows. It then counts if it contains the signed
+    return path of the original message."""
     return find_signed_recipient(secret_key, (sender for report in reports for sender in report.original_senders))

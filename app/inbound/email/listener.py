@@ -2,7 +2,7 @@
 
 It accepts mail for addresses that this service signed, and for postmaster and abuse, to which complaint reports are
 sent; any other is refused before its content is sent, so it relays nothing and answers nothing. If the process ends
-during a connection, the message stays with the other side; a report that comes twice is recorded once.
+during a connection, the client keeps the message; a repeated report is recorded once.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _ADDRESS = re.compile(r"\s*(?:<(?:@[^<>:]*:)?(?P<angle>[^<>]*)>|(?P<bare>[^<>\s]
 class InboundSMTP(SMTP):
     """One connection; the greeting decides between SMTP and LMTP, which do not differ for a single recipient."""
 
-    line_length_limit = 65536  # a message that breaks the rules is no reason to send a report about a report
+    line_length_limit = 65536  # a malformed message is no reason to cause a bounce of a report
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
-        """The address of a command, and the rest of the line. The library parses nested comments, too, until the
+        """The address of a command, and the rest of the line. The library also parses nested comments, up to the
         recursion limit."""
         found = _ADDRESS.fullmatch(arg)
         return (found["bare"] or found["angle"].strip() or NULL_SENDER, found["rest"]) if found else (None, None)
@@ -61,7 +61,7 @@ class Handler:
     async def handle_RCPT(
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """One recipient per message: then one answer is right for it, in LMTP, too."""
+        """One recipient per message, so that one answer applies to it, also in LMTP."""
         if not self._is_ours(address):
             return "550 5.1.1 no such address here"
         if envelope.rcpt_tos:
@@ -84,13 +84,13 @@ class Handler:
         try:
             received = receive_email(self._services, raw, envelope, patience=PATIENCE)
         except SQLAlchemyError as error:
-            log_failure(logger, "the other side keeps the message", error)
+            log_failure(logger, "the client keeps the message", error)
             return TRY_LATER
         return TRY_LATER if received.effect is Effect.EARLY else f"250 2.0.0 {received.effect.value}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """An internal error must not make the other side give up the message."""
-        logger.error("cannot take a message in", exc_info=error)
+        """An internal error must not make the client give up the message."""
+        logger.error("a message cannot be processed", exc_info=error)
         return TRY_LATER
 
 

@@ -1,4 +1,4 @@
-"""A sent email as the reports about it need it."""
+"""A sent email, with what reports about it need."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Mail(NamedTuple):
     bcc_address: str | None
 
     def is_about_copy(self, about: frozenset[str]) -> bool:
-        """Whether addresses of a report name the blind copy and not the recipient: both have one return path."""
+        """Whether addresses of a report name the blind copy and not the recipient: both have the same return path."""
         copy = email_key(self.bcc_address or "")
         return copy in about and email_key(self.recipient.email or "") not in about
 
 
 def locked_mail(transaction: Transaction, recipient_id: int) -> Mail | None:
     """The email, locked with its queue entry until the end of the transaction; None for one that is gone. A recipient
-    that was named by its contact has no address of its own until the outcome is written."""
+    named by its contact has no address of its own until the outcome is written."""
     lock_recipient(transaction, recipient_id)
     lock_queue_entry(transaction, recipient_id)
     statement = (

@@ -26,15 +26,15 @@ REPLY_FIELDS = ("X-Autoreply", "X-Autorespond")
 SUPPRESS = "X-Auto-Response-Suppress"
 _LONG_LINE = re.compile(r"([^\r\n]{200})[^\r\n]+")
 PARSER_ERRORS = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What the libraries raise for malformed messages."""
+"""Exceptions that the libraries raise for malformed messages."""
 
 # It logs every detector that it tries.
 logging.getLogger("flufl.bounce").setLevel(logging.CRITICAL)
 
 
 def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
-    """The reports of the message, failures first; none for a reply, whether a person or a program wrote it. To parse
-    prose takes its time."""
+    """The reports of the message, failures first; none for a reply, whether a person or a program wrote it. Parsing
+    prose is slow."""
     try:
         senders = _original_senders(message)
         found = [*delivery_reports(message), *complaint_reports(message)]
@@ -42,7 +42,7 @@ def read_reports(message: Message, *, prose: bool = True) -> list[Report]:
             found = list(_prose_reports(message))
     except PARSER_ERRORS as error:
         # Without a traceback: strangers write such messages as often as they like.
-        logger.warning("a message that cannot be parsed counts as an ordinary one: %r", error)
+        logger.warning("a message that cannot be parsed is treated as an ordinary one: %r", error)
         return []
     found.sort(key=lambda report: report.kind is not ReportKind.FAILED)
     return [replace(report, original_senders=report.original_senders + senders) for report in found]

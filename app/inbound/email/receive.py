@@ -1,4 +1,4 @@
-"""One inbound email, whether it came through a pipe or the listener."""
+"""One inbound email, from a pipe or the listener."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Received:
 def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), *, patience: float) -> Received:
     """Reads the message and writes what it reports.
 
-    `envelope` holds the recipients that the mail server names; without them the message's own fields count. A report
-    may be quicker than the write of the outcome: it waits for it, `patience` seconds at most. Raises `SQLAlchemyError`
-    when the database fails.
+    `envelope` has the recipients that the mail server names; without them the message's own fields count. A report may
+    come before the outcome is written: then it waits, for at most `patience` seconds. Raises `SQLAlchemyError` when the
+    database fails.
     """
     head = parse_head(raw)
     signed, reports = _read(services.settings.secret_key, raw, envelope_of(head, envelope))
     if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
-        # Mail programs and providers write it by themselves, when a person presses their button.
+        # Mail programs and providers send it automatically, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
     redaction = Redaction.of(services.settings)
@@ -61,8 +61,8 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
 
 
 def _read(secret_key: str, raw: bytes, envelope: Sequence[str]) -> tuple[SignedRecipient | None, list[Report]]:
-    """The recipient that the message is about, and its reports. A message to a forged address is not read at all, and
-    of one to any other address only what is cheap to read."""
+    """The recipient that the message is about, and its reports. A message to a forged address is not parsed at all, and
+    of one to any other address only what is cheap to parse."""
     signed = find_signed_recipient(secret_key, envelope)
     if signed is None and is_addressed_to_us(envelope):
         return None, []
@@ -86,6 +86,6 @@ def _record_one(recipient_id: int, report: Report, fingerprint: str, transaction
 
 
 def _fingerprint(message: Message, raw: bytes) -> str:
-    """The same for each copy of a message, whatever way it came."""
+    """The same for each copy of a message, however it arrived."""
     own = field(message, "Message-ID").encode() or raw
     return hashlib.sha256(own).hexdigest()

@@ -6,7 +6,7 @@
     complaint       the address is blocked and unsubscribed from the list
     opt-out         the address is unsubscribed from the list
 
-Everything happens once: a recipient bounces once, complains once, and a report that comes again is known.
+Everything happens once: a recipient bounces once, complains once, and a repeated report is known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMPLAINT = "complaint"
 STEPS = {ReportKind.DELAYED: TimelineStep.REPORTED_DELAYED, ReportKind.ARRIVED: TimelineStep.REPORTED_ARRIVED}
 """Reports that only add a step to the timeline."""
 MAX_STEPS = 20
-"""Such reports of one mail that are kept; further ones add nothing."""
+"""Maximum of such reports about one mail; further ones add nothing."""
 
 
 def record_report(transaction: Transaction, recipient_id: int, report: Report, fingerprint: str) -> Effect:
@@ -67,8 +67,8 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
 
 
 def _is_about_another_address(mail: Mail, report: Report) -> bool:
-    """A report may be about the blind copy. Other addresses are those that the recipient forwards its mail to; one
-    that was only guessed has to be the recipient's own."""
+    """A report may be about the blind copy. Other addresses are those that the recipient forwards its mail to; one that
+    was only guessed must be the recipient's own."""
     if report.guessed:
         return email_key(mail.recipient.email or "") not in report.about
     return mail.is_about_copy(report.about)
@@ -106,7 +106,8 @@ def _bounce(transaction: Transaction, recipient: RecipientRow, report: Report) -
 
 
 def _complain(transaction: Transaction, mail: Mail, report: Report) -> Effect:
-    """A reader who calls a message spam wants no more of them, so this unsubscribes, too; the group counts it so."""
+    """A reader who reports a message as spam wants no more of them, so this also unsubscribes; the group counts it as
+    that."""
     recipient = mail.recipient
     if mail.complaint_time is not None or recipient.email is None:
         return Effect.KNOWN

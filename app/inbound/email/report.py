@@ -1,4 +1,4 @@
-"""The report of an email that came back, in whatever form it was written."""
+"""The report about an email, whatever form it was written in."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class ReportKind(enum.Enum):
     """Kind of a report."""
 
     FAILED = "failed"
-    """A bounce: it did not arrive, and no server tries any more."""
+    """A bounce: it did not arrive, and no server retries it."""
     DELAYED = "delayed"
     """It has not arrived yet; the other side keeps retrying."""
     ARRIVED = "arrived"
-    """Delivered, relayed or expanded; nothing new to us."""
+    """Delivered, relayed or expanded; nothing new for the service."""
     COMPLAINT = "complaint"
     """The reader reported it as spam (ARF)."""
     OPT_OUT = "opt-out"
@@ -25,9 +25,9 @@ class ReportKind(enum.Enum):
 class Report:
     """One recipient's part of a report.
 
-    `status` is an RFC 3463 code, `detail` is in the other side's own words. `about` holds the addresses that it names,
-    in lower case; a `guessed` one was made out of prose, and counts only when it names the recipient.
-    `original_senders` are the envelope senders that the original message is said to have had.
+    `status` is an RFC 3463 code, `detail` is the text of the other side. `about` has the addresses that it names, in
+    lower case; a `guessed` one was extracted from prose, and counts only if it is the recipient's. `original_senders`
+    are the envelope senders that the original message is reported to have had.
     """
 
     kind: ReportKind

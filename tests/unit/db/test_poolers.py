@@ -14,7 +14,7 @@ from app.db.database import Database
 from tests.support.own_postgres import OwnPostgres
 from tests.support.pooler import pooler
 
-FOUND = "a pooler is between this process and PostgreSQL: going on without prepared statements"
+FOUND = "a pooler is between this process and PostgreSQL: continuing without prepared statements"
 
 
 def prepare_threshold(database: Database) -> int | None:

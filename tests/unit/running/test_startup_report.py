@@ -69,5 +69,5 @@ def test_a_folder_that_cannot_be_written_does_not_prevent_a_start(
     settings = from_environment({"DATA_DIR": str(tmp_path)})
     (tmp_path / "processes").write_text("not a folder")
     running.register(settings)
-    assert "cannot note in the data folder that this process runs" in caplog.text
+    assert "this process cannot be registered in the data folder" in caplog.text
     assert running.databases(settings) == set()
