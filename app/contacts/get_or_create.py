@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import String, bindparam, select
+from sqlalchemy import BigInteger, String, bindparam, select
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.automations.triggers import fire_triggers
@@ -23,21 +23,25 @@ from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Contact, List
-from app.db.prepared import PreparedStatement
+from app.db.prepared import PreparedStatement, Read
 from app.errors import ServiceError
 from app.lists.fields import ListSpec
 
 
 def get_or_create_contacts(
-    transaction: Transaction, contact_list: ListSpec, kind: AddressKind, addresses: Collection[str]
+    transaction: Transaction,
+    contact_list: ListSpec,
+    kind: AddressKind,
+    addresses: Collection[str],
+    known: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Normalized address -> the id of its contact, for every address.
+    """Normalized address -> the id of its contact, for every address; `known` is what `find_by_address` has found.
 
     Of several contacts with an address the oldest active one is taken. A new contact has its address and nothing else.
     Raises `list_not_mutable` if a contact would have to be created in a system list. A fixed number of statements.
     """
     texts = {normalize_address(kind, text).key: text for text in addresses}
-    found = _find(transaction, contact_list, kind, texts)
+    found = _find(transaction, contact_list, kind, texts) if known is None else dict(known)
     if len(found) == len(texts):
         return found
     if contact_list.system:
@@ -50,15 +54,31 @@ def get_or_create_contacts(
     return found | _create(transaction, contact_list, kind, missing)
 
 
+def find_by_address(kind: AddressKind, addresses: Collection[str], *, account_id: int, list_id: int) -> Read:
+    """The statement that finds the contacts with these addresses in a list of the account: rows of a normalized
+    address and an id."""
+    return _find_keys(kind, {normalize_address(kind, text).key for text in addresses}, account_id, list_id)
+
+
+def _find_keys(kind: AddressKind, keys: Collection[str], account_id: int, list_id: int) -> Read:
+    return FIND[kind], {"account_id": account_id, "list_id": list_id, "keys": json_array(keys)}
+
+
 def _find(transaction: Transaction, contact_list: ListSpec, kind: AddressKind, keys: Collection[str]) -> dict[str, int]:
-    return dict(FIND[kind].rows(transaction, list_id=contact_list.id, keys=json_array(keys)))
+    statement, values = _find_keys(kind, keys, contact_list.account_id, contact_list.id)
+    return dict(statement.rows(transaction, **values))
 
 
 def _find_statement(kind: AddressKind) -> PreparedStatement:
     # A later row replaces an earlier one with the same address: the oldest active one comes last.
     return PreparedStatement(
         select(ADDRESS_COLUMNS[kind], Contact.id)
-        .where(Contact.list_id == bindparam("list_id"), in_json(ADDRESS_COLUMNS[kind], bindparam("keys", type_=String)))
+        .join(List, List.id == Contact.list_id)
+        .where(
+            List.account_id == bindparam("account_id", type_=BigInteger),
+            List.id == bindparam("list_id", type_=BigInteger),
+            in_json(ADDRESS_COLUMNS[kind], bindparam("keys", type_=String)),
+        )
         .order_by(Contact.is_active, Contact.creation_time.desc(), Contact.id.desc())
     )
 

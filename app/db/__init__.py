@@ -10,6 +10,7 @@ No module outside asks which of the two it uses (tests/guards/test_layers.py). H
   takes.
 - **Bulk** (`insert_rows`, `insert_with_children`, `BulkUpdate`, `in_json`): any number of rows or values in one
   statement. Everything whose number a client or a queue decides goes this way.
+- **`read_together` and `insert_at_commit`**: several of these in one round trip, where none needs another's answer.
 - **`upsert` and `insert_or_ignore`** where a unique index decides, `claim_due` for the send queue, `advisory_lock` for
   a lock on something that is not a row.
 

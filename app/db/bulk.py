@@ -14,9 +14,11 @@ from sqlalchemy import Table, insert, literal, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from app.db.database import Transaction
 from app.db.dialect import is_postgresql
-from app.db.json_insert import ChildRows, CompanionRows, fits_json, insert_json, insert_json_with_children
+from app.db.json_insert import ChildRows, CompanionRows, fits_json, insert_json, insert_with_children_statement
 from app.db.models import Base, table_of
+from app.db.prepared import execute_on_driver
 
 NEXT_IDS = text(
     "SELECT nextval(sequence) FROM CAST(pg_get_serial_sequence(:table, 'id') AS regclass) sequence, "
@@ -61,13 +63,27 @@ def insert_with_children(session: Session, model: type[Base], row: Mapping[str, 
     number of children. Not for children with binary columns."""
     table, present = table_of(model), [child for child in children if child.rows]
     if is_postgresql(session):
-        return insert_json_with_children(session.connection(), table, row, present)
+        statement = insert_with_children_statement(table, row, present)
+        (created,) = execute_on_driver(session.connection(), *statement).fetchone()
+        return int(created)
     row_id: int = session.connection().execute(insert(table).returning(table.c.id), row).scalar_one()
     for child in present:
         insert_rows(session, child.model, child.rows, {**child.shared, child.key: row_id})
         if child.companions:
             _insert_companions(session, child, child.companions, row_id)
     return row_id
+
+
+def insert_at_commit(
+    transaction: Transaction, model: type[Base], row: Mapping[str, Any], children: list[ChildRows]
+) -> None:
+    """As `insert_with_children`, for rows that nothing else in the transaction reads or refers to: on PostgreSQL they
+    are inserted right before the commit, in one round trip with what is counted. SQLite has none to save."""
+    if not is_postgresql(transaction):
+        insert_with_children(transaction, model, row, children)
+        return
+    present = [child for child in children if child.rows]
+    transaction.last_rows.append(insert_with_children_statement(table_of(model), row, present))
 
 
 def _insert_companions(session: Session, child: ChildRows, companions: CompanionRows, row_id: int) -> None:

@@ -24,7 +24,7 @@ from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.json_insert import POSTGRESQL, as_json
 from app.db.models import Base, ContactCount, GroupCount, HourlyCount, table_of
-from app.db.prepared import execute_on_driver
+from app.db.pipeline import DriverStatement
 
 SLOTS = 16
 PENDING = "counts"
@@ -79,7 +79,8 @@ def hour_of(moment: datetime) -> datetime:
 
 
 class _Pending:
-    """What a transaction has counted so far; called at its end, it writes that."""
+    """What a transaction has counted so far; called at its end, it returns the statement that writes that. SQLite has
+    no round trips to save: there it writes at once."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -94,21 +95,21 @@ class _Pending:
             else:
                 counts[name] = max(known, increment) if name in counters.latest else known + increment
 
-    def __call__(self) -> None:
+    def __call__(self) -> list[DriverStatement]:
         kinds = sorted(self._counts, key=lambda counters: counters.position)
         rows = {counters: found for counters in kinds if (found := _rows(counters, self._counts[counters]))}
         if not rows:
-            return
+            return []
         connection = self._transaction.connection()
         on_postgresql = is_postgresql(self._transaction)
         slot = _slot_of(connection) if on_postgresql else 0
         for row in chain(*rows.values()):
             row["slot"] = slot
         if on_postgresql:
-            execute_on_driver(connection, _statement(tuple(rows)), [as_json(found) for found in rows.values()])
-        else:
-            for counters, found in rows.items():
-                connection.execute(_upsert(counters), found)
+            return [(_statement(tuple(rows)), [as_json(found) for found in rows.values()])]
+        for counters, found in rows.items():
+            connection.execute(_upsert(counters), found)
+        return []
 
 
 def _slot_of(connection: Connection) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from app.db import wait_budget
 from app.db.circuit_breaker import DatabaseCircuitBreaker
 from app.db.engine import WRITE, begin_writing, make_engine
 from app.db.outage import OutcomeUnknown
+from app.db.pipeline import DriverStatement
+from app.db.prepared import execute_together_on_driver
 
 RETRIED = ("40P01", "23505")
 """PostgreSQL's codes for a deadlock and for a row that a unique index refused. A use case that may meet an existing row
@@ -75,15 +77,16 @@ class ReadSession(Session):
 class Transaction(ReadSession):
     """A writing session: its connection is in a transaction from the first statement to the commit or rollback.
 
-    Actions registered with `after_commit` run once the data is committed, and never otherwise. Those in `at_commit`
-    make the last statements of the transaction, whose locks are therefore held only as long as the commit takes
-    (app/db/counters.py).
+    Actions registered with `after_commit` run once the data is committed, and never otherwise. The last statements of
+    a transaction run in one round trip: `last_rows` (app/db/bulk.py), and then those that the actions in `at_commit`
+    return, whose locks are therefore held only as long as that and the commit take (app/db/counters.py).
     """
 
     def __init__(self, engine: Engine, circuit_breaker: DatabaseCircuitBreaker) -> None:
         super().__init__(engine, circuit_breaker, expire_on_commit=False)
         self._after_commit: list[Callable[[], None]] = []
-        self.at_commit: dict[str, Callable[[], None]] = {}
+        self.last_rows: list[DriverStatement] = []
+        self.at_commit: dict[str, Callable[[], Sequence[DriverStatement]]] = {}
 
     def connection(self, *_: Any, **__: Any) -> Connection:
         """The session's connection, in a transaction. The ORM joins it, and leaves its end to this class."""
@@ -97,9 +100,7 @@ class Transaction(ReadSession):
         confirmed the commit."""
         if self.in_transaction():
             super().commit()
-        actions, self.at_commit = list(self.at_commit.values()), {}
-        for action in actions:
-            action()
+        self.write_last()
         if self._connection is not None and self._connection.in_transaction():
             try:
                 self._connection.commit()
@@ -108,9 +109,16 @@ class Transaction(ReadSession):
                     raise OutcomeUnknown.of(error) from error
                 raise
 
+    def write_last(self) -> None:
+        """Runs the last statements, which the commit does."""
+        last = [*self.last_rows, *(statement for action in self.at_commit.values() for statement in action())]
+        self.last_rows, self.at_commit = [], {}
+        if last:
+            execute_together_on_driver(self.connection(), last)
+
     def rollback(self) -> None:
         """The next statement begins another transaction."""
-        self.at_commit = {}
+        self.last_rows, self.at_commit = [], {}
         if self.in_transaction():
             super().rollback()
         if self._connection is not None and self._connection.in_transaction():

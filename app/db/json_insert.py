@@ -19,6 +19,7 @@ from sqlalchemy import Connection, LargeBinary, Table
 from sqlalchemy.dialects import postgresql
 
 from app.db.models import Base, table_of
+from app.db.pipeline import DriverStatement
 from app.db.prepared import execute_on_driver
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -57,10 +58,10 @@ def insert_json(
     execute_on_driver(connection, _insert(shape, ignore), shape.parameters(shared, rows))
 
 
-def insert_json_with_children(
-    connection: Connection, table: Table, row: Mapping[str, Any], children: Sequence[ChildRows]
-) -> int:
-    """Inserts a row with the rows that refer to it, in one statement; returns its id."""
+def insert_with_children_statement(
+    table: Table, row: Mapping[str, Any], children: Sequence[ChildRows]
+) -> DriverStatement:
+    """Inserts a row with the rows that refer to it, and selects its id."""
     parent = _Shape.of(table, row, [])
     families = [_Family.of(child) for child in children]
     statement = _insert_with_children(parent, tuple(families))
@@ -69,8 +70,7 @@ def insert_json_with_children(
         parameters += family.child.parameters(child.shared, child.rows)
         if child.companions and family.companion:
             parameters += family.companion.parameters(child.companions.shared, [])
-    created: int = execute_on_driver(connection, statement, parameters).fetchone()[0]
-    return created
+    return statement, parameters
 
 
 class _Shape(NamedTuple):

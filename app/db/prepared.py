@@ -11,7 +11,7 @@ tests/unit/db/test_sqlalchemy_internals.py pins what this module relies on.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.db.dialect import is_postgresql
+from app.db.pipeline import DriverStatement, Results, begins_transaction, execute_together
 from app.db.types import dump_json
 
 _PSYCOPG: Any = postgresql.psycopg
@@ -53,7 +54,7 @@ class PreparedStatement:
 
     def rows(self, session: Session, **values: Any) -> list[Any]:
         """All rows; the values are named as the statement's parameters. Raises `DBAPIError`."""
-        return list(map(self._row._make, self.tuples(session, **values)))
+        return self.named(self.tuples(session, **values))
 
     def tuples(self, session: Session, **values: Any) -> list[Any]:
         """Like `rows`, with plain tuples, for thousands of rows."""
@@ -74,25 +75,59 @@ class PreparedStatement:
         connection = session.connection()
         if connection.dialect.name != "postgresql":
             return connection.execute(self._statement, values)
+        return execute_on_driver(connection, *self.on_driver(values))
+
+    def on_driver(self, values: Mapping[str, Any]) -> DriverStatement:
+        """The statement with these values, for PostgreSQL."""
         sql, constants, converters = self._compiled
         converted = {name: convert(values[name]) for name, convert in converters.items()}
-        return execute_on_driver(connection, sql, {**constants, **values, **converted})
+        return sql, {**constants, **values, **converted}
+
+    def named(self, rows: Iterable[Any]) -> list[Any]:
+        """What it has selected, as named tuples."""
+        return list(map(self._row._make, rows))
+
+
+Read = tuple[PreparedStatement, dict[str, Any]]
+"""A statement with its values."""
+
+
+def read_together(session: Session, *reads: Read) -> list[list[Any]]:
+    """All rows of each of these statements with its values; on PostgreSQL in one round trip. Raises `DBAPIError`."""
+    if not is_postgresql(session):
+        return [statement.rows(session, **values) for statement, values in reads]
+    results = execute_together_on_driver(session.connection(), [one.on_driver(values) for one, values in reads])
+    return [statement.named(result.fetchall()) for (statement, _), result in zip(reads, results, strict=True)]
 
 
 def execute_on_driver(connection: Connection, sql: str, parameters: Any) -> Any:
     """Runs a statement on PostgreSQL in the transaction of the connection; returns the driver's cursor. Raises the
     errors that SQLAlchemy would."""
-    _notify_listeners(connection, sql, parameters)
+    return execute_together_on_driver(connection, [(sql, parameters)])[0]
+
+
+def execute_together_on_driver(connection: Connection, statements: Sequence[DriverStatement]) -> Results:
+    """Runs statements one after the other, in one round trip; as above. Those after one that fails do not run."""
+    for sql, parameters in statements:
+        _notify_listeners(connection, sql, parameters)
     driver: Any = connection.connection.driver_connection
+    results: Results = []
     try:
-        return driver.execute(sql, parameters)
+        if driver.prepare_threshold is None:  # a pooler need not know the pipeline mode (app/db/poolers.py)
+            results += (driver.execute(sql, parameters) for sql, parameters in statements)
+        elif len(statements) > 1 or begins_transaction(driver):
+            execute_together(driver, statements, results)
+        else:
+            results.append(driver.execute(*statements[0]))
     except psycopg.Error as error:
         if driver.closed:
             connection.invalidate(error)
+        sql, _ = statements[min(len(results), len(statements) - 1)]
         dialect = connection.dialect
         raise DBAPIError.instance(
             sql, None, error, psycopg.Error, hide_parameters=True, dialect=dialect, connection_invalidated=driver.closed
         ) from error
+    return results
 
 
 def read_rows(session: Session, statement: Select[Any]) -> list[Any]:

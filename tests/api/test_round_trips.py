@@ -11,6 +11,7 @@ from app.services import Services
 from tests.support.client import Client, ids
 from tests.support.contacts import contacts_path
 from tests.support.round_trips import counted_round_trips
+from tests.support.sends import SendsApi
 from tests.support.tenants import new_email
 
 PREPARED_AFTER = 7
@@ -49,3 +50,10 @@ def test_a_contact_is_read_in_one_round_trip_together_with_the_key(
     api: Client, contact: str, cost: Callable[[Ask], int], query: dict[str, str]
 ) -> None:
     assert cost(lambda: api.get(contact, query)) == 1
+
+
+def test_a_send_to_one_known_contact_takes_four_round_trips(sends: SendsApi, cost: Callable[[Ask], int]) -> None:
+    """The key; what the send refers to, which begins the transaction; all that it writes; the commit."""
+    body = sends.email(recipients=[{"email": new_email()}])
+    body["group_name"] = sends.send(body).group.name
+    assert cost(lambda: sends.tenant.api.post("/v1/transactional-sends", body)) == 4

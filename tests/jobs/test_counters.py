@@ -135,9 +135,7 @@ def test_an_open_transaction_of_one_slot_does_not_hold_another_up(rows: Rows) ->
             by_slot.setdefault(slot_of(transaction), transaction)
         for transaction in by_slot.values():
             count_in_group(transaction, rows.account_id, group_id, MOMENT, delivered=1)
-            for write in transaction.at_commit.values():
-                write()
-            transaction.at_commit.clear()
+            transaction.write_last()
     assert group_counts(rows, group_id) == (0, 2, 0)
     with database.read() as session:
         slots = session.scalars(select(GroupCount.slot).where(GroupCount.group_id == group_id))

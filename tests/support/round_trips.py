@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import Any
 
 from sqlalchemy import Engine, event
 
@@ -16,32 +17,39 @@ ANSWERED = b"ReadyForQuery"
 class RoundTrips:
     """Counts those of an engine's connections."""
 
-    def __init__(self, record: IO[bytes]) -> None:
-        self._record = record
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._used: set[Any] = set()
 
     @property
     def count(self) -> int:
         """So far: no statement may be under way."""
-        self._record.seek(0)
-        return self._record.read().count(ANSWERED)
+        for connection in self._used:
+            connection.pgconn.untrace()  # which writes what libpq still holds
+            connection.pgconn.trace(self._descriptor)
+        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0).count(ANSWERED)
+
+    def begin(self, connection: Any, *_: object) -> None:
+        """Handles the pool's event `checkout`."""
+        connection.pgconn.trace(self._descriptor)
+        self._used.add(connection)
+
+    def end(self, connection: Any, *_: object) -> None:
+        """Handles the pool's event `checkin`."""
+        if connection in self._used and not connection.closed:
+            connection.pgconn.untrace()
+        self._used.discard(connection)
 
 
 @contextmanager
 def counted_round_trips(engine: Engine) -> Iterator[RoundTrips]:
     """Counts from here to the end of the block, over all connections that the pool hands out."""
     with tempfile.TemporaryFile() as record:
-
-        def begin(connection: Any, *_: object) -> None:
-            connection.pgconn.trace(record.fileno())
-
-        def end(connection: Any, *_: object) -> None:
-            if connection is not None and not connection.closed:
-                connection.pgconn.untrace()
-
-        event.listen(engine, "checkout", begin)
-        event.listen(engine, "checkin", end)
+        counted = RoundTrips(record.fileno())
+        event.listen(engine, "checkout", counted.begin)
+        event.listen(engine, "checkin", counted.end)
         try:
-            yield RoundTrips(record)
+            yield counted
         finally:
-            event.remove(engine, "checkout", begin)
-            event.remove(engine, "checkin", end)
+            event.remove(engine, "checkout", counted.begin)
+            event.remove(engine, "checkin", counted.end)

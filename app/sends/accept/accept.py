@@ -19,14 +19,13 @@ from app.errors import ServiceError, in_catalogue_order
 from app.ids import describe
 from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
-from app.lists.find import find_list
 from app.sends.accept.check import SendCheck
-from app.sends.accept.content import SavedMessage, check_content, effective_content, find_saved_message
+from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, SendDraft
 from app.sends.accept.groups import find_group
 from app.sends.accept.opt_out import check_opt_out
 from app.sends.accept.recipients import recipient_rows
-from app.sends.accept.references import find_references
+from app.sends.accept.references import SendReferences, find_references
 from app.sends.accept.rules import Limits
 from app.sends.accept.senders import Sender, find_email_sender, find_sms_sender
 from app.sends.accept.tracking import TrackingOptions
@@ -39,12 +38,14 @@ LoadDraft = Callable[[Mapping[str, Any], MessageType | None, Limits], SendDraft]
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A request to send whose body is valid. `saved_message` is None where it refers to none, or to an unknown one."""
+    """A request to send whose body is valid. `saved_message` is None where it refers to none, or to an unknown one;
+    `content` is that of the request, with the message's as default."""
 
     account_id: int
     request_id: str
     draft: SendDraft
     saved_message: SavedMessage | None
+    content: Content
 
 
 def read_request(
@@ -59,7 +60,8 @@ def read_request(
     type_ = saved_message.type if saved_message else _requested_type(body)
     _check_scope(principal, type_)
     limits = Limits(services.settings.max_attachments, services.settings.max_attachment_bytes)
-    return SendRequest(principal.account_id, request_id, load_draft(body, type_, limits), saved_message)
+    draft = load_draft(body, type_, limits)
+    return SendRequest(principal.account_id, request_id, draft, saved_message, effective_content(draft, saved_message))
 
 
 def _find_saved_message(services: Services, account_id: int, message_id: object) -> SavedMessage | None:
@@ -91,17 +93,16 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
     transaction must then be rolled back.
     """
-    valid = _check(transaction, request, services.settings.max_groups)
-    rows = recipient_rows(transaction, valid.draft, valid.contact_list)
+    references = find_references(transaction, request.account_id, request.draft, request.content)
+    valid = _check(transaction, request, references, services.settings.max_groups)
+    rows = recipient_rows(transaction, valid.draft, valid.contact_list, references.contacts)
     accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def _check(transaction: Transaction, request: SendRequest, max_groups: int) -> ValidSend:
-    draft, saved_message = request.draft, request.saved_message
-    content = effective_content(draft, saved_message)
-    references = find_references(transaction, request.account_id, draft, content)
+def _check(transaction: Transaction, request: SendRequest, references: SendReferences, max_groups: int) -> ValidSend:
+    draft, saved_message, content = request.draft, request.saved_message, request.content
     check = SendCheck(transaction, request.account_id, draft, content, references)
     if not references.account.owner_confirmed:
         check.errors.add("account_owner_unverified")  # (docs/sending.md#senders)
@@ -127,7 +128,7 @@ def _find_list(check: SendCheck) -> ListSpec | None:
     list_id, type_ = check.draft.list_id, check.draft.type
     if list_id is None:
         return None
-    contact_list = find_list(check.transaction, check.account_id, list_id)
+    contact_list = check.references.contact_list
     if contact_list is None:
         check.errors.add("invalid_id", field="list_id", detail=f"list_id: there is no {describe('list', list_id)}.")
     elif not (contact_list.has_email if type_ == "email" else contact_list.has_mobile):

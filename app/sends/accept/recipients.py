@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
-
-from sqlalchemy import select
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, AddressKind, normalize_address
 from app.contacts.get_or_create import get_or_create_contacts
 from app.db.database import Transaction
-from app.db.in_json import in_json
 from app.db.json_insert import CompanionRows
-from app.db.models import Contact, QueueEntry
+from app.db.models import QueueEntry
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
 from app.sends.accept.draft import MessageType, Priority, RecipientDraft, SendDraft
+from app.sends.accept.named_contacts import NamedContacts, addresses_of
 
 OPEN_TYPES: dict[MessageType, str] = {"email": "not_opened", "sms": "sms"}
 
 
-def recipient_rows(transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None) -> list[dict[str, Any]]:
+def recipient_rows(
+    transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None, named: NamedContacts
+) -> list[dict[str, Any]]:
     """The columns that differ between the rows. Contacts that the list lacks are created (docs/sending.md#recipients);
     without a list there are no contacts. Raises `list_not_mutable` where a system list lacks a contact.
 
     A recipient named by `contact_id` has no address yet: delivery takes the one that the contact has then.
     """
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
-    contact_of = _contacts(transaction, contact_list, kind, draft.recipients) if contact_list else _no_contact
+    contact_of = _contacts(transaction, contact_list, draft, named) if contact_list else _no_contact
     rows = []
     for recipient in draft.recipients:
         contact_id = contact_of(recipient)
@@ -56,29 +56,19 @@ def _no_contact(_recipient: RecipientDraft) -> int | None:
 
 
 def _contacts(
-    transaction: Transaction, contact_list: ListSpec, kind: AddressKind, recipients: Sequence[RecipientDraft]
+    transaction: Transaction, contact_list: ListSpec, draft: SendDraft, named: NamedContacts
 ) -> Callable[[RecipientDraft], int | None]:
-    """A lookup of each recipient's contact: two statements for all of them, more where contacts are created."""
-    ids = [recipient.contact_id for recipient in recipients if recipient.contact_id is not None]
-    existing = _existing(transaction, contact_list, ids)
-    addresses = [address for recipient in recipients if (address := _address(kind, recipient)) is not None]
-    by_key = get_or_create_contacts(transaction, contact_list, kind, addresses) if addresses else {}
+    """A lookup of each recipient's contact: statements where contacts are created only."""
+    kind, addresses = ADDRESS_KIND_BY_TYPE[draft.type], addresses_of(draft)
+    by_key = get_or_create_contacts(transaction, contact_list, kind, addresses, named.by_key)
 
     def contact_of(recipient: RecipientDraft) -> int | None:
         if recipient.contact_id is not None:
-            return recipient.contact_id if recipient.contact_id in existing else None
+            return recipient.contact_id if recipient.contact_id in named.ids else None
         address = _address(kind, recipient)
         return None if address is None else by_key.get(normalize_address(kind, address).key)
 
     return contact_of
-
-
-def _existing(transaction: Transaction, contact_list: ListSpec, ids: Sequence[int]) -> set[int]:
-    """Those of the ids that are contacts of the list."""
-    if not ids:
-        return set()
-    statement = select(Contact.id).where(Contact.list_id == contact_list.id, in_json(Contact.id, ids))
-    return set(transaction.connection().execute(statement).scalars())
 
 
 def shared_columns(draft: SendDraft, account_id: int, group_id: int, accepted: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.clock import now
 from app.content.attachments import new_content_id
-from app.db.bulk import draw_ids, insert_rows, insert_with_children
+from app.db.bulk import draw_ids, insert_at_commit, insert_rows, insert_with_children
 from app.db.database import Transaction
 from app.db.engine import release_after
 from app.db.json_insert import ChildRows
@@ -54,7 +54,8 @@ def write_send(
     group_id = group.id or create_group(
         transaction, account_id, draft.type, group.name, recipients=count, send_time=creation_time
     )
-    if any(recipient.attachments for recipient in draft.recipients):
+    has_own = any(recipient.attachments for recipient in draft.recipients)
+    if has_own:
         ids = draw_ids(transaction, Recipient, count)
         rows = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
     families = [
@@ -68,10 +69,13 @@ def write_send(
         ChildRows(SendLink, "send_id", valid.tracking.link_rows(valid.content), {"account_id": account_id}),
     ]
     send = _send_row(account_id, request_id, valid, group_id, creation_time)
-    send_id = insert_with_children(transaction, Send, send, families)
-    attachments = _attachment_rows(account_id, send_id, draft, rows)
-    insert_rows(transaction, Attachment, attachments)
-    release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
+    if draft.attachments or has_own:
+        send_id = insert_with_children(transaction, Send, send, families)
+        attachments = _attachment_rows(account_id, send_id, draft, rows)
+        insert_rows(transaction, Attachment, attachments)
+        release_after(transaction, sum(len(attachment["content"]) for attachment in attachments))
+    else:
+        insert_at_commit(transaction, Send, send, families)
     if group.id is not None:
         count_send(transaction, account_id, group.id, recipients=count, send_time=creation_time)
     return AcceptedSend(tuple(row["uuid"] for row in rows), group_id)
