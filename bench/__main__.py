@@ -6,13 +6,16 @@ import argparse
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
+from app.clock import now
 from bench.cases import (
     delivery,
     fairness,
     far_database,
     filters,
     growth,
+    indexed_fields,
     latency,
     many_accounts,
     memory,
@@ -24,12 +27,14 @@ from bench.cases import (
     writing,
 )
 from bench.options import Options
+from bench.runs import Run
 from bench.table import lines
 from bench.turns import Row
 
 CASES: dict[str, Callable[[Options], list[Row]]] = {
     "reading": reading.run,
     "creating": writing.creating,
+    "indexed-fields": indexed_fields.run,
     "sending": writing.sending,
     "delivery": delivery.run,
     "webhooks": webhooks.run,
@@ -47,31 +52,40 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """1 when a case failed: an answer was wrong or something was lost. Slowness is printed, not judged."""
+    """1 if a case failed: an answer was wrong or something was lost. A goal that is not reached is printed only."""
+    given = _parser().parse_args(arguments)
+    chosen = given.only.split(",") if given.only else list(CASES)
+    unknown = [name for name in chosen if name not in CASES]
+    if unknown:
+        _parser().error(f"there is no case {', '.join(unknown)}")
+    options = Options(rounds=1 if given.short else given.rounds, short=given.short, postgresql=not given.sqlite)
+    began = f"{now():%Y-%m-%d %H:%M}"
+    rows: list[Row] = []
+    failed = []
+    for name in chosen:
+        try:
+            measured = CASES[name](options)
+        except Exception:  # a broken case must not hide the others; it is reported at the end
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        rows += measured
+        print("\n".join(lines(measured)), flush=True)
+        if given.json:
+            Run(began, options.database, options.short, rows).write(given.json)
+    print("\n".join(["", *lines(rows)]))
+    print(f"failed: {', '.join(failed)}" if failed else "every answer was right")
+    return bool(failed)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--only", metavar="CASES", help=f"some of: {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each case (5)")
     parser.add_argument("--short", action="store_true", help="little work, to find breakage only")
     parser.add_argument("--sqlite", action="store_true", help="the service on SQLite, without floors and peers")
-    given = parser.parse_args(arguments)
-    options = Options(rounds=1 if given.short else given.rounds, short=given.short, postgresql=not given.sqlite)
-    chosen = given.only.split(",") if given.only else list(CASES)
-    rows, failed = [], []
-    for name in chosen:
-        try:
-            made = CASES[name](options)
-        except Exception:  # one broken case must not hide the others; it is reported at the end
-            traceback.print_exc()
-            failed.append(name)
-            continue
-        rows += made
-        print("\n".join(lines(made)), flush=True)
-    print("\n".join(["", *lines(rows)]))
-    if failed:
-        print(f"failed: {', '.join(failed)}")
-    else:
-        print("every answer was right")
-    return bool(failed)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows to this file, for bench.runs")
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Many accounts, each with the same number of due messages, written past the service: each is a copy of one whose first
-message the API has accepted."""
+"""Many accounts with the same number of due messages each, written straight into the database: each is a copy of one
+whose first message the API has accepted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bench.stack import Stack
 
 AT_ONCE = 10_000
 FIRST_NUMBER = 1_000_000
-"""Of the recipients, which no other mail has."""
+"""The number of the first recipient; no other mail has it."""
 
 Row = dict[str, Any]
 
 
 def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
-    """So many accounts like the one of the shop, each with a list, a group and a send to `each` recipients, all due."""
+    """Adds accounts like that of the shop, each with a list, a group and a send to `each` recipients, all due."""
     with parts.services.database.write() as transaction:
         accounts = _copies(transaction, Account, [{"name": f"Account {number}"} for number in range(count)], shop)
         owners = [{"account_id": account} for account in accounts]
@@ -45,7 +45,7 @@ def fill_accounts(parts: Stack, shop: Shop, count: int, each: int) -> None:
 
 
 def _copies(session: Session, model: type[Base], own: Sequence[Mapping[str, Any]], shop: Shop) -> list[int]:
-    """A row like the shop's first one for each of `own`, which says in what it differs; returns the ids."""
+    """Adds a row like the shop's first one for each of `own`, whose values replace the copied ones; returns the ids."""
     table = table_of(model)
     owner = table.c.id if model is Account else table.c.account_id
     template = session.execute(select(table).where(owner == shop.account_id).order_by(table.c.id).limit(1)).one()

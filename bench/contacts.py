@@ -1,4 +1,4 @@
-"""The contacts of the API cases: a list with eight fields, filled by COPY."""
+"""The account and contacts of the API cases: a list with eight fields, filled by COPY."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_IN_ONE_STATEMENT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """An account with one list. `webhooks` are the ids of its webhooks."""
+    """An account with one list, a key and the ids of its webhooks."""
 
     account_id: int
     list_id: int
@@ -61,7 +61,7 @@ def open_shop(stack: Stack, name: str = "Bench", webhook: str | None = None) -> 
 
 
 def draft(number: int) -> dict[str, Any]:
-    """What a client writes for the contact of this number; no two are alike."""
+    """The attributes of the contact with this number; no two contacts are alike."""
     return {
         "email": f"person{number}@customers.example",
         "mobile": f"614{number:08d}",
@@ -75,7 +75,7 @@ def draft(number: int) -> dict[str, Any]:
 
 
 def fill(stack: Stack, shop: Shop, count: int, first: int = 0) -> None:
-    """Puts contacts into the list, past the service: the quickest way to a large table, without events."""
+    """Writes contacts straight into the database, without events: the quickest way to a large table."""
     rows = (_row(shop, number) for number in range(first, first + count))
     if stack.is_postgresql:
         _copy(stack, rows)
@@ -85,13 +85,13 @@ def fill(stack: Stack, shop: Shop, count: int, first: int = 0) -> None:
 
 
 def recount(stack: Stack, shop: Shop) -> None:
-    """Counts the contacts that came past the service."""
+    """Corrects the count of the list after contacts were written straight into the database."""
     with stack.services.database.write() as transaction:
         recount_contacts(transaction, shop.account_id, shop.list_id)
 
 
 def _row(shop: Shop, number: int) -> tuple[Any, ...]:
-    """One contact, created at its own second, so that pages have an order."""
+    """A contact as values of `COLUMNS`."""
     person = draft(number)
     moment = f"2026-{1 + number // 2_000_000 % 12:02d}-01 00:00:00"
     email, mobile = person.pop("email"), person.pop("mobile")

@@ -1,4 +1,4 @@
-"""Clients that open connections and never come to an end: idle ones, and ones that trickle a header or a body."""
+"""Clients that never finish a request: idle connections, and ones that trickle a header or a body."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRICKLE_INTERVAL = 0.5
 
 
 class Crowd:
-    """So many connections, kept up: one that the server ends is opened anew."""
+    """So many connections; each one that the server closes is replaced."""
 
     def __init__(self, port: int, size: int) -> None:
         self.renewed = 0
@@ -37,7 +37,7 @@ class Crowd:
         return len(self._selector.get_map())
 
     def run(self) -> None:
-        """Trickles until the end."""
+        """Trickles until `close`."""
         while not self._ended.wait(TRICKLE_INTERVAL):
             for key, _ in self._selector.select(0):
                 self._renew(key)
@@ -47,7 +47,7 @@ class Crowd:
                         key.fileobj.send(b"x")  # type: ignore[union-attr]
 
     def close(self) -> None:
-        """Ends all."""
+        """Stops the trickling."""
         self._ended.set()
 
     def _renew(self, key: selectors.SelectorKey) -> None:
@@ -76,7 +76,7 @@ class Crowd:
 
 @contextlib.contextmanager
 def crowd(port: int, size: int) -> Iterator[Crowd]:
-    """A crowd before the server for the time of the block."""
+    """Keeps a crowd connected to the server in the block."""
     made = Crowd(port, size)
     thread = threading.Thread(target=made.run)
     thread.start()

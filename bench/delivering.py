@@ -1,7 +1,7 @@
-"""Delivery under measurement: accepted mails sent by our workers, by the floors and by the peer (cases E and L).
+"""Measures the delivery of accepted mails by our workers, by the floors and by the peer (cases E and L).
 
-The mails are accepted while the workers are stopped (SIGSTOP). The clock runs from the moment in which they go on to
-the one in which nothing is queued or in flight any more, by what the database says.
+The mails are accepted while the workers are suspended (SIGSTOP). The clock runs from the moment when they continue
+until nothing is queued or in flight according to the database.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from bench.contacts import Shop
 from bench.floors.delivery import CREATE
 from bench.floors.promises import CREATE as PROMISES
 from bench.mail import Sink, accept, values
-from bench.parts import PartTimes
+from bench.parts import MailTimes
 from bench.processes import Failed, all_busy, wait_for
 from bench.stack import Server, Stack, plain_url, send_workers
 from bench.started import seconds_of
 from bench.turns import Measure
 
 REST = 1.0
-"""Seconds until the last wake-up has been looked at: a process stopped in a transaction would keep SQLite locked."""
+"""Seconds until the last wake-up is handled: a process suspended in a transaction would keep SQLite locked."""
 LEFT = text("SELECT count(*) FROM (SELECT 1 FROM send_queue WHERE state <> 'uncertain' LIMIT 1) AS unfinished")
 FILL_PROMISES = 'COPY promised_mails (id, uuid, email, "values", state) FROM STDIN'
 DELIVERED = text("SELECT count(*) FROM recipients WHERE state = 'delivered'")
 
 
 class Delivery:
-    """What delivers, on one stack. Numbers of recipients go on from round to round, so that no mail is like another."""
+    """Our workers, the floors and the peer on one stack. Recipients are numbered through all rounds, so that no two
+    mails are alike."""
 
     def __init__(self, parts: Stack, shop: Shop, server: Server, target: Sink) -> None:
         self.parts = parts
@@ -50,12 +51,12 @@ class Delivery:
         self._sink = target
         self._numbers = itertools.count(1)
         self._next = 0
-        self.times = PartTimes(parts, target)
-        """What the parts took in the rounds of `ours`, by the number of processes."""
+        self.times = MailTimes(parts, target)
+        """The processor time of the rounds of `ours`."""
 
     @contextlib.contextmanager
     def ours(self, count: int, *, processes: int = 1, per_send: int = 100, tracked: bool = False) -> Iterator[Measure]:
-        """Rounds of our own workers, which stay up from round to round."""
+        """Rounds of our own workers, which run from the first round to the last."""
         with send_workers(self.parts, processes, EMAIL_TRANSPORT_URL=self._sink.url) as workers:
             wait_for(lambda: self._are_ready(processes), "the workers wait for work")
             time.sleep(REST)
@@ -66,14 +67,14 @@ class Delivery:
                 accept(self._server, self._shop, self._take(count), count, per_send, tracked=tracked)
                 before = self._count_delivered()
                 began = time.perf_counter()
-                with all_busy(workers, "ours"), self.times.of(workers, count):
+                with all_busy(workers, "ours"), self.times.round(workers, count):
                     _signal(workers, signal.SIGCONT)
                     wait_for(self._is_done, "all is delivered", 300, pause=0.02)
                     seconds = time.perf_counter() - began
                     time.sleep(REST)
                     _signal(workers, signal.SIGSTOP)
                 if self._count_delivered() - before != count:
-                    raise Failed("not every mail is noted as delivered")
+                    raise Failed("not every mail is recorded as delivered")
                 self._sink.check(count)
                 return count / seconds
 
@@ -113,15 +114,15 @@ class Delivery:
             seconds = seconds_of(["bench.floors.promises", url, str(self._sink.port)], {})
             self._sink.check(count)
             with psycopg.connect(url) as connection:
-                (noted,) = connection.execute("SELECT count(*) FROM promised_steps").fetchone() or (0,)
-            if noted != count:
-                raise Failed("the floor has not noted every mail")
+                (recorded,) = connection.execute("SELECT count(*) FROM promised_steps").fetchone() or (0,)
+            if recorded != count:
+                raise Failed("the floor has not recorded every mail")
             return count / seconds
 
         return measure
 
     def peer(self, count: int) -> Measure:
-        """Rounds of django-post_office. Its mails begin with number 0 each time."""
+        """Rounds of django-post_office, whose mails are numbered from 0 in each."""
         environment = {**post_office.prepare(self.parts), "PEER_SMTP_PORT": str(self._sink.port)}
 
         def measure() -> float:
@@ -134,7 +135,7 @@ class Delivery:
         return measure
 
     def _are_ready(self, processes: int) -> bool:
-        """Whether the logs of that many workers say that they have started."""
+        """Whether so many workers have logged that they started."""
         logs = self.parts.folder.glob("sends-*.log")
         return sum("worker started" in log.read_text() for log in logs) >= processes
 
@@ -154,7 +155,7 @@ class Delivery:
         return first
 
     def _is_done(self) -> bool:
-        """Wakes the workers, too: a stopped one of another measure may have swallowed their wake-up."""
+        """Also wakes the workers: a suspended one of another measure may have taken their wake-up."""
         self.parts.services.wake_ups.wake(SENDS)
         with self.parts.services.database.read() as session:
             return int(session.execute(LEFT).scalar_one()) == 0
@@ -166,15 +167,15 @@ class Delivery:
 
 @contextlib.contextmanager
 def without_keys(parts: Stack, algorithm: str = "%") -> Iterator[None]:
-    """Mails carry no signature, or only that of the other algorithm, inside the block."""
-    kept: list[Any] = []
+    """In the block mails have no signature, or only that of the other algorithm."""
+    keys: list[Any] = []
     with parts.services.database.write() as transaction:
         chosen = select(DkimKey.__table__).where(DkimKey.algorithm.like(algorithm))
-        kept += [dict(row) for row in transaction.execute(chosen).mappings()]
+        keys += [dict(row) for row in transaction.execute(chosen).mappings()]
         transaction.execute(delete(DkimKey).where(DkimKey.algorithm.like(algorithm)))
     yield
     with parts.services.database.write() as transaction:
-        transaction.execute(insert(DkimKey), kept)
+        transaction.execute(insert(DkimKey), keys)
 
 
 def _signal(workers: Sequence[int], number: signal.Signals) -> None:

@@ -1,7 +1,7 @@
-"""A database that is some way off: `python -m bench.distance PORT TARGET SECONDS` passes on what it hears on PORT to
-TARGET (a path or a port), and back, each part so many seconds after it came.
+"""A proxy that delays: `python -m bench.distance PORT TARGET SECONDS` connects PORT to TARGET (a path or a port), and
+forwards what either side sends so many seconds after it arrived.
 
-One process for all connections. It waits with `select`, because `epoll` counts in whole milliseconds.
+One process serves all connections. It waits with `select`, because `epoll` counts in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -14,54 +14,54 @@ from collections import deque
 from dataclasses import dataclass, field
 
 PART = 1 << 18
-"""Bytes that are taken in at once, and at most held for one direction."""
+"""Bytes that are received at once; a direction that holds so many receives no more."""
 
 
 @dataclass(slots=True)
 class Direction:
-    """From one socket to another: what is on its way, with the moment at which it arrives."""
+    """The bytes from one socket to another, each part with the time at which it is due."""
 
     source: socket.socket
     target: socket.socket
-    under_way: deque[tuple[float, bytes]] = field(default_factory=deque)
-    arrived: bytearray = field(default_factory=bytearray)
+    delayed: deque[tuple[float, bytes]] = field(default_factory=deque)
+    due: bytearray = field(default_factory=bytearray)
     """What the target has not taken yet."""
     has_ended: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether the source has said all and the target has it."""
-        return self.has_ended and not self.under_way and not self.arrived
+        """Whether the source has closed and the target has received everything."""
+        return self.has_ended and not self.delayed and not self.due
 
-    def take(self, delay: float) -> None:
-        """Takes in what the source has said."""
+    def receive(self, delay: float) -> None:
+        """Receives from the source."""
         try:
             part = self.source.recv(PART)
         except OSError:
             part = b""
         if part:
-            self.under_way.append((time.monotonic() + delay, part))
+            self.delayed.append((time.monotonic() + delay, part))
         else:
             self.has_ended = True
 
     def deliver(self) -> None:
-        """Hands over what has arrived by now."""
+        """Sends to the target what is due by now."""
         moment = time.monotonic()
-        while self.under_way and self.under_way[0][0] <= moment:
-            self.arrived += self.under_way.popleft()[1]
-        if not self.arrived:
+        while self.delayed and self.delayed[0][0] <= moment:
+            self.due += self.delayed.popleft()[1]
+        if not self.due:
             return
         try:
-            del self.arrived[: self.target.send(self.arrived)]
+            del self.due[: self.target.send(self.due)]
         except BlockingIOError:
             return
         except OSError:
-            self.arrived.clear()
+            self.due.clear()
             self.has_ended = True
 
 
 class Distance:
-    """The process: a listener, and two directions for each connection."""
+    """A listener, and two directions for each connection."""
 
     def __init__(self, port: int, target: str, delay: float) -> None:
         self._listener = socket.create_server(("127.0.0.1", port), backlog=128)
@@ -70,25 +70,25 @@ class Distance:
         self._directions: list[Direction] = []
 
     def serve(self) -> None:
-        """Until the process is ended."""
+        """Runs until the process is terminated."""
         while True:
             self._wait()
             for one in self._directions:
                 one.deliver()
-            self._end_those_that_are_over()
+            self._close_finished()
 
     def _wait(self) -> None:
-        """Until something is said, something arrives, or a target can take more; takes in what is said."""
-        said = {one.source: one for one in self._directions if not one.has_ended and len(one.arrived) < PART}
-        full = [one.target for one in self._directions if one.arrived]
-        for link in select.select([self._listener, *said], full, [], self._patience())[0]:
+        """Waits until a source has sent, a part is due, or a target can take more; receives what was sent."""
+        sources = {one.source: one for one in self._directions if not one.has_ended and len(one.due) < PART}
+        full = [one.target for one in self._directions if one.due]
+        for link in select.select([self._listener, *sources], full, [], self._seconds_to_wait())[0]:
             if link is self._listener:
                 self._accept()
             else:
-                said[link].take(self._delay)
+                sources[link].receive(self._delay)
 
-    def _patience(self) -> float | None:
-        first = min((one.under_way[0][0] for one in self._directions if one.under_way), default=None)
+    def _seconds_to_wait(self) -> float | None:
+        first = min((one.delayed[0][0] for one in self._directions if one.delayed), default=None)
         return None if first is None else max(first - time.monotonic(), 0.0)
 
     def _accept(self) -> None:
@@ -99,7 +99,7 @@ class Distance:
             link.setblocking(False)
         self._directions += [Direction(near, far), Direction(far, near)]
 
-    def _end_those_that_are_over(self) -> None:
+    def _close_finished(self) -> None:
         ended = {link for one in self._directions if one.is_over for link in (one.source, one.target)}
         if ended:
             self._directions = [one for one in self._directions if one.source not in ended]

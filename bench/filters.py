@@ -1,4 +1,4 @@
-"""The requests of the growth table, and what the rows are that some of them find."""
+"""The requests of the growth table, and the rows that the rare ones find."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One request: the collection, the query, and how many rows it must find (None: a full page). What is not
-    `bounded` is shown, and judged by nobody: the document says what it costs."""
+    """One request: the collection, the query, and how many rows it must find (None: a full page). A line that is not
+    `bounded` is printed but not judged: docs/performance.md says what it costs."""
 
     name: str
     collection: str
@@ -32,7 +32,7 @@ class Line:
 
 
 def _filters(collection: str, name: str, often: str | None, rarely: str | None, never: str | None) -> list[Line]:
-    """The lines of one filter; each value is what stands behind the filter's name, operator included."""
+    """The lines of one filter; a value is what follows the filter's name, including the operator."""
     given = ((often, "often", None), (rarely, "rarely", RARE), (never, "never", 0))
     return [
         Line(f"{name}{value} ({what})", collection, f"?{name}{quote(value, safe=':=.,')}", matches)
@@ -95,7 +95,7 @@ RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
 
 
 def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
-    """Makes ten contacts, spread over the list, what no other is; and the indexes of the list fields with ranges."""
+    """Gives ten contacts, spread over the list, what no other has; makes the indexes of the list fields with ranges."""
     every = count // RARE
     chosen = [every * number + 1 for number in range(RARE)]
     rare = update(Contact).where(Contact.list_id == shop.list_id, Contact.id.in_(chosen))
@@ -111,7 +111,7 @@ def prepare_contacts(parts: Stack, shop: Shop, count: int) -> None:
 
 
 def prepare_message(parts: Stack, shop: Shop) -> int:
-    """A message to be sent."""
+    """Adds a message; returns its id."""
     message = Message(
         account_id=shop.account_id, name="Growth", type="email", creation_time=now(), last_modified_time=now()
     )
@@ -122,7 +122,7 @@ def prepare_message(parts: Stack, shop: Shop) -> int:
 
 
 def sent_columns(shop: Shop, message_id: int, count: int) -> dict[str, str]:
-    """Columns of recipients who were sent the message, of whom ten have opened it."""
+    """The columns of recipients to whom the message was sent, and ten of whom have opened it."""
     opened = f"n % {count // RARE} = 1 AND n < {count}"
     times = f"CASE WHEN {opened} THEN timestamptz '{RARE_TIME.isoformat()}' END"
     return {

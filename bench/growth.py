@@ -1,8 +1,8 @@
-"""What every filter and page costs with few rows and with many: `python -m bench.growth` (docs/performance.md#growth).
+"""The cost of every filter and page with few rows and with many: `python -m bench.growth` (docs/performance.md#growth).
 
-Two installations take turns: one with 10,000 contacts and as many recipients of a message, and one with many more. A
-line is what one request takes, over one connection, and the ratio of the two. What a filter asks for exists often (at
-least every third row has it), rarely (ten rows have it, in either installation) or never.
+Two installations are measured in turn: one with 10,000 contacts and as many recipients of a message, and one with many
+more. A line has the time of one request to each of them, over a new connection, and the ratio of the two. What a filter
+asks for exists often (at least every third row has it), rarely (ten rows have it, in either installation) or never.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
+from sqlalchemy import select
 
+from app.db.models import Contact
+from app.query.conditions import Query
+from app.query.cursors import CursorScope, Position
+from app.query.links import page_link
 from bench.contacts import Shop, fill, open_shop
 from bench.filters import LINES, SENT, Line, prepare_contacts, prepare_message, sent_columns
 from bench.large import accepted_recipient, fill_contacts, fill_recipients
@@ -29,14 +34,14 @@ MOST_SLOWER = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One of the two: a server, and the paths that lines stand for."""
+    """One of the two: a server, and the path of each collection that lines name."""
 
     shop: Shop
     server: Server
     paths: dict[str, str]
 
     def get(self, line: Line) -> tuple[float, dict[str, object]]:
-        """Milliseconds of the request, and the answer."""
+        """The milliseconds that the request takes, and the answer."""
         one = request("GET", self.paths[line.collection] + line.query, self.shop.token)
         began = time.perf_counter()
         status, body = fetch(self.server.port, one)
@@ -48,7 +53,7 @@ class Installation:
 
 @contextlib.contextmanager
 def installation(count: int, *, postgresql: bool) -> Iterator[Installation]:
-    """One with so many contacts and, on PostgreSQL, recipients."""
+    """An installation with so many contacts and, on PostgreSQL, as many recipients."""
     with stack(postgresql=postgresql) as parts, contextlib.ExitStack() as kept:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
@@ -59,21 +64,23 @@ def installation(count: int, *, postgresql: bool) -> Iterator[Installation]:
         else:
             fill(parts, shop, count, first=1)
         prepare_contacts(parts, shop, count)
-        paths["behind"] = _link_behind(shop, server, paths["contacts"], count * 9 // 10)
+        paths["behind"] = _link_behind(parts, shop, paths["contacts"], count * 9 // 10)
         yield Installation(shop, server, paths)
 
 
-def _link_behind(shop: Shop, server: Server, contacts: str, offset: int) -> str:
-    """The link to the page after the one with this offset, as a client finds it that reads the whole list."""
-    status, body = fetch(server.port, request("GET", f"{contacts}?limit=100&offset={offset}", shop.token))
-    if status != 200:
-        raise Failed(f"status {status}: {body[:300]!r}")
-    link: str = orjson.loads(body)["_links"]["next"]["href"]
-    return link
+def _link_behind(parts: Stack, shop: Shop, contacts: str, offset: int) -> str:
+    """The link to the page after so many contacts, as a client has it that followed the links up to there. The API is
+    not asked: by its offset alone a page reads all contacts before it, which may take longer than a request may."""
+    edge = select(Contact.creation_time, Contact.id).where(Contact.list_id == shop.list_id)
+    in_order = edge.order_by(Contact.creation_time.desc(), Contact.id.desc())
+    with parts.services.database.read() as session:
+        item = session.execute(in_order.limit(1).offset(offset - 1)).one()
+    cursors = CursorScope(parts.services.settings.secret_key, shop.account_id, contacts)
+    return page_link(contacts, Query(pairs=(("limit", "100"),), cursors=cursors), offset, Position(tuple(item)))
 
 
 def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:
-    """Sends a message to all contacts, past the service; returns its id."""
+    """Adds recipients of a message straight into the database; returns the id of the message."""
     template = accepted_recipient(parts, shop, server)
     message_id = prepare_message(parts, shop)
     fill_recipients(parts, template, count, sent_columns(shop, message_id, count))
@@ -81,8 +88,8 @@ def _fill_sent(parts: Stack, shop: Shop, server: Server, count: int) -> int:
 
 
 def measure(small: Installation, large: Installation, line: Line, rounds: int) -> tuple[float, float]:
-    """The least of each, which other work on the machine disturbs least. Both must find the same number of rows where
-    few or none are there."""
+    """The least time of each, which other work on the machine disturbs least. Raises `Failed` where one of them finds
+    another number of rows than the line expects."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for at, found in zip((small, large), times, strict=True):
@@ -94,7 +101,7 @@ def measure(small: Installation, large: Installation, line: Line, rounds: int) -
 
 
 def table(small: Installation, large: Installation, lines: Sequence[Line], rounds: int, count: int) -> list[str]:
-    """Prints a line for each, as it is measured; returns the names of those that grow and should not."""
+    """Prints each line when it is measured; returns the names of those that grow although they are bounded."""
     print(f"| {'request':58} | {FEW:>10,} | {count:>10,} | ratio |")
     print(f"|{'-' * 60}|{'-' * 11}:|{'-' * 11}:|------:|")
     slow = []
@@ -108,7 +115,7 @@ def table(small: Installation, large: Installation, lines: Sequence[Line], round
 
 
 def main(arguments: list[str]) -> int:
-    """1 where a filter that an index answers takes more than 1.3 times as long with many rows."""
+    """1 if a bounded line takes more than 1.3 times as long with many rows."""
     parser = argparse.ArgumentParser(prog="make growth")
     parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
     parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")

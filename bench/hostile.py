@@ -1,4 +1,4 @@
-"""The worst content that the service accepts: requests that make much work, or much output, of few bytes."""
+"""The most expensive content that the service accepts: requests of few bytes that cause much work or much output."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bench.contacts import Shop
 from bench.load import request
 
 BODY = 1024 * 1024
-"""Bytes of a body, at most (docs/sending.md#attributes)."""
+"""The maximum bytes of a body (docs/sending.md#attributes)."""
 VALUE = 10_000
-"""Characters of a value, at most (docs/sending.md#wildcard-values)."""
+"""The maximum characters of a value (docs/sending.md#wildcard-values)."""
 
 
 def _filled(piece: str) -> str:
@@ -21,7 +21,7 @@ def _filled(piece: str) -> str:
 
 
 def _sources() -> Mapping[str, tuple[dict[str, str], dict[str, str]]]:
-    """Name -> the bodies, and the values of each recipient."""
+    """Name -> the attributes of the send, and the values of each recipient."""
     links = "".join(f"http://a.example/{number:x}/%%v%% " for number in range(30_000))
     return {
         "spaces": ({"body_html": "<pre>" + "%%v%%" * 20}, {"v": " " * VALUE}),
@@ -39,7 +39,7 @@ def _sources() -> Mapping[str, tuple[dict[str, str], dict[str, str]]]:
 
 
 def hostile_requests(shop: Shop) -> list[bytes]:
-    """One send of each kind to a hundred recipients."""
+    """One send of each kind to 100 recipients."""
     return [request("POST", "/v1/transactional-sends", shop.token, _body(shop, *one)) for one in _sources().values()]
 
 

@@ -1,6 +1,6 @@
-"""An installation that is full: contacts and recipients in their millions, written by the database itself.
+"""Fills an installation with millions of contacts and recipients, which PostgreSQL generates itself.
 
-Half of the recipients have been sent to, the others are due. PostgreSQL only.
+Half of the recipients are delivered, the others are due.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SELECT id, account_id, 'normal', 'queued', now(), now(), 0
 FROM recipients WHERE id > {template} AND state = 'queued'
 ON CONFLICT DO NOTHING
 """
-"""Those recipients that are due."""
+"""Queue entries of the recipients that are due."""
 ADD_DUE = """
 WITH added AS (
     INSERT INTO recipients ({columns})
@@ -54,11 +54,11 @@ OWN = {
     "email": "'person' || n || '@customers.example'",
     "state": "CASE WHEN n % 2 = 0 THEN 'delivered' ELSE 'queued' END",
 }
-"""Columns in which recipients differ from the first one."""
+"""Columns in which the recipients differ from the template."""
 
 
 def fill_both(parts: Stack, shop: Shop, server: Server, count: int) -> None:
-    """So many contacts and so many recipients of one send, which the API has accepted with its first (number 0)."""
+    """Adds so many contacts, and so many recipients to a send that the API has accepted with its first (number 0)."""
     fill_contacts(parts, shop, count)
     fill_recipients(parts, accepted_recipient(parts, shop, server), count, OWN)
     with parts.connect() as connection:
@@ -67,7 +67,7 @@ def fill_both(parts: Stack, shop: Shop, server: Server, count: int) -> None:
 
 
 def accepted_recipient(parts: Stack, shop: Shop, server: Server) -> int:
-    """The id of a recipient that the API has accepted, for others to be like."""
+    """The id of a recipient that the API has accepted: the template of the others."""
     accept(server, shop, 0, 1, 1)
     with parts.connect() as connection:
         ((template,),) = connection.execute("SELECT min(id) FROM recipients").fetchall()
@@ -76,7 +76,7 @@ def accepted_recipient(parts: Stack, shop: Shop, server: Server) -> int:
 
 
 def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
-    """So many contacts in the list, numbered from 1."""
+    """Adds so many contacts to the list, numbered from 1."""
     statement = CONTACTS.replace("{columns}", ", ".join(f'"{name}"' for name in COLUMNS))
     _run(parts, statement, {"account": shop.account_id, "list": shop.list_id}, count)
     _vacuum(parts, "contacts")
@@ -84,8 +84,7 @@ def fill_contacts(parts: Stack, shop: Shop, count: int) -> None:
 
 
 def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, str]) -> None:
-    """So many recipients like the one with that id, but for the columns in `own`, whose expressions have the number
-    `n`."""
+    """Adds copies of the template recipient, which differ in the columns `own`: expressions of the number `n`."""
     columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
     statement = RECIPIENTS.replace("{columns}", ", ".join(f'"{name}"' for name in columns)).replace(
         "{values}", ", ".join(own.get(name, f'one."{name}"') for name in columns)
@@ -99,7 +98,7 @@ def fill_recipients(parts: Stack, template: int, count: int, own: Mapping[str, s
 
 
 def add_due(parts: Stack, template: int, count: int) -> None:
-    """So many further recipients like the one with that id, which are due; nothing is vacuumed."""
+    """Adds further copies of the template recipient, which are due, without a vacuum."""
     columns = [column.name for column in Recipient.__table__.columns if column.name != "id"]
     own = {"uuid": "gen_random_uuid()::text", "email": OWN["email"], "state": "'queued'"}
     names = ", ".join(f'"{name}"' for name in columns)
@@ -116,7 +115,7 @@ def _vacuum(parts: Stack, table: str) -> None:
 
 
 def _run(parts: Stack, statement: str, names: dict[str, int], count: int) -> None:
-    """In pieces, of which several are written at a time."""
+    """Runs the statement for one range of numbers after the other, several at a time."""
 
     def write(first: int) -> None:
         with parts.connect() as connection:

@@ -1,7 +1,7 @@
-"""A closed loop of HTTP requests over kept connections, light enough to share the machine with what it measures.
+"""A closed loop of HTTP requests over persistent connections, light enough to share the machine with the server.
 
-Each connection has one request in the air. After some requests it is replaced by a new one, as a client's pool does it:
-some servers take all connections of a burst into one process, and would be measured with that alone.
+Each connection has one request outstanding. After some requests it is replaced by a new one, as the pool of a client
+does: some servers accept all connections of a burst in one process, and only that one would be measured.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from bench.processes import Failed
 
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"\ncontent-length:"
-PATIENCE = 60.0
-"""Seconds without any answer after which the server counts as broken."""
+DEADLINE = 60.0
+"""Seconds without an answer after which the case fails."""
 
 Check = Callable[[int, bytes], bool]
 """Checks the status and the body of a response."""
 
 
 def request(method: str, path: str, token: str, body: bytes | None = None) -> bytes:
-    """The bytes of a request as a pooling client sends it."""
+    """The bytes of a request as a client with a connection pool sends them."""
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nAccept: */*\r\n"
     if body is not None:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -40,7 +40,7 @@ class _Connection:
 
 
 def fetch(port: int, one: bytes) -> tuple[int, bytes]:
-    """The status and the body of one answer."""
+    """Sends one request; returns the status and the body of the answer."""
     found: list[tuple[int, bytes]] = []
 
     def keep(status: int, body: bytes) -> bool:
@@ -52,9 +52,9 @@ def fetch(port: int, one: bytes) -> tuple[int, bytes]:
 
 
 def rate(port: int, requests: Iterable[bytes], check: Check, clients: int = 8, life: int = 50) -> float:
-    """Sends all requests, `life` of them over one connection, and returns how many were answered per second.
+    """Sends all requests, `life` of them over each connection; returns how many were answered per second.
 
-    Raises `Failed` at a wrong answer.
+    Raises `Failed` at the first wrong answer.
     """
     return _Load(port, iter(requests), check, life).run(clients)
 
@@ -75,9 +75,9 @@ class _Load:
         for first in itertools.islice(self._waiting, clients):
             self._open(first)
         while self._selector.get_map():
-            ready = self._selector.select(PATIENCE)
+            ready = self._selector.select(DEADLINE)
             if not ready:
-                raise Failed(f"no answer within {PATIENCE:g} seconds")
+                raise Failed(f"no answer within {DEADLINE:g} seconds")
             for key, _ in ready:
                 answered += self._receive(key.data)
         return answered / (time.perf_counter() - began)
@@ -89,7 +89,7 @@ class _Load:
         self._selector.register(link, selectors.EVENT_READ, _Connection(link, bytearray()))
 
     def _receive(self, connection: _Connection) -> int:
-        """Takes in what has come; 1 when that completes an answer, upon which the next request goes out."""
+        """Receives; returns 1 if that completes an answer, after which the next request is sent."""
         part = connection.link.recv(1 << 20)
         connection.received += part
         answer = _complete(connection.received)
@@ -101,10 +101,10 @@ class _Load:
         if not self._check(status, body):
             raise Failed(f"wrong answer: {status} {body[:500]!r}")
         connection.received.clear()
-        self._go_on(connection, closes or connection.requests >= self._life)
+        self._send_next(connection, closes or connection.requests >= self._life)
         return 1
 
-    def _go_on(self, connection: _Connection, closes: bool) -> None:
+    def _send_next(self, connection: _Connection, closes: bool) -> None:
         one = next(self._waiting, None)
         if one is not None and not closes:
             connection.requests += 1
@@ -117,7 +117,7 @@ class _Load:
 
 
 def _complete(received: bytearray) -> tuple[int, bytes, bool] | None:
-    """Status, body and whether the server closes now, once all of an answer is there."""
+    """Status, body and whether the server closes the connection, once the whole answer has arrived."""
     end = received.find(END_OF_HEAD)
     if end < 0:
         return None

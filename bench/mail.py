@@ -1,4 +1,4 @@
-"""The mails of the delivery cases: the sends that are accepted, and the sink that they go to."""
+"""The mails of the delivery cases: the sends that are accepted, and the sink that receives them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HTML = (
 
 
 def values(number: int) -> dict[str, str]:
-    """The five values of the recipient of this number."""
+    """The five values of the recipient with this number."""
     return {
         "first_name": f"First{number % 977}",
         "last_name": f"Last{number % 1009}",
@@ -38,7 +38,7 @@ def values(number: int) -> dict[str, str]:
 
 
 def send_request(shop: Shop, numbers: range, *, tracked: bool = False, priority: str = "normal") -> bytes:
-    """A request that sends to these recipients."""
+    """A request that sends to the recipients with these numbers."""
     body = {
         "type": "email",
         "list_id": shop.list_id,
@@ -57,7 +57,7 @@ def send_request(shop: Shop, numbers: range, *, tracked: bool = False, priority:
 
 
 def accept(server: Server, shop: Shop, first: int, count: int, per_send: int, *, tracked: bool = False) -> None:
-    """Has the service accept mails to so many recipients."""
+    """Lets the service accept mails to so many recipients."""
     end = first + count
     starts = range(first, end, per_send)
     requests = [send_request(shop, range(start, min(start + per_send, end)), tracked=tracked) for start in starts]
@@ -66,34 +66,34 @@ def accept(server: Server, shop: Shop, first: int, count: int, per_send: int, *,
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The mail server of a case, and its process."""
+    """The mail server of a case (bench/sink.py), a process of its own."""
 
     port: int
     pid: int
 
     @property
     def url(self) -> str:
-        """For EMAIL_TRANSPORT_URL; a session carries as many mails as the peers' and the floor's do."""
+        """For EMAIL_TRANSPORT_URL, with all mails in one session, as floor and peer send theirs."""
         return f"smtp://127.0.0.1:{self.port}?messages=1000000"
 
     def reset(self) -> None:
-        """Forgets what came."""
+        """Forgets what has arrived."""
         self._ask(b"XRESET\r\n")
 
     def count(self) -> dict[str, Any]:
-        """What came since."""
+        """The numbers of what has arrived since."""
         found: dict[str, Any] = json.loads(self._ask(b"XCOUNT\r\n")[4:])
         return found
 
     def time_of(self, number: int) -> float:
-        """When DATA of the mail to this recipient came; 0 while it has not."""
+        """The time of the DATA to this recipient; 0 before it."""
         return float(self._ask(b"XTIME %d\r\n" % number)[4:])
 
     def check(self, mails: int) -> None:
-        """Raises `Failed` unless exactly so many mails came, each to a recipient of its own and right for it."""
+        """Raises `Failed` unless exactly so many mails have arrived, each to another recipient and with its content."""
         found = self.count()
         if (found["mails"], found["recipients"], found["wrong"]) != (mails, mails, 0):
-            raise Failed(f"of {mails} mails came: {found}")
+            raise Failed(f"{mails} mails were sent; arrived: {found}")
 
     def _ask(self, command: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.port)) as link, link.makefile("rwb") as stream:

@@ -1,4 +1,4 @@
-"""How a run of the benchmark is made."""
+"""The options of a run of the benchmark."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`short` finds breakage only: little work, one round, no judgement. Without PostgreSQL there are no floors."""
+    """A `short` run only finds breakage: it does little work in one round, and its figures mean nothing. There are no
+    floors and peers without PostgreSQL."""
 
     rounds: int
     short: bool
     postgresql: bool
 
+    @property
+    def database(self) -> str:
+        return "PostgreSQL" if self.postgresql else "SQLite"
+
     def amount(self, full: int, short: int) -> int:
-        """How much work a round does."""
+        """The amount of work of a round."""
         return short if self.short else full

@@ -1,5 +1,4 @@
-"""What processor time the parts of an installation take for a mail: the sending processes, the database, Redis and the
-sink."""
+"""The processor time of the parts of an installation: the service's processes, PostgreSQL, Redis and the sink."""
 
 from __future__ import annotations
 
@@ -16,46 +15,68 @@ from bench.turns import Row
 SERVICE, DATABASE, REDIS, SINK = PARTS = ("service", "database", "Redis", "sink")
 
 
-class PartTimes:
-    """Seconds of the parts per mail, round by round, by the number of sending processes."""
+class Meter:
+    """Measures rounds: the seconds of each part for one request or mail. `own` are the processes of the parts other
+    than PostgreSQL and Redis, `count` is how many requests or mails a round has."""
 
-    def __init__(self, parts: Stack, sink: Sink) -> None:
+    def __init__(self, parts: Stack, own: Mapping[str, Sequence[int]], count: int) -> None:
         self._parts = parts
-        self._sink = sink
-        self._found: dict[int, list[dict[str, float]]] = {}
+        self._own = own
+        self._count = count
+        self.rounds: list[dict[str, float]] = []
 
     @contextlib.contextmanager
-    def of(self, workers: Sequence[int], mails: int) -> Iterator[None]:
-        """Measures the block, in which the workers send so many mails."""
-        before = self._seconds(workers)
+    def round(self) -> Iterator[None]:
+        """The block is a round."""
+        before = self._seconds()
         yield
-        after = self._seconds(workers)
-        spent = {part: _spent(before[part], after[part]) / mails for part in PARTS}
-        self._found.setdefault(len(workers), []).append(spent)
+        after = self._seconds()
+        self.rounds.append({part: _spent(before[part], after[part]) / self._count for part in after})
 
-    def row(self, processes: int) -> Row:
-        """The medians in microseconds; `ours` is the sum without the sink, which runs elsewhere in an installation."""
-        rounds = self._found[processes]
-        usual = {part: statistics.median(one[part] for one in rounds) * 1e6 for part in PARTS}
-        total = sum(time for part, time in usual.items() if part != SINK)
-        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items())
-        ending = "" if processes == 1 else "es"
-        return Row(f"E. processor time of a mail, {processes} process{ending}", "us", f"{total:.0f} ({listed})")
-
-    def _seconds(self, workers: Sequence[int]) -> dict[str, dict[int, float]]:
-        """Part -> process -> the processor time that it has taken."""
+    def _seconds(self) -> dict[str, dict[int, float]]:
+        """Part -> process -> its processor time so far."""
         redis = int(self._parts.services.redis.info("server")["process_id"])
-        pids = {SERVICE: workers, DATABASE: self._database(), REDIS: [redis], SINK: [self._sink.pid]}
-        return {part: _of_processes(pids[part]) for part in PARTS}
+        pids = {**self._own, DATABASE: self._database(), REDIS: [redis]}
+        return {part: _of_processes(pids[part]) for part in PARTS if part in pids}
 
     def _database(self) -> list[int]:
-        """Its processes; on SQLite it is a part of the service."""
+        """The processes of PostgreSQL; SQLite runs in those of the service."""
         if not self._parts.is_postgresql:
             return []
         with self._parts.connect() as connection:
             ((folder,),) = connection.execute("SHOW data_directory").fetchall()
         first = int(Path(folder, "postmaster.pid").read_text().split()[0])
         return [first, *children(first)]
+
+
+class MailTimes:
+    """The processor time of a mail, by the number of sending processes."""
+
+    def __init__(self, parts: Stack, sink: Sink) -> None:
+        self._parts = parts
+        self._sink = sink
+        self._rounds: dict[int, list[dict[str, float]]] = {}
+
+    @contextlib.contextmanager
+    def round(self, workers: Sequence[int], mails: int) -> Iterator[None]:
+        """The workers send so many mails in the block."""
+        meter = Meter(self._parts, {SERVICE: workers, SINK: [self._sink.pid]}, mails)
+        with meter.round():
+            yield
+        self._rounds.setdefault(len(workers), []).extend(meter.rounds)
+
+    def row(self, processes: int) -> Row:
+        """The medians in microseconds; `ours` is the sum without the sink, which stands for other machines."""
+        usual = {part: time * 1e6 for part, time in medians(self._rounds[processes]).items()}
+        total = sum(time for part, time in usual.items() if part != SINK)
+        listed = ", ".join(f"{part} {time:.0f}" for part, time in usual.items())
+        ending = "" if processes == 1 else "es"
+        return Row(f"E. processor time of a mail, {processes} process{ending}", "us", total, detail=listed)
+
+
+def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median of each part over the rounds."""
+    return {part: statistics.median(one[part] for one in rounds) for part in rounds[0]}
 
 
 def _of_processes(pids: Sequence[int]) -> dict[int, float]:
@@ -67,5 +88,5 @@ def _of_processes(pids: Sequence[int]) -> dict[int, float]:
 
 
 def _spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
-    """A process that came in between has taken all of its time since."""
+    """A process that started in between has spent all of its time since."""
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())

@@ -1,4 +1,4 @@
-"""Driving the peer of sending: its database, and processes of it that begin together."""
+"""Runs the peer of the sending cases: its database, and processes of it that start together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATABASE = "post_office"
 
 
 def prepare(stack: Stack) -> dict[str, str]:
-    """Makes the peer's database on the server of the stack; the environment of its processes."""
+    """Creates the peer's database on the PostgreSQL of the stack; returns the environment of its processes."""
     with stack.connect() as connection:
         connection.autocommit = True
         connection.execute(f"CREATE DATABASE {DATABASE}")
@@ -29,18 +29,18 @@ def prepare(stack: Stack) -> dict[str, str]:
 
 
 def call(environment: Mapping[str, str], command: Sequence[str]) -> None:
-    """Runs a command of the peer to its end."""
+    """Runs a command of the peer."""
     arguments = [sys.executable, "-m", MODULE, *command]
     subprocess.run(arguments, cwd=ROOT, env={**os.environ, **environment}, check=True, capture_output=True, input=b"\n")
 
 
 def seconds_of(environment: Mapping[str, str], command: Sequence[str], processes: int) -> float:
-    """How long that many processes, each with the command, take from their common start to the end of the last."""
+    """The seconds from the common start of so many processes, each with the command, to the end of the last."""
     return started.seconds_of([MODULE, *command], environment, processes)
 
 
 def mails(environment: Mapping[str, str]) -> int:
-    """How many mails the peer's database holds."""
+    """The number of mails in the peer's database."""
     with psycopg.connect(environment["PEER_DATABASE_URL"]) as connection:
         (count,) = connection.execute("SELECT count(*) FROM post_office_email").fetchone() or (0,)
     return int(count)

@@ -1,4 +1,4 @@
-"""Processes under measurement: started with a log file, ended in order, and how much processor time they took."""
+"""Starts and ends processes under measurement, and reads their processor time and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRACE = 15.0
 
 
 class Failed(Exception):
-    """The case is void: something answered wrongly, did not start or did not do its part."""
+    """The case has no result: an answer was wrong, or a process did not start or did not do its part."""
 
 
 class Uneven(Failed):
@@ -28,7 +28,7 @@ class Uneven(Failed):
 
 @contextlib.contextmanager
 def running(name: str, arguments: Sequence[str], environment: Mapping[str, str], logs: Path) -> Iterator[int]:
-    """Runs `python arguments` in the project's folder until the end of the block; gives its process id."""
+    """Runs `python arguments` in the project's folder during the block; returns its process id."""
     log_file = logs / f"{name}.log"
     with log_file.open("ab") as log:
         process = subprocess.Popen(
@@ -42,7 +42,7 @@ def running(name: str, arguments: Sequence[str], environment: Mapping[str, str],
     try:
         yield process.pid
         if process.poll() is not None:
-            raise Failed(f"{name} ended by itself; its log: {log_file.read_text()[-2000:]}")
+            raise Failed(f"{name} ended too early; its log: {log_file.read_text()[-2000:]}")
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -57,7 +57,7 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 30.0, pa
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(f"waited {seconds:g} s in vain until {what}")
+            raise Failed(f"waited {seconds:g} s in vain for this: {what}")
         time.sleep(pause)
 
 
@@ -68,22 +68,22 @@ def listens(port: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and that live."""
+    """The living processes that a process has started."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in text.split()]
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has taken, its own and the kernel's for it.
+    """The processor time that a process has taken, in user and in kernel mode.
 
-    Read off the process's own clock, to the microsecond: /proc/PID/stat counts in hundredths of a second, in which a
-    short round does not show. Raises OSError when the process has ended.
+    It is read from the clock of the process, in microseconds: /proc/PID/stat counts hundredths of a second, which is
+    too coarse for a short round. Raises OSError if the process has ended.
     """
     return time.clock_gettime(~pid << 3 | CLOCK_OF_PROCESS)
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process that is its own or shared, in bytes."""
+    """The resident memory of a process, shared memory included."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -92,7 +92,7 @@ def resident_bytes(pid: int) -> int:
 
 @contextlib.contextmanager
 def all_busy(pids: Sequence[int], what: str) -> Iterator[None]:
-    """Raises `Uneven` when one of the processes has idled through the block while others worked."""
+    """Raises `Uneven` if one of the processes was idle in the block while others worked."""
     before = {pid: cpu_seconds(pid) for pid in pids}
     yield
     spent = [cpu_seconds(pid) - before[pid] for pid in pids]

@@ -1,8 +1,8 @@
-"""A lean webhook receiver: `python -m bench.receiver PORT`, as a process of its own.
+"""A lean webhook receiver in a process of its own: `python -m bench.receiver PORT`.
 
-It answers every POST over kept connections and looks at nothing while it is measured: the bodies are kept, and read
-when the case asks for the report. `GET /bodies` gives how many came; `GET /report` gives the ids of all events in the
-order in which they came and whether each sample's signatures hold, and forgets them.
+It answers every POST over persistent connections, and only keeps the bodies. `GET /bodies` returns how many have
+arrived. `GET /report` returns the ids of all events in the order of arrival and the signatures of a sample of requests,
+and forgets them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from bench.processes import Failed
 ACCEPTED = b"HTTP/1.1 204 No Content\r\n\r\n"
 BUFFER = 1 << 20
 SAMPLES = 10
-"""Requests of a round whose signatures are verified."""
+"""The requests of a round whose signatures are verified."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What has come since the last report."""
+    """What has arrived since the last report."""
 
     heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
 
 def main(port: int) -> None:
-    """Serves until the process is ended; a thread per connection, of which there are few."""
+    """Serves until the process is terminated, with a thread for each of its few connections."""
     kept = Kept()
     with socket.create_server(("127.0.0.1", port)) as server:
         while True:
@@ -57,7 +57,7 @@ def _serve(link: socket.socket, kept: Kept) -> None:
 
 
 def _request(received: bytearray) -> tuple[bytes, bytes] | None:
-    """The head and the body of the first request, once all of it is there."""
+    """The head and the body of the first request, once it is complete."""
     end = received.find(END_OF_HEAD)
     if end < 0:
         return None
@@ -91,23 +91,23 @@ def _report(kept: Kept) -> dict[str, Any]:
 
 
 def headers_of(head: bytes) -> dict[str, str]:
-    """The headers, by their names in lower case."""
+    """The headers by name, in lower case."""
     pairs = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
     return {name.lower(): value.strip() for name, _, value in pairs}
 
 
 def bodies_at(port: int) -> int:
-    """How many requests the receiver at this port has accepted since the last report."""
+    """The number of requests that the receiver at this port has accepted since the last report."""
     found: int = orjson.loads(fetch(port, request("GET", "/bodies", ""))[1])
     return found
 
 
 def check_all_arrived(port: int, ids: Sequence[int], secrets: Mapping[str, str]) -> None:
-    """Raises `Failed` unless exactly these events arrived, each once and in this order, signed with all secrets."""
+    """Raises `Failed` unless exactly these events arrived, once each and in this order, signed with all secrets."""
     report = orjson.loads(fetch(port, request("GET", "/report", ""))[1])
     if report["ids"] != list(ids):
         seen = report["ids"]
-        raise Failed(f"{len(seen)} events arrived, {len(set(seen))} of them once, instead of {len(ids)} in order")
+        raise Failed(f"{len(seen)} events arrived, {len(set(seen))} different ones, instead of {len(ids)} in order")
     for sample in report["samples"]:
         _verify(sample["signature"], sample["sha256"], secrets)
 
@@ -119,7 +119,7 @@ def _verify(signature: str, sha256: str, secrets: Mapping[str, str]) -> None:
         signers.append(key_id)
         claims = jwt.decode(token, secrets[key_id], algorithms=["HS256"])
         if claims["body_sha256"] != sha256:
-            raise Failed("a signature is of another body")
+            raise Failed("a signature does not match its body")
     if signers != list(secrets):
         raise Failed(f"signed by {signers} instead of {list(secrets)}")
 

@@ -1,9 +1,9 @@
 """A mail server that accepts everything, several times as fast as any sender here: `python -m bench.sink PORT`.
 
-Each mail must name, in its text, the order of the recipient that it goes to. `XCOUNT` answers with how many mails
-came, how many of them went to different recipients, how many were wrong and when the first DATA came (seconds of the
-monotonic clock, which all processes of the machine share); `XTIME NUMBER` when that to this recipient came, for numbers
-from WATCHED on; `XRESET` begins anew.
+The text of each mail must contain the order of its recipient. `XCOUNT` returns the number of mails, of different
+recipients and of wrong mails, and the time of the first DATA (in seconds of the monotonic clock, which all processes of
+the machine share); `XTIME NUMBER` returns the time of the DATA to that recipient, for numbers from WATCHED on; `XRESET`
+forgets everything.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from dataclasses import dataclass, field
 RECIPIENT = re.compile(rb"RCPT TO:<person(\d+)@", re.IGNORECASE)
 WATCHED = 10_000_000
 NOBODY = b"0"
-"""The number of recipients without one; their mails are not checked."""
+"""Stands for recipients without a number, whose mails are not checked."""
 SOFT_BREAK = b"=\r\n"
 END = b"\r\n.\r\n"
 
 
 @dataclass(slots=True)
 class Tally:
-    """What has come since the last `XRESET`."""
+    """What has arrived since the last `XRESET`."""
 
     mails: int = 0
     wrong: int = 0
     recipients: set[bytes] = field(default_factory=set)
     first_data: float = 0.0
     times: dict[bytes, float] = field(default_factory=dict)
-    """Recipient -> when its DATA came."""
+    """Recipient -> the time of its DATA."""
 
     def report(self) -> bytes:
         """The answer to `XCOUNT`."""
@@ -60,10 +60,10 @@ class Session:
         """Whether the recipient has a number."""
         self._in_data = False
         self._searched = 0
-        """Bytes of what has come in which there is no end."""
+        """Bytes received that do not contain the end of the command or message."""
 
     def receive(self) -> bool:
-        """Answers what has come; False when the client is gone."""
+        """Receives and answers; False if the client has disconnected."""
         try:
             part = self.link.recv(1 << 20)
         except ConnectionError:
@@ -81,7 +81,7 @@ class Session:
         return True
 
     def _step(self, answers: bytearray) -> bool:
-        """Takes one command or one whole message."""
+        """Answers one complete command or message; False if there is none."""
         end = self._received.find(END if self._in_data else b"\r\n", max(self._searched - len(END), 0))
         self._searched = len(self._received) if end < 0 else 0
         if end < 0:
@@ -124,7 +124,7 @@ class Session:
 
 
 def serve(port: int) -> None:
-    """Until the process is ended."""
+    """Runs until the process is terminated."""
     selector = selectors.DefaultSelector()
     listener = socket.create_server(("127.0.0.1", port), backlog=64)
     selector.register(listener, selectors.EVENT_READ)

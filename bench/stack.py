@@ -1,6 +1,6 @@
-"""What a case stands on: a database, a Redis, and the service's own processes on top of them, as an operator runs them.
+"""The installation that a case measures: a database, Redis, and the processes of the service as an operator runs them.
 
-PostgreSQL and Redis come from their wheels, with their defaults: what is committed is on the disk.
+PostgreSQL and Redis come from their wheels, with their default settings: a commit is on the disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WEB_PROCESSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The parts of an installation. `environment` is what every process of it is started with."""
+    """The parts of an installation. `environment` is that of each of its processes."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -42,27 +42,27 @@ class Stack:
 
     @property
     def database_url(self) -> str:
-        """As SQLAlchemy takes it."""
+        """The URL for SQLAlchemy."""
         return self.services.settings.database_url
 
     @property
     def is_postgresql(self) -> bool:
-        """Whether floors and peers, which speak with PostgreSQL, can take part."""
+        """Whether there are floors and peers, which need PostgreSQL."""
         return self.services.database.is_postgresql
 
     def connect(self) -> psycopg.Connection:
-        """A connection to the PostgreSQL of this stack, for loading and for checks."""
+        """A connection to PostgreSQL, for loading and for checks."""
         return psycopg.connect(plain_url(self.database_url))
 
 
 def plain_url(database_url: str) -> str:
-    """A PostgreSQL URL as libpq takes it."""
+    """The URL of a PostgreSQL database for libpq."""
     return database_url.replace("postgresql+psycopg://", "postgresql://")
 
 
 @contextlib.contextmanager
 def stack(*, postgresql: bool, **settings: str) -> Iterator[Stack]:
-    """An empty installation in a temporary folder; `settings` are further variables of its environment."""
+    """An empty installation in a temporary folder, with further variables of its environment."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/tmp") as name, contextlib.ExitStack() as kept:
         folder = Path(name)
         environment = {
@@ -111,7 +111,7 @@ def _answers(redis: Redis) -> bool:
 
 
 def seed(stack: Stack, account: Mapping[str, object]) -> AccountReport:
-    """Brings an account as a seed file describes it; the report has ids and tokens."""
+    """Adds an account as a seed file describes it; returns the report with its ids and tokens."""
     file = stack.folder / "seed.json"
     file.write_bytes(orjson.dumps({"accounts": [account]}))
     return load_seed(stack.services, file).accounts[0]
@@ -119,7 +119,7 @@ def seed(stack: Stack, account: Mapping[str, object]) -> AccountReport:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A web server under measurement: its port and the processes that answer."""
+    """A web server under measurement. `workers` are the processes that answer."""
 
     name: str
     port: int
@@ -128,7 +128,7 @@ class Server:
 
 @contextlib.contextmanager
 def api(stack: Stack) -> Iterator[Server]:
-    """The service's own API, under gunicorn."""
+    """The API of the service, under gunicorn."""
     port = int(stack.environment["PORT"])
     with _serving("ours", ["-m", "gunicorn", "wsgi:application"], stack, port) as server:
         yield server
@@ -136,7 +136,7 @@ def api(stack: Stack) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def floor_api(stack: Stack, module: str = "api") -> Iterator[Server]:
-    """A floor of the API cases, under gunicorn with the service's own configuration of it."""
+    """A floor of the API cases, under gunicorn with the configuration of the service."""
     port = free_port()
     with _serving("floor", ["-m", "gunicorn", f"bench.floors.{module}:application"], stack, port) as server:
         yield server
@@ -162,13 +162,13 @@ def _serving(name: str, arguments: list[str], stack: Stack, port: int) -> Iterat
 
 
 def _workers(pid: int) -> list[int]:
-    """The child processes that serve: uvicorn also has one that tracks its resources."""
+    """The child processes that answer: uvicorn has another one, which tracks its resources."""
     return [child for child in children(pid) if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 @contextlib.contextmanager
 def send_workers(stack: Stack, count: int, **settings: str) -> Iterator[list[int]]:
-    """Worker processes of the queue `sends`, and no scheduler: the accepted sends wake them."""
+    """Sending processes without a scheduler: accepted sends wake them."""
     with contextlib.ExitStack() as kept:
         yield [
             kept.enter_context(
@@ -181,7 +181,7 @@ def send_workers(stack: Stack, count: int, **settings: str) -> Iterator[list[int
 
 
 def free_port() -> int:
-    """A free port."""
+    """A port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

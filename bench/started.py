@@ -1,4 +1,4 @@
-"""Programs that say `ready`, wait for a line, work and say `done`: measured without their start."""
+"""Measures programs without their start: they print `ready`, wait for a line, work and print `done`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.processes import ROOT, Failed
 
 
 def seconds_of(arguments: Sequence[str], environment: Mapping[str, str], processes: int = 1) -> float:
-    """How long so many processes of `python -m arguments` take from their common start to the end of the last."""
+    """The seconds from the common start of so many processes of `python -m` to the end of the last."""
     with contextlib.ExitStack() as kept:
         started = [kept.enter_context(_process(arguments, environment)) for _ in range(processes)]
         _await(started, "ready")

@@ -1,7 +1,7 @@
-"""What a statement costs by each of the ways that app/db offers: `python -m bench.statements [--sqlite]`.
+"""The cost of a statement in each form that app/db offers: `python -m bench.statements [--sqlite]`.
 
-Microseconds of this process' processor time for one row, which for PostgreSQL leaves out the server's: the median of
-seven rounds in which the ways take turns. Reads are of one row by a unique column, writes of a thousand rows at once.
+The figures are microseconds of this process for one row, without those of the PostgreSQL server: medians of seven
+rounds, in which the forms take turns. A read selects one row by a unique column, a write has 1,000 rows.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def read_object(session: Session) -> None:
     session.scalars(select(Account).where(Account.name == "bench")).one()
 
 
-def read_built(session: Session) -> None:
+def read_built_anew(session: Session) -> None:
     session.connection().execute(ACCOUNT.where(Account.name == "bench")).one()
 
 
-def read_kept(session: Session) -> None:
+def read_built_once(session: Session) -> None:
     session.connection().execute(BY_NAME, {"name": "bench"}).one()
 
 
@@ -68,7 +68,7 @@ def insert_bulk(session: Session) -> None:
 
 
 def update_each(session: Session) -> None:
-    """The ids are those of the rows that `insert_bulk` has written before."""
+    """The ids are those of the rows that `insert_bulk` has just written."""
     statement = update(TABLE).where(TABLE.c.id == bindparam("row")).values(bounces=bindparam("more"))
     session.connection().execute(statement, [{"row": row, "more": 2} for row in session.info["ids"]])
 
@@ -77,14 +77,14 @@ def update_bulk(session: Session) -> None:
     NEW_COUNT.run(session, [{"row": row, "more": 2} for row in session.info["ids"]])
 
 
-Way = Callable[[Session], None]
-READING: Mapping[str, Way] = {
+Form = Callable[[Session], None]
+READING: Mapping[str, Form] = {
     "select, PreparedStatement": read_prepared,
-    "select, Core, kept": read_kept,
-    "select, Core, built anew": read_built,
+    "select, Core, built once": read_built_once,
+    "select, Core, built anew": read_built_anew,
     "select, ORM object": read_object,
 }
-WRITING: Mapping[str, Way] = {
+WRITING: Mapping[str, Form] = {
     "insert, insert_rows": insert_bulk,
     "insert, Core": insert_core,
     "insert, ORM objects": insert_objects,
@@ -94,7 +94,7 @@ WRITING: Mapping[str, Way] = {
 
 
 class _Undo(Exception):
-    """Ends a transaction whose rows are not kept."""
+    """Rolls a transaction back."""
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -102,23 +102,23 @@ def _rows() -> list[dict[str, Any]]:
     return [{**common, "address": f"{number}@example.com"} for number in range(ROWS)]
 
 
-def _time_of_read(database: Database, way: Way) -> float:
+def _time_of_read(database: Database, form: Form) -> float:
     with database.read() as session:
         began = time.process_time()
         for _ in range(READS):
-            way(session)
+            form(session)
         return (time.process_time() - began) / READS
 
 
-def _time_of_write(database: Database, way: Way) -> float:
+def _time_of_write(database: Database, form: Form) -> float:
     spent = 0.0
     try:
         with database.write() as transaction:
-            if way in (update_each, update_bulk):
+            if form in (update_each, update_bulk):
                 insert_bulk(transaction)
                 transaction.info["ids"] = transaction.connection().execute(select(TABLE.c.id)).scalars().all()
             began = time.process_time()
-            way(transaction)
+            form(transaction)
             spent = time.process_time() - began
             raise _Undo
     except _Undo:
@@ -126,13 +126,13 @@ def _time_of_write(database: Database, way: Way) -> float:
 
 
 def measure(database: Database) -> dict[str, float]:
-    """Way -> its median, in microseconds per row."""
+    """Form -> its median, in microseconds per row."""
     found: dict[str, list[float]] = {name: [] for name in (*READING, *WRITING)}
     for _ in range(ROUNDS):
-        for name, way in READING.items():
-            found[name].append(_time_of_read(database, way))
-        for name, way in WRITING.items():
-            found[name].append(_time_of_write(database, way))
+        for name, form in READING.items():
+            found[name].append(_time_of_read(database, form))
+        for name, form in WRITING.items():
+            found[name].append(_time_of_write(database, form))
     return {name: median(times) * 1e6 for name, times in found.items()}
 
 

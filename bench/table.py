@@ -1,4 +1,4 @@
-"""The table that `make bench` prints, in Markdown, as docs/performance.md holds it."""
+"""The table of results in Markdown, as docs/performance.md has it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ HEADINGS = ("case", "unit", "ours", "floor", "peer", "ours / floor", "ours / pee
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
-    """The table; ratios are medians over the rounds, with the least and the most."""
     cells = [HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
     printed = [
@@ -20,7 +19,21 @@ def lines(rows: Sequence[Row]) -> list[str]:
     return printed
 
 
+def figure(value: float) -> str:
+    """Rates are rounded to what differs from run to run."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
 def _cells(row: Row) -> tuple[str, ...]:
-    reached = {True: "yes", False: "no", None: ""}[row.reached]
-    values = (row.case, row.unit, row.ours, row.floor, row.peer, row.of_floor, row.of_peer, row.goals, reached)
-    return tuple(value or "" for value in values)
+    reached = {True: "yes", False: "no", None: ""}[row.is_reached]
+    return (
+        row.case,
+        row.unit,
+        f"{figure(row.ours)} ({row.detail})" if row.detail else figure(row.ours),
+        "" if row.floor is None else figure(row.floor),
+        "" if row.peer is None else figure(row.peer),
+        str(row.of_floor or ""),
+        str(row.of_peer or ""),
+        str(row.goal) if reached else "",
+        reached,
+    )

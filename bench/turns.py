@@ -1,4 +1,4 @@
-"""Turns: who competes, the rounds, and the row of the table that comes out of them."""
+"""Alternating rounds of competitors, and the row of the table that they give."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from bench.processes import Uneven
 
-UNLUCKY = 5
-"""Rounds on end that may be left out."""
+MOST_DISCARDED = 5
+"""Rounds that may be discarded one after the other."""
 
 Measure = Callable[[], float]
 """One round: does the work, checks all of it, and returns the rate (more is better)."""
@@ -19,51 +19,75 @@ Measure = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio over the rounds."""
+    """A ratio over several rounds, or over several runs."""
 
     median: float
     least: float
     most: float
 
     @classmethod
-    def of(cls, above: Sequence[float], below: Sequence[float]) -> Ratio:
-        """Round by round."""
-        ratios = [one / other for one, other in zip(above, below, strict=True)]
+    def of(cls, numerators: Sequence[float], denominators: Sequence[float]) -> Ratio:
+        """Of two competitors, round by round."""
+        return cls.over([one / other for one, other in zip(numerators, denominators, strict=True)])
+
+    @classmethod
+    def over(cls, ratios: Sequence[float]) -> Ratio:
         return cls(statistics.median(ratios), min(ratios), max(ratios))
 
     def __str__(self) -> str:
+        if self.least == self.most:
+            return f"{self.median:.2f}"
         return f"{self.median:.2f} ({self.least:.2f}-{self.most:.2f})"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table. What a case does not have is None; `goals` says what must be reached and whether it is."""
-
-    case: str
-    unit: str
-    ours: str
-    floor: str | None = None
-    peer: str | None = None
-    of_floor: str | None = None
-    of_peer: str | None = None
-    goals: str = ""
-    reached: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Goal:
-    """What must be reached: of the floor's rate, and of the peer's."""
+    """What a row must reach: a share of the floor's rate and a multiple of the peer's, or at most a multiple of the
+    floor's figure and at most a figure in the row's own unit."""
 
     of_floor: float | None = None
     of_peer: float | None = None
+    most_of_floor: float | None = None
+    most: float | None = None
 
     def __str__(self) -> str:
-        parts = []
-        if self.of_floor is not None:
-            parts.append(f"{self.of_floor:.2f} floor")
-        if self.of_peer is not None:
-            parts.append(f"{self.of_peer:g}x peer")
-        return ", ".join(parts)
+        parts = {
+            "{:.2f} floor": self.of_floor,
+            "{:g}x peer": self.of_peer,
+            "at most {:g}x floor": self.most_of_floor,
+            "at most {:,.0f}": self.most,
+        }
+        return ", ".join(form.format(value) for form, value in parts.items() if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table: medians over the rounds, and the ratios to floor and peer, where the case has them. `detail`
+    is printed behind the figure."""
+
+    case: str
+    unit: str
+    ours: float
+    floor: float | None = None
+    peer: float | None = None
+    of_floor: Ratio | None = None
+    of_peer: Ratio | None = None
+    detail: str = ""
+    goal: Goal = Goal()
+
+    @property
+    def is_reached(self) -> bool | None:
+        """Whether the medians reach the goal; None where there is nothing to judge."""
+        goal, verdicts = self.goal, []
+        if self.of_floor is not None and goal.of_floor is not None:
+            verdicts.append(self.of_floor.median >= goal.of_floor)
+        if self.of_floor is not None and goal.most_of_floor is not None:
+            verdicts.append(self.of_floor.median <= goal.most_of_floor)
+        if self.of_peer is not None and goal.of_peer is not None:
+            verdicts.append(self.of_peer.median >= goal.of_peer)
+        if goal.most is not None:
+            verdicts.append(self.ours <= goal.most)
+        return all(verdicts) if verdicts else None
 
 
 def in_turns(
@@ -76,8 +100,8 @@ def in_turns(
     floor: Measure | None = None,
     peer: Measure | None = None,
 ) -> Row:
-    """Runs all that compete once to warm up, then in turns; each ratio is taken within its round. A single round is to
-    find breakage, and has no warm-up."""
+    """Runs each competitor once to warm up, then all of them in turn; each ratio is computed within its round. A single
+    round only finds breakage, and has no warm-up."""
     competitors = [measure for measure in (ours, floor, peer) if measure is not None]
     if rounds > 1:
         for measure in competitors:
@@ -87,47 +111,29 @@ def in_turns(
         for measure in competitors:
             results[id(measure)].append(_even(measure))
     own = results[id(ours)]
-    to_floor = Ratio.of(own, results[id(floor)]) if floor else None
-    to_peer = Ratio.of(own, results[id(peer)]) if peer else None
     return Row(
         case,
         unit,
-        ours=_figure(own),
-        floor=_figure(results[id(floor)]) if floor else None,
-        peer=_figure(results[id(peer)]) if peer else None,
-        of_floor=str(to_floor) if to_floor else None,
-        of_peer=str(to_peer) if to_peer else None,
-        goals=str(goal) if floor or peer else "",
-        reached=_reached(goal, to_floor, to_peer),
+        ours=statistics.median(own),
+        floor=statistics.median(results[id(floor)]) if floor else None,
+        peer=statistics.median(results[id(peer)]) if peer else None,
+        of_floor=Ratio.of(own, results[id(floor)]) if floor else None,
+        of_peer=Ratio.of(own, results[id(peer)]) if peer else None,
+        goal=goal,
     )
 
 
 def _even(measure: Measure) -> float:
-    """A round in which all processes worked: how the kernel spreads the connections of one round is chance, and says
-    nothing of what is measured. Raises `Uneven` when it is no chance."""
-    for _ in range(UNLUCKY):
+    """A round in which all processes worked: how the kernel distributes the connections of one round is chance, and not
+    what is measured. Raises `Uneven` when it happens too often to be chance."""
+    for _ in range(MOST_DISCARDED):
         try:
             return measure()
-        except Uneven as chance:
-            print(f"a round is left out: {chance}", file=sys.stderr)
+        except Uneven as error:
+            print(f"discarded a round: {error}", file=sys.stderr)
     return measure()
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that so large a share of the values does not exceed."""
+    """The value that this share of the values does not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
-
-
-def _figure(rates: Sequence[float]) -> str:
-    median = statistics.median(rates)
-    return f"{median:,.0f}" if median >= 100 else f"{median:.1f}"
-
-
-def _reached(goal: Goal, to_floor: Ratio | None, to_peer: Ratio | None) -> bool | None:
-    """Judged by the medians; None where there is nothing to judge by."""
-    judged = [
-        ratio.median >= wanted
-        for ratio, wanted in ((to_floor, goal.of_floor), (to_peer, goal.of_peer))
-        if ratio is not None and wanted is not None
-    ]
-    return all(judged) if judged else None

@@ -22,11 +22,11 @@ def run(options: Options) -> list[Row]:
         server = kept.enter_context(api(parts))
         accept(server, big, 0, backlog, 100)
         kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
-        wait_for(lambda: target.count()["mails"] > 0, "the backlog is on its way")
+        wait_for(lambda: target.count()["mails"] > 0, "the first mail of the backlog arrives")
         times = times_to_leave(server, target, small, singles)
         left = backlog + singles - target.count()["mails"]
         if not (left or options.short):
-            raise Failed("the backlog ended before the last of the other's messages")
+            raise Failed("the backlog ended before the other account's last message")
         wait_for(lambda: target.count()["mails"] >= backlog + singles, "all is sent", 300, pause=0.1)
         target.check(backlog + singles)
     return [row("H. another's message, p95", times)]

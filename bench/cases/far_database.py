@@ -1,7 +1,7 @@
-"""Case L: what do A, D1 and E cost where the database is half a millisecond away?
+"""Case L: what do A, D1 and E cost with a database that is half a millisecond away?
 
-`floor` is the same service, whose statements go through the same process that delays them for ours, without the delay:
-what that process costs is the same for both.
+`floor` is the same service without the delay. Its statements pass through the same kind of process, so that the cost of
+that process is in both.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from bench.stack import Server, Stack, api, free_port, stack
 from bench.turns import Goal, Row, in_turns, percentile
 
 EACH_WAY = 0.00025
-"""Seconds: a round trip takes half a millisecond longer, as between two buildings of one region."""
+"""Seconds in each direction: a round trip takes half a millisecond longer, as between two buildings of one region."""
 GOAL = Goal(1 / 1.3)
 SOCKET = ".s.PGSQL.5432"
 
 
 def run(options: Options) -> list[Row]:
-    """The rows of L. None on SQLite, which is no server."""
+    """The rows of L. There are none on SQLite, which is no server."""
     if not options.postgresql:
         return []
     with stack(postgresql=True) as parts, contextlib.ExitStack() as kept:
@@ -40,7 +40,7 @@ def run(options: Options) -> list[Row]:
         fill(parts, shop, CONTACTS)
         far, near = (kept.enter_context(_seen_from(parts, name, delay)) for name, delay in PLACES.items())
         servers = [replace(kept.enter_context(api(one)), name=name) for name, one in (("ours", far), ("floor", near))]
-        with without_keys(parts):  # first, because no worker sends what the others leave
+        with without_keys(parts):  # first: no worker sends what the other cases accept
             delivered = _delivering(options, open_shop(parts, "Mails"), servers[1], far, near)
         rows = [_reading(options, shop, servers), _alone(options, shop, servers)]
         return [*rows, _sending(options, parts, shop, servers), delivered]
@@ -51,7 +51,7 @@ PLACES = {"far": EACH_WAY, "near": 0.0}
 
 @contextlib.contextmanager
 def _seen_from(parts: Stack, name: str, delay: float) -> Iterator[Stack]:
-    """The same installation, for processes whose database is so far away, with a folder of their own for logs."""
+    """The installation for processes whose database is this far away, with a folder of their own for logs."""
     port, folder = free_port(), parts.folder / name
     folder.mkdir()
     address = urlsplit(parts.database_url)
@@ -59,7 +59,7 @@ def _seen_from(parts: Stack, name: str, delay: float) -> Iterator[Stack]:
     url = f"postgresql+psycopg://{address.username}:@127.0.0.1:{port}{address.path}"
     arguments = ["-m", "bench.distance", str(port), target, str(delay)]
     with running("distance", arguments, {}, folder):
-        wait_for(lambda: listens(port), "the way to the database is open")
+        wait_for(lambda: listens(port), "the connection to the database is open")
         environment = {**parts.environment, "DATABASE_URL": url, "PORT": str(free_port())}
         yield replace(parts, folder=folder, environment=environment)
 
@@ -90,13 +90,13 @@ def _delivering(options: Options, shop: Shop, server: Server, far: Stack, near: 
 
 
 def _alone(options: Options, shop: Shop, servers: list[Server]) -> Row:
-    """One client that waits for each answer, without a goal: what the distance adds is what the request waits for."""
+    """One client that waits for each answer, without a goal: it shows how many round trips a request waits for."""
     one, count = _contact(shop), options.amount(200, 10)
     times: dict[str, list[float]] = {server.name: [] for server in servers}
     for _ in range(count):
         for server in servers:
             times[server.name].append(_seconds_of(server, one))
-    far, near = (f"{percentile(times[server.name], 0.5) * 1000:.2f}" for server in servers)
+    far, near = (percentile(times[server.name], 0.5) * 1000 for server in servers)
     return Row("L. GET one contact, one client, p50", "ms", far, near)
 
 

@@ -14,13 +14,13 @@ from bench.stack import api, send_workers, stack
 from bench.turns import Row
 
 EACH = 20
-"""Due messages of an account."""
+"""The due messages of an account."""
 LEAST = 5
-"""Messages of each priority that must leave beside the backlog."""
+"""Messages of each priority that must leave before the backlog ends."""
 
 
 def run(options: Options) -> list[Row]:
-    """The rows of M, in milliseconds: a message of each priority, by turns."""
+    """The rows of M, in milliseconds: messages of either priority, in turn."""
     accounts, singles = options.amount(10_000, 100), options.amount(15, 3)
     with stack(postgresql=options.postgresql) as parts, contextlib.ExitStack() as kept:
         target = kept.enter_context(sink(parts))
@@ -29,14 +29,14 @@ def run(options: Options) -> list[Row]:
         accept(server, template, 0, 1, 1)
         fill_accounts(parts, template, accounts, EACH)
         kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
-        wait_for(lambda: target.count()["mails"] > 0, "the backlog is on its way")
+        wait_for(lambda: target.count()["mails"] > 0, "the first mail of the backlog arrives")
         backlog = accounts * EACH + 1
         times: dict[str, list[float]] = {"high": [], "normal": []}
         while len(times["normal"]) < singles and (options.short or target.count()["mails"] < backlog):
             for priority in times:
                 times[priority] += times_to_leave(server, target, urgent, 1, priority)
         if len(times["normal"]) < LEAST and not options.short:
-            raise Failed(f"the backlog ended after the first of the single messages: {times}")
+            raise Failed(f"the backlog ended too soon: {times}")
         mails = backlog + sum(map(len, times.values()))
         wait_for(lambda: target.count()["mails"] >= mails, "all is sent", 600, pause=0.1)
         target.check(mails)

@@ -1,4 +1,4 @@
-"""Case J: an API process and a sending process do not grow, by the number of messages or by their size."""
+"""Case J: neither an API process nor a sending process grows with the number of messages or with their size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bench.mail import Sink, accept, send_request, sink
 from bench.options import Options
 from bench.processes import resident_bytes, wait_for
 from bench.stack import api, send_workers, stack
-from bench.turns import Row
+from bench.turns import Goal, Ratio, Row
 
 MOST = 1.10
-"""Times what it was after the first thousand messages."""
+"""Times the memory after the first 1,000 messages."""
 MEBIBYTE = 1024 * 1024
 SAMPLES = 15
 
@@ -53,11 +53,11 @@ def run(options: Options) -> list[Row]:
 
 
 def _wait_for_mails(target: Sink, count: int) -> None:
-    wait_for(lambda: target.count()["mails"] >= count, f"{count} mails have come", 600, pause=0.2)
+    wait_for(lambda: target.count()["mails"] >= count, f"{count} mails have arrived", 600, pause=0.2)
 
 
 def _memory(watched: dict[str, list[int]]) -> dict[str, float]:
-    """The largest process of each kind, in MiB, when it rests: the least of some seconds."""
+    """The memory of the largest process of each kind in MiB: the least of several samples, so that it is idle."""
     least = dict.fromkeys(watched, float("inf"))
     for _ in range(SAMPLES):
         time.sleep(0.2)
@@ -67,7 +67,7 @@ def _memory(watched: dict[str, list[int]]) -> dict[str, float]:
 
 
 def _large_requests(shop: Shop, count: int) -> Iterator[bytes]:
-    """Sends with an attachment of nearly 10 MiB, each made when its turn comes."""
+    """Sends with an attachment of nearly 10 MiB, each built only when it is sent."""
     content = base64.b64encode(bytes(10 * MEBIBYTE - 1024)).decode()
     attachment = {"name": "large.bin", "type": "application/octet-stream", "content": content}
     for number in range(900_000, 900_000 + count):
@@ -79,12 +79,4 @@ def _large_requests(shop: Shop, count: int) -> Iterator[bytes]:
 
 
 def _row(case: str, before: float, after: float) -> Row:
-    return Row(
-        case,
-        "MiB",
-        f"{after:.0f}",
-        f"{before:.0f}",
-        of_floor=f"{after / before:.2f}",
-        goals=f"at most {MOST:.2f}x the first",
-        reached=after <= MOST * before,
-    )
+    return Row(case, "MiB", after, before, of_floor=Ratio.over([after / before]), goal=Goal(most_of_floor=MOST))

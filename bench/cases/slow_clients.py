@@ -1,4 +1,4 @@
-"""Case K: 1,000 connections that are idle or trickle, and a database and a Redis that hang; does the API answer?"""
+"""Case K: does the API answer beside 1,000 connections that are idle or trickle, and while the database hangs?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 1.0
 """Seconds for /healthz."""
 PAUSE = 0.1
 REQUESTS = 100
-"""That wait for the database while it hangs: many more than there are threads."""
+"""Requests that wait for the hanging database: many more than there are threads."""
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -63,7 +63,7 @@ def run(options: Options) -> list[Row]:
 
 
 def _health(server: Server, samples: int) -> list[float]:
-    """Seconds of answers to /healthz, each over a connection of its own."""
+    """The seconds that each request to /healthz takes, over a connection of its own."""
     times = []
     for _ in range(samples):
         began = time.perf_counter()
@@ -77,7 +77,7 @@ def _health(server: Server, samples: int) -> list[float]:
 
 @contextlib.contextmanager
 def _hanging(parts: Stack) -> Iterator[None]:
-    """Stops the database and Redis in the middle of whatever they do; a SQLite file cannot hang."""
+    """Suspends PostgreSQL and Redis; a SQLite file cannot hang."""
     stopped = [int(parts.services.redis.info("server")["process_id"])]
     if parts.is_postgresql:
         first = int((parts.folder / "pg" / "postmaster.pid").read_text().split()[0])
@@ -93,7 +93,7 @@ def _hanging(parts: Stack) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _waiting(server: Server, token: str) -> Iterator[None]:
-    """Requests that need the database; their answers are not waited for."""
+    """Keeps requests open that need the database, without waiting for their answers."""
     one = request("GET", "/v1/lists", token)
     with contextlib.ExitStack() as kept:
         for _ in range(REQUESTS):
@@ -103,21 +103,15 @@ def _waiting(server: Server, token: str) -> Iterator[None]:
 
 
 def _recovers(server: Server, one: bytes) -> None:
-    """Once database and Redis go on, so does the API."""
+    """Raises `Failed` unless the API answers again once PostgreSQL and Redis go on."""
     deadline = time.monotonic() + 60
     while fetch(server.port, one)[0] != 200:
         if time.monotonic() > deadline:
-            raise Failed("the API does not answer after database and Redis went on")
+            raise Failed("the API does not answer although PostgreSQL and Redis do")
         time.sleep(PAUSE)
 
 
 def _row(case: str, times: list[float]) -> Row:
-    """The longest; the usual ones stand beside it."""
+    """The longest time, with the usual ones beside it."""
     usual = ", ".join(f"p{round(part * 100)} {percentile(times, part) * 1000:.1f}" for part in (0.5, 0.95))
-    return Row(
-        case,
-        "ms",
-        f"{max(times) * 1000:.0f} ({usual})",
-        goals=f"at most {MOST * 1000:.0f} ms",
-        reached=max(times) <= MOST,
-    )
+    return Row(case, "ms", max(times) * 1000, detail=usual, goal=Goal(most=MOST * 1000))

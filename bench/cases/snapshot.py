@@ -1,7 +1,7 @@
-"""Case K2: is the queue as quick while a snapshot is held elsewhere, as a backup does, for 1,000,000 messages?
+"""Case K2: is the queue as quick while another connection holds a snapshot, as a backup does, for 1,000,000 messages?
 
-Two installations, in turns; the messages pass through the queue of each by the statements of a sender, but for what is
-sent and written of the recipients. In one a snapshot is held from the beginning.
+Two installations, in turn. The messages pass through the queue of each by the statements of a sender, which sends
+nothing and writes no outcomes. In one of them the snapshot is held from the beginning.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bench.turns import Goal, Measure, Row, in_turns
 
 MOST_SLOWER = 1.3
 AT_ONCE = 20_000
-"""Messages that wait at a time while they pass."""
+"""Messages that are due at once while they pass through the queue."""
 BATCH = 1000
 
 
 def run(options: Options) -> list[Row]:
-    """The rows of K2: `floor` is the same service without the snapshot. None on SQLite."""
+    """The rows of K2: `floor` is the installation without the snapshot. There are none on SQLite."""
     if not options.postgresql:
         return []
     with contextlib.ExitStack() as kept:
@@ -38,7 +38,7 @@ def run(options: Options) -> list[Row]:
         alone = kept.enter_context(_queue())
         kept.enter_context(_snapshot(beside.parts))
         for queue in (beside, alone):
-            queue.let_pass(options.amount(1_000_000, 2_000))
+            queue.pass_through(options.amount(1_000_000, 2_000))
         goal = Goal(1 / MOST_SLOWER)
         claims, looks = options.amount(50, 5), options.amount(200, 10)
         return [
@@ -62,7 +62,7 @@ def run(options: Options) -> list[Row]:
 
 
 class Queue:
-    """The send queue of an installation, and a worker and a scheduler that remember what they have found there."""
+    """The send queue of an installation, with a worker and a scheduler that remember what they found there."""
 
     def __init__(self, parts: Stack, template: int) -> None:
         self.parts = parts
@@ -70,8 +70,8 @@ class Queue:
         self._due = DueAccounts()
         self._sweep = SendQueueSweep()
 
-    def let_pass(self, count: int) -> None:
-        """So many messages are queued, claimed and settled."""
+    def pass_through(self, count: int) -> None:
+        """Queues, claims and settles so many messages."""
         for first in range(0, count, AT_ONCE):
             waiting = min(AT_ONCE, count - first)
             add_due(self.parts, self._template, waiting)
@@ -88,20 +88,20 @@ class Queue:
         return measure
 
     def looks(self, count: int) -> Measure:
-        """Rounds of the scheduler's looks."""
+        """Rounds of the scheduler's looks, which find nothing."""
 
         def measure() -> float:
             began = time.perf_counter()
             for _ in range(count):
                 with self.parts.services.database.read() as session:
                     if self._sweep.finds_work(session):
-                        raise Failed("there should be nothing to do")
+                        raise Failed("the queue should be empty")
             return count / (time.perf_counter() - began)
 
         return measure
 
     def _claim(self, size: int) -> float:
-        """Seconds of a claim, whose entries are then settled."""
+        """Claims and then settles entries; returns the seconds of the claim."""
         began = time.perf_counter()
         with self.parts.services.database.write() as transaction:
             claimed = claim(transaction, "bench", size=size, after=0, due=self._due)
@@ -126,7 +126,7 @@ def _queue() -> Iterator[Queue]:
 
 @contextlib.contextmanager
 def _snapshot(parts: Stack) -> Iterator[None]:
-    """Held by another connection, as pg_dump holds one."""
+    """Another connection holds a snapshot in the block, as pg_dump does."""
     with parts.connect() as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("SELECT count(*) FROM accounts")

@@ -1,4 +1,4 @@
-"""Case O: how soon does an account's message leave while another one sends what takes longest to make, without end?"""
+"""Case O: how soon does an account's message leave while another one keeps sending the most expensive content?"""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def run(options: Options) -> list[Row]:
         server = kept.enter_context(api(parts))
         rate(server.port, hostile_requests(hostile), lambda status, _: status == 202, clients=2)
         kept.enter_context(send_workers(parts, 1, EMAIL_TRANSPORT_URL=target.url))
-        wait_for(lambda: target.count()["mails"] > 0, "the worst is on its way", 60)
-        kept.enter_context(_sent_without_end(server, hostile))
+        wait_for(lambda: target.count()["mails"] > 0, "the first of the other account's mails arrives", 60)
+        kept.enter_context(_sending_continuously(server, hostile))
         times = times_to_leave(server, target, small, singles)
         if target.count()["wrong"]:
             raise Failed(f"wrong mails: {target.count()}")
@@ -36,8 +36,8 @@ def run(options: Options) -> list[Row]:
 
 
 @contextlib.contextmanager
-def _sent_without_end(server: Server, shop: Shop) -> Iterator[None]:
-    """One client sends the worst, one request after the other, until the block ends."""
+def _sending_continuously(server: Server, shop: Shop) -> Iterator[None]:
+    """One client sends the most expensive content, one request after the other, until the block ends."""
     over = threading.Event()
     requests = itertools.takewhile(lambda _: not over.is_set(), itertools.cycle(hostile_requests(shop)))
     client = threading.Thread(target=rate, args=(server.port, requests, lambda status, _: status == 202, 1))

@@ -1,1 +1,1 @@
-"""The floors: the least code that does the same work with the same durability. No framework beyond the one named."""
+"""The floors: the least code that does the same work with the same durability."""

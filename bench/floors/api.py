@@ -1,7 +1,7 @@
 """The floor of the API cases: bare Flask routes, psycopg and orjson, under the service's own gunicorn.
 
-No key, no scope, no rate limit, no validation by a schema: only the rows, in the form that the service answers with.
-One connection per thread stands for a pool without its price.
+They check no key and no scope, count no rate, and validate nothing: they read the rows and answer as the service does.
+A connection per thread replaces the pool, without its cost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VALUES = ("first_name", "last_name", "city", "plan", "born", "points")
 
 
 def connection() -> psycopg.Connection[Any]:
-    """The connection of this thread; every statement is a transaction, and prepared once."""
+    """The connection of this thread. Each statement is a transaction of its own, and is prepared once."""
     if not hasattr(_local, "connection"):
         url = plain_url(os.environ["DATABASE_URL"])
         _local.connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, options="-c timezone=UTC")
@@ -50,7 +50,7 @@ class JsonLoader(psycopg.adapt.Loader):
 
 
 def json(body: Any, status: int = 200) -> Response:
-    """A JSON answer."""
+    """A JSON response."""
     return Response(orjson.dumps(body), status, content_type="application/json")
 
 
@@ -73,7 +73,7 @@ def a_page(list_id: int) -> Response:
 
 
 def page_json(list_id: int, rows: list[Any], limit: int, offset: int) -> dict[str, Any]:
-    """A page of contacts; a row more than its limit says that another page follows."""
+    """A page of contacts; one row more than the limit shows that another page follows."""
     path = f"/v1/lists/{list_id}/contacts"
     links = {"self": {"href": path}}
     if len(rows) > limit:
@@ -88,7 +88,7 @@ def _time(moment: datetime | None) -> str | None:
 
 
 def contact_json(row: Any) -> dict[str, Any]:
-    """A row of CONTACTS as clients see it."""
+    """A row of `CONTACTS` as the object that clients receive."""
     list_id, contact_id = row[1], row[0]
     values = row[13]
     return {

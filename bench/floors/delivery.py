@@ -1,8 +1,8 @@
 """The floor of delivery: a filled template of bytes, pipelined SMTP, one UPDATE and commit per 100 mails.
 
-`python -m bench.floors.delivery DATABASE_URL SMTP_PORT [KEY]`: says `ready`, waits for a line, sends all rows of the
-table `floor_mails` that are queued, and says `done`. One connection, one mail per round trip: the commands of the next
-mail go out with the end of the one before. With a file of a private key each mail gets a DKIM signature (RSA).
+`python -m bench.floors.delivery DATABASE_URL SMTP_PORT [KEY]` prints `ready`, waits for a line, sends all queued rows
+of the table `floor_mails`, and prints `done`. It has one connection and sends one mail per round trip: the commands of
+the next mail are sent with the end of the one before. With the file of a private key, it signs each mail (DKIM, RSA).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(database_url: str, port: int, key: str | None = None) -> None:
 
 
 def _send(link: socket.socket, stream: Any, rows: list[Any], signer: Any) -> None:
-    """All mails of a claim; the answer to each is read with the invitation to the next."""
+    """Sends all mails of a claim; the reply to each is read with the replies to the commands of the next."""
     waiting = b""
     for row_id, email, values in rows:
         address = email.encode()
@@ -74,7 +74,7 @@ def _send(link: socket.socket, stream: Any, rows: list[Any], signer: Any) -> Non
 
 
 def _signature(content: bytes, signer: Any) -> bytes:
-    """A signature over body and four headers, as DKIM's simplest form has it."""
+    """A DKIM signature in the simplest form, over the body and four headers."""
     head, _, body = content.partition(b"\r\n\r\n")
     digest = base64.b64encode(hashlib.sha256(body).digest())
     fields = (

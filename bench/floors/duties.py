@@ -1,9 +1,9 @@
-"""The floors of A and D1 with the duties that the bare ones leave out, written as leanly.
+"""The floors of A and D1 with the duties that the bare floors leave out, written as leanly.
 
-Every request has its key looked up, with its account and the list of its path, is counted against a rate in Redis, and
-leaves a line in the log and its count in the metrics; a send is also looked at: the account with its group and domains,
-and the list with its fields. What is left out still is all that depends on what is found: rules, errors, other ways to
-ask, retries. So this is what the work costs, where the bare floors are what the answer costs.
+Every request looks up its key with the account and the list of its path, counts against a rate in Redis, and writes a
+line of the log and the metrics. A send also looks up the account with its group and domains, and the list with its
+fields. Rules, errors, other forms of the request and retries are still left out. So this shows what the work costs,
+where the bare floors show what the answer costs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ redis = Redis.from_url(from_environment().redis_url)
 
 @application.before_request
 def admit() -> None:
-    """Key, scope and rate; and for a send what it refers to."""
+    """Checks key, scope and rate; for a send, also what it refers to."""
     g.request_id, g.started = uuid.uuid4().hex, time.perf_counter()
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
     hashed, list_id = hashlib.sha256(token.encode()).hexdigest(), (request.view_args or {}).get("list_id")
@@ -89,8 +89,8 @@ def _look_up() -> None:
 
 
 @application.after_request
-def tell(response: Response) -> Response:
-    """Headers, metrics and the log."""
+def record(response: Response) -> Response:
+    """Adds headers, and writes metrics and log."""
     seconds = time.perf_counter() - g.started
     response.headers["X-Request-Id"] = g.request_id
     response.headers["RateLimit-Limit"] = str(LIMIT)

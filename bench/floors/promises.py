@@ -1,10 +1,10 @@
-"""The floor of delivery with the promises that the bare one leaves out, written as leanly and in one thread.
+"""The floor of delivery with the promises that the bare floor leaves out, written as leanly and in one thread.
 
-`python -m bench.floors.promises DATABASE_URL SMTP_PORT`, as `bench.floors.delivery`. Rows are claimed under a lease,
-which is on the disk before anything leaves; recipients are looked up, as are the addresses that may not be sent to;
-three templates are filled, the HTML one safely; return path and opt-out link are signed for the recipient; every answer
-goes to a journal at once, and to the log; outcomes are written with a timeline and a count, for rows that are still
-ours. What is left out still is what happens when something goes wrong.
+`python -m bench.floors.promises DATABASE_URL SMTP_PORT` is used as `bench.floors.delivery` is. It claims rows under a
+lease, which is on the disk before anything is sent; looks up the recipients and the suppressed addresses; fills three
+templates, with HTML encoding in that of the HTML body; signs the return path and the opt-out link of the recipient;
+writes each reply to a journal at once, and to the log; and writes the outcomes of the rows that it still holds, with a
+timeline step and a count. Error handling is still left out.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ WHERE id = ANY(ARRAY(
     SELECT id FROM promised_mails WHERE state = 'queued' ORDER BY id LIMIT 400 FOR UPDATE SKIP LOCKED))
 RETURNING id, uuid, email, "values", attempts
 """
-PEOPLE = 'SELECT id, email, "values", state FROM promised_mails WHERE id = ANY(%s)'
-KEPT_OUT = """
+RECIPIENTS = 'SELECT id, email, "values", state FROM promised_mails WHERE id = ANY(%s)'
+SUPPRESSED = """
 SELECT address FROM blocked_addresses WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
 UNION ALL SELECT address FROM unsubscribers WHERE account_id = 1 AND kind = 'email' AND address = ANY(%s)
 """
-STILL_OURS = "SELECT id, attempts FROM promised_mails WHERE id = ANY(%s) AND worker = %s ORDER BY id FOR UPDATE"
+STILL_HELD = "SELECT id, attempts FROM promised_mails WHERE id = ANY(%s) AND worker = %s ORDER BY id FOR UPDATE"
 DONE = """
 UPDATE promised_mails SET state = 'delivered', worker = NULL, lease_time = NULL, sent_time = given.moment
 FROM json_to_recordset(%s::json) given (id bigint, moment timestamptz) WHERE promised_mails.id = given.id
@@ -74,7 +74,7 @@ PARTS = (
 
 
 def _template(source: str) -> str:
-    """In the form of `%`."""
+    """The template for the operator `%`."""
     parts = source.split("%%")
     return "".join(part if place % 2 == 0 else f"%({part})s" for place, part in enumerate(parts))
 
@@ -96,23 +96,23 @@ def main(database_url: str, port: int) -> None:
         while rows := database.execute(CLAIM, (WORKER,)).fetchall():
             database.commit()
             made = _send(link, stream, journal, _look_up(database, rows))
-            _settle(database, made)
+            _write(database, made)
             log.write("".join(orjson.dumps({"message": "sent", **one}).decode() + "\n" for one in made))
             journal.truncate(0)
     print("done", flush=True)
 
 
 def _look_up(database: psycopg.Connection[Any], rows: list[Any]) -> list[Any]:
-    """Those that may be sent to."""
+    """The rows whose recipients exist and are not suppressed."""
     addresses = [row[2] for row in rows]
-    people = {row[0]: row for row in database.execute(PEOPLE, ([row[0] for row in rows],))}
-    kept_out = {row[0] for row in database.execute(KEPT_OUT, (addresses, addresses))}
+    recipients = {row[0]: row for row in database.execute(RECIPIENTS, ([row[0] for row in rows],))}
+    suppressed = {row[0] for row in database.execute(SUPPRESSED, (addresses, addresses))}
     database.commit()
-    return [row for row in rows if row[0] in people and row[2] not in kept_out]
+    return [row for row in rows if row[0] in recipients and row[2] not in suppressed]
 
 
 def _send(link: socket.socket, stream: Any, journal: Any, rows: list[Any]) -> list[dict[str, Any]]:
-    """All mails of a claim; the answer to each is read with the invitation to the next, and journalled at once."""
+    """Sends all mails of a claim; the reply to each is journalled before those to the commands of the next are read."""
     waiting, before, made = b"", None, list[dict[str, Any]]()
     for row in rows:
         sender, content = _compose(row)
@@ -141,7 +141,7 @@ def _now() -> str:
 
 
 def _compose(row: Any) -> tuple[bytes, bytes]:
-    """The envelope sender, and the mail to the end of its data."""
+    """The envelope sender, and the mail with the end of its data."""
     row_id, uuid, email, values, _ = row
     number = row_id.to_bytes(8, "big")
     sender = base64.b32encode(number + hmac.digest(KEY, b"b" + number, "sha256")[:10]).decode().rstrip("=").lower()
@@ -154,8 +154,8 @@ def _compose(row: Any) -> tuple[bytes, bytes]:
     return f"bounces+{sender}@bench.example".encode(), content + b".\r\n"
 
 
-def _settle(database: psycopg.Connection[Any], made: list[dict[str, Any]]) -> None:
-    held = dict(database.execute(STILL_OURS, ([one["id"] for one in made], WORKER)).fetchall())
+def _write(database: psycopg.Connection[Any], made: list[dict[str, Any]]) -> None:
+    held = dict(database.execute(STILL_HELD, ([one["id"] for one in made], WORKER)).fetchall())
     kept = [one for one in made if held.get(one["id"]) == one["attempt"]]
     given = orjson.dumps(kept).decode()
     database.execute(DONE, (given,))

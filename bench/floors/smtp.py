@@ -1,4 +1,4 @@
-"""The connection that the floors of delivery send over."""
+"""The SMTP connection of the floors of delivery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def greeted(port: int) -> Iterator[tuple[socket.socket, Any]]:
-    """A connection to the sink after its EHLO, and the stream of its answers."""
+    """A connection to the sink after EHLO, and the stream of its replies."""
     with socket.create_connection(("127.0.0.1", port)) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream = link.makefile("rb")

@@ -1,6 +1,6 @@
-"""The floor of case G: RQ's own way from an enqueue to the start of the job, without a fork.
+"""The floor of case G: what RQ itself takes from the enqueuing of a job to its start, without a fork.
 
-`python -m bench.floors.start REDIS_URL` works on the queue until it is ended.
+`python -m bench.floors.start REDIS_URL` works until it is terminated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUEUE, TIMES = "floor", "bench:starts"
 
 
 def note() -> None:
-    """The job: when it started, on the clock that all processes of the machine share."""
+    """The job: records its start on the clock that all processes of the machine share."""
     _connection().rpush(TIMES, time.monotonic())
 
 

@@ -1,8 +1,8 @@
-"""The floor of case F: `python -m bench.floors.webhooks WEBHOOK URL KEY:SECRET…`, a process of its own.
+"""The floor of case F, a process of its own: `python -m bench.floors.webhooks WEBHOOK URL KEY:SECRET…`.
 
-Per batch one select, the signatures that the wire format asks for, one POST over a kept connection and one delete,
-which is durable when it returns. No lease, no fixed batch, no log of attempts: a death sends the events again, in other
-batches, and two of it would send everything twice.
+For each batch it has one select, the signatures that the wire format requires, one POST over a persistent connection
+and one durable delete. It has no lease, no batch contents and no delivery log: after a crash it sends events again in
+other batches, and two such processes would send everything twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OLDEST = "SELECT id, payload FROM events WHERE webhook_id = %s ORDER BY id LIMIT
 
 
 def main(webhook_id: int, url: str, signers: list[tuple[str, str]]) -> None:
-    """Waits for a wake-up, sends all that is there, and waits again."""
+    """Waits for a wake-up, sends all events, and waits again."""
     redis = Redis.from_url(os.environ["REDIS_URL"], socket_timeout=None)
     target = urlsplit(url)
     receiver = http.client.HTTPConnection(target.hostname or "", target.port)

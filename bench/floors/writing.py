@@ -1,7 +1,7 @@
-"""The floor of the writing cases: the reading floor's Flask application with the least code that writes the same rows.
+"""The floor of the writing cases: that of the reading cases, with the least code that writes the same rows.
 
-Contacts are checked by hand, without a word about what is wrong; sends are not checked at all. Each request is one
-statement, which is its own transaction.
+Contacts are checked by hand, without saying what is wrong; sends are not checked at all. Each request is one statement,
+which is its own transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITH drafted AS (
     SELECT list.account_id, list.id AS list_id, draft.* FROM lists list,
         unnest(%s::text[], %s::text[], %s::text[], %s::jsonb[]) draft (email, email_key, mobile, "values")
     WHERE list.id = %s"""
-"""The first step of creating contacts: those of the request, in the account of the list."""
+"""The first step of creating contacts: those of the request, with the account of the list."""
 CREATE_DRAFTED = """
 ), created AS (
     INSERT INTO contacts (account_id, list_id, creation_time, last_modified_time, email, email_key, mobile, identifier,
@@ -85,7 +85,7 @@ queue = Queue("floor", connection=Redis.from_url(from_environment().redis_url), 
 
 @application.post("/v1/lists/<int:list_id>/contacts")
 def create(list_id: int) -> Response:
-    """Case C: rows checked by hand, and one statement for contacts, events and triggers."""
+    """Case C: contacts checked by hand, and one statement for contacts, events and triggers."""
     contacts = orjson.loads(request.get_data())["contacts"]
     if not all(_is_right(contact) for contact in contacts):
         return Response(status=422)
@@ -121,7 +121,7 @@ def _values(contact: dict[str, Any]) -> str:
 
 @application.post("/v1/transactional-sends")
 def send() -> Response:
-    """Cases D1 and D100: one statement; a single mail wakes a worker, too."""
+    """Cases D1 and D100: one statement; a send to one recipient also wakes a worker."""
     body = orjson.loads(request.get_data())
     recipients = body["recipients"]
     uuids = [str(uuid.uuid4()) for _ in recipients]

@@ -1,7 +1,7 @@
-"""The peer of the API cases: FastAPI, SQLAlchemy's ORM and pydantic, written as their guides do it, under uvicorn.
+"""The peer of the API cases as in its guides: FastAPI, SQLAlchemy's ORM and pydantic, under uvicorn.
 
-It reads and writes the service's own tables and gives the same objects. It checks the key by its hash; it has
-no rate limit, no scopes and no list fields of its own, so it does less.
+It reads and writes the tables of the service and returns the same objects. It looks up the key, but has no rate limit,
+no scopes and no list fields of an account's own: it does less than the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ make_session = sessionmaker(engine)
 
 
 class ByKind(BaseModel):
-    """A truth per address."""
+    """A boolean for each address kind."""
 
     email: bool
     mobile: bool
@@ -46,7 +46,7 @@ class ContactLinks(BaseModel):
 
 
 class Contact(BaseModel):
-    """A contact, as clients see it."""
+    """A contact as the object that clients receive."""
 
     id: int
     list_id: int
@@ -219,7 +219,7 @@ def _firing(row: ContactRow) -> TriggerFiring:
 
 
 def _blocked(database: Session, account_id: int, rows: list[ContactRow]) -> set[tuple[str, str]]:
-    """Those of the contacts' addresses that are blocked."""
+    """The blocked ones of the contacts' addresses."""
     addresses = [address for row in rows for address in (row.email_key, row.mobile) if address]
     found = select(BlockedAddress).where(BlockedAddress.account_id == account_id, BlockedAddress.address.in_(addresses))
     return {(one.kind, one.address) for one in database.scalars(found)}

@@ -1,8 +1,8 @@
 """The peer of the API cases at its best: FastAPI with asynchronous routes, one statement per request, no ORM.
 
-What makes the version of the guides (`bench.peers.contacts_api`) slow is left out: a hop into a thread per dependency,
-three ORM queries per request, and a pydantic object per row of an answer. The key is checked by the statement that
-does the work. Like the other one it has no rate limit, no scopes and no list fields of its own.
+It leaves out what makes the form of the guides (`bench.peers.contacts_api`) slow: a change of threads for each
+dependency, three ORM queries per request, and a pydantic object for each row of a response. The statement that does the
+work also checks the key. Like the other form it has no rate limit, no scopes and no list fields of an account's own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _idle: asyncio.LifoQueue[psycopg.AsyncConnection[Any]] = asyncio.LifoQueue()
 
 @contextlib.asynccontextmanager
 async def connected(_application: FastAPI) -> AsyncIterator[None]:
-    """Opens this process's connections."""
+    """Opens the connections of this process."""
     url = plain_url(os.environ["DATABASE_URL"])
     for _ in range(CONNECTIONS):
         connection = await psycopg.AsyncConnection.connect(
@@ -78,7 +78,7 @@ async def create(list_id: int, request: NewContacts, key: Key) -> Response:
 
 
 async def _execute(statement: LiteralString, parameters: tuple[Any, ...]) -> list[Any]:
-    """Runs one statement, which is its own transaction, on a connection that nobody else uses."""
+    """Runs one statement, which is its own transaction, on an idle connection."""
     connection = await _idle.get()
     try:
         cursor = await connection.execute(statement, parameters)

@@ -1,8 +1,8 @@
-"""The peer of sending: django-post_office, as its manual sets it up, in processes of its own.
+"""The peer of the sending cases: django-post_office as its manual sets it up, in processes of its own.
 
-It has its own database on the same PostgreSQL server. No HTTP is in front of it, no key, no schema, no report group:
-it does less than the service. A process says `ready`, waits for a line, works and says `done`, so that several begin
-together and the start of Django is not measured.
+It has its own database on the same PostgreSQL server. It is called without HTTP, and has no keys, no validation and no
+groups: it does less than the service. A process prints `ready`, waits for a line, works and prints `done`, so that
+several start together and the start of Django is not measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SMTP_PORT = "PEER_SMTP_PORT"
 
 
 def configure() -> None:
-    """Sets Django up for the database that the environment names, and for the SMTP server where it names one."""
+    """Sets Django up for the database, and the SMTP server if there is one, that the environment names."""
     parts = conninfo_to_dict(os.environ[URL])
     database = {
         "ENGINE": "django.db.backends.postgresql",
@@ -44,14 +44,14 @@ def configure() -> None:
         USE_TZ=True,
         SECRET_KEY="bench",
         LOGGING={"version": 1, "loggers": {"post_office": {"level": "WARNING"}}},
-        # Its log of every mail that was sent is its default, too; ours keeps more.
+        # By default it logs every mail that it sends; the service logs more.
         POST_OFFICE={"BACKENDS": {"default": "django.core.mail.backends.smtp.EmailBackend"}},
     )
     django.setup()
 
 
 def drafts(first: int, count: int, texts: dict[str, str]) -> list[dict[str, Any]]:
-    """What `send` takes for the recipients of these numbers; `texts` are subject, html and text, as templates."""
+    """The arguments of `send` for so many recipients; `texts` are the templates of subject, text and HTML."""
     return [
         {
             "recipients": [f"person{number}@customers.example"],
@@ -66,7 +66,7 @@ def drafts(first: int, count: int, texts: dict[str, str]) -> list[dict[str, Any]
 
 
 def wildcards(number: int) -> dict[str, str]:
-    """The five values of a recipient."""
+    """The five values of the recipient with this number."""
     return {
         "first_name": f"First{number % 977}",
         "last_name": f"Last{number % 1009}",
@@ -90,10 +90,10 @@ def _prepare() -> None:
 
 
 def _send(count: int, recipients: int) -> None:
-    """`count` sends to `recipients` each, every one committed by itself, as a request would do it."""
+    """`count` sends to `recipients` each, each committed separately, as a request would be."""
     from post_office import mail  # noqa: PLC0415 - its models can be imported only once Django is set up
 
-    mail.send(**drafts(0, 1, TEXTS)[0])  # what Django makes at its first statement is made now
+    mail.send(**drafts(0, 1, TEXTS)[0])  # what Django prepares at its first statement is not measured
     _wait_for_start()
     for number in range(count):
         if recipients == 1:
@@ -103,7 +103,7 @@ def _send(count: int, recipients: int) -> None:
 
 
 def _queue(count: int) -> None:
-    """`count` mails wait to be delivered, in chunks of a thousand."""
+    """Queues `count` mails, in chunks of 1,000."""
     from post_office import mail  # noqa: PLC0415 - its models can be imported only once Django is set up
 
     for first in range(0, count, 1000):
@@ -111,7 +111,7 @@ def _queue(count: int) -> None:
 
 
 def _deliver() -> None:
-    """What the manual's command `send_queued_mail` does, in this process."""
+    """Does what the command `send_queued_mail` of the manual does, in this process."""
     from post_office.mail import send_queued_mail_until_done  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
