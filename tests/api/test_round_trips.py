@@ -1,4 +1,4 @@
-"""How often a request waits for PostgreSQL (docs/performance.md#a-database-some-way-off)."""
+"""How often a request waits for PostgreSQL (docs/performance.md#a-distant-database)."""
 
 from __future__ import annotations
 
