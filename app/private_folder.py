@@ -1,8 +1,9 @@
-"""The data folder is its owner's alone: it holds the database, the mails and the secret.
+"""The data folder is private to its owner: it contains the database, the mails and the secret.
 
-What a process makes is 0600, folders 0700 (`os.umask`). What an earlier version or a person made wider is narrowed, as
-far as it is ours: whatever lies in the folder under one of our names and belongs to this user, and the folder itself
-where nothing else lies in it. So a DATA_DIR that names a home folder or /tmp by mistake stays as it is.
+Processes create files with mode 0600 and folders with 0700 (`os.umask`). Wider permissions, from an earlier version or
+a person, are narrowed, but only for our own files: those in the folder that have one of our names and belong to this
+user, and the folder itself if it contains nothing else. So a DATA_DIR that names a home folder or /tmp by mistake is
+not changed.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import stat
 from pathlib import Path
 
 UMASK = 0o077
-"""Nothing for the group and for others."""
+"""No permissions for the group and for others."""
 OURS = re.compile(
     r"tms\.sqlite3(-wal|-shm|-journal)?|redis|redis\.sock|mail|sms|journals|dispatchers|processes|metrics|launcher\.lock"
     r"|\.?secret_key(\.\d+)?|receiver_port|demo_keys\.json|demo_keys\.new"
 )
-"""The names of what this service makes in its data folder."""
+"""The names of the files and folders that this service creates in its data folder."""
 
 
 def make_private(folder: Path) -> None:
-    """Makes the folder, or narrows the rights to it. Raises `OSError` when it cannot be made."""
+    """Creates the folder, or narrows its permissions. Raises `OSError` if it cannot be created."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o777 & ~UMASK)
     entries = list(os.scandir(folder))
     for entry in entries:
@@ -33,7 +34,7 @@ def make_private(folder: Path) -> None:
 
 
 def _narrow(path: Path) -> None:
-    """Only the owner can: what belongs to somebody else, or is gone by now, stays as it is."""
+    """Only the owner can: files that belong to somebody else, or have disappeared, are skipped."""
     try:
         found = path.stat()
         if found.st_uid == os.getuid() and found.st_mode & UMASK and not found.st_mode & stat.S_ISVTX:

@@ -65,7 +65,7 @@ def _content(file: Path | None, option: str) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise WrongValue(f"{option} {file}: cannot be read as UTF-8: {error}") from None
     if "\0" in content:
-        raise WrongValue(f"{option} {file}: holds a character that cannot be stored")
+        raise WrongValue(f"{option} {file}: contains a character that cannot be stored")
     return content
 
 

@@ -30,11 +30,11 @@ POLL_SECONDS = 0.05
 ORPHANS_END = 8.0
 """Seconds after which the processes of a killed launcher have ended: the API takes up to 5."""
 IN_PYTHON = (
-    "the embedded Redis is the one in Python, which suits development; in production install redis-server or "
+    "the embedded Redis is the one in Python, which is meant for development; in production install redis-server or "
     "valkey-server, or set REDIS_URL"
 )
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
-"""Address that stands for all of this machine's -> one at which the service can be reached."""
+"""Wildcard address -> one at which the service can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _serve(start: Start, patience: float) -> int:
 
 
 def _start_redis(start: Start) -> str | None:
-    """Starts the embedded Redis and returns its kind; None where REDIS_URL names another."""
+    """Starts the embedded Redis and returns its kind; None if REDIS_URL names another."""
     data_dir = start.settings.data_dir
     if start.settings.redis_url != own_redis_url(data_dir):
         return None
@@ -148,7 +148,7 @@ def _start_api(start: Start) -> None:
     start.supervisor.start(api)
     while not (start.supervisor.stop_requested or _answers(start.settings)):
         if not api.alive:
-            raise StartError("the API server has ended; its last lines say why")
+            raise StartError("the API server has ended; see its last lines for the reason")
         start.supervisor.wait(POLL_SECONDS)
 
 
@@ -174,8 +174,8 @@ def _start_workers(start: Start) -> None:
 
 
 def _start_receiver(start: Start, demo: Demo | None) -> None:
-    """Starts the receiver that prints the demo's events. Nothing depends on it, so it may be missing where its port is
-    in use."""
+    """Starts the receiver that prints the demo's events. Nothing depends on it, so it may be missing if its port is in
+    use."""
     if not demo:
         return
     try:

@@ -17,7 +17,7 @@ LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """A process that ran for this long is restarted after the shortest pause."""
 GROUP_GRACE = 6.0
-"""Seconds in which the processes that a dead one has started may end: a request in progress gets 5."""
+"""Seconds for the processes that a dead one has started to end: a request in progress gets 5."""
 LOOK_AGAIN = 0.1
 
 
@@ -105,7 +105,7 @@ class Child:
 
 
 def _follower_of(launcher: int) -> Callable[[], None] | None:
-    """A function that a new process runs first. It has the kernel end the process when the launcher dies (Linux
+    """A function that a new process runs first. It makes the kernel terminate the process when the launcher dies (Linux
     only)."""
     if sys.platform != "linux":
         return None

@@ -2,8 +2,8 @@
 
 The receiver's port is part of the seeded webhook's URL, so it is chosen once per data folder and kept there.
 
-The keys of the seed file are published. Where others can reach the service they are replaced by random ones before the
-API starts, and no process takes them (app/accounts/auth.py).
+The keys of the seed file are published. If others can reach the service, they are replaced by random ones before the
+API starts, and no process accepts them (app/accounts/auth.py).
 """
 
 from __future__ import annotations

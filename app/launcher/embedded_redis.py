@@ -1,7 +1,7 @@
 """The embedded Redis of `make run`: a server on a Unix socket in `DATA_DIR`, without a TCP port.
 
-Its data may be lost without harm (wake-ups, rate counters). A real server stores it in `DATA_DIR/redis` all the same,
-so that it survives a restart; the one in Python, for machines that have no other, keeps it in memory.
+Its data may be lost without harm (wake-ups, rate counters). A real server still stores it in `DATA_DIR/redis`, so that
+it survives a restart; the one in Python, for machines without another one, keeps it in memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A Redis in Python, for machines that have no other: `python -m app.launcher.python_redis SOCKET`.
+"""A Redis in Python, for machines without another one: `python -m app.launcher.python_redis SOCKET`.
 
-fakeredis holds the data and implements the commands; this module serves it on a Unix socket, which needs no port and
+fakeredis stores the data and implements the commands; this module serves it on a Unix socket, which needs no port and
 which other machines cannot reach. (Over TCP it would also have to disable Nagle's algorithm, or each command of a
-pipeline would wait 40 ms.) Nothing is stored on disk, because the service can lose its Redis data at any moment. It
-suits development and a small installation; a real Redis handles ten times the load.
+pipeline would wait 40 ms.) Nothing is stored on disk, because the service can lose its Redis data at any moment. It is
+enough for development and a small installation; a real Redis handles ten times the load.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Server(TcpFakeServer):
 
 
 def end() -> None:
-    """Ends the process at once; nothing has to be saved."""
+    """Ends the process at once; nothing needs to be saved."""
     os._exit(0)
 
 

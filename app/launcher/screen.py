@@ -21,7 +21,10 @@ def screen(services: Services, demo: Demo | None) -> str:
     settings = services.settings
     rows = [
         ("API", f"{settings.public_url}/v1/"),
-        ("API key", demo.token if demo else "one of your seed file, or: .venv/bin/flask --app wsgi keys create --help"),
+        (
+            "API key",
+            demo.token if demo else "one from your seed file, or: .venv/bin/flask --app wsgi keys create --help",
+        ),
         ("Mail goes to", email_destination(settings)),
         ("Texts go to", display_url(settings.sms_transport_url)),
         ("Data", str(settings.data_dir)),
@@ -35,7 +38,7 @@ def screen(services: Services, demo: Demo | None) -> str:
         lines += ["", "  Send a message:", "", _curl(settings, demo.token, example)]
     if settings.require_https and settings.public_url.startswith("http://"):
         lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
-        lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off for a try."]
+        lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off to try it out."]
     if demo and settings.exposed:
         lines += [
             "",

@@ -20,7 +20,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE = 7.0
 """Seconds in which requests and messages in progress may finish."""
 MOST_DEATHS = 5
-"""After so many ends in a row, each soon after its start, the service gives an essential process up and ends."""
+"""After that many ends in a row, each soon after a start, the service gives up an essential process and ends."""
 LAST_GRACE = 1.5
 """Seconds for Redis, which ends last."""
 
@@ -56,7 +56,7 @@ class Supervisor:
         self.stop_requested = self.stop_requested or number in STOP_SIGNALS
 
     def watch(self) -> int:
-        """Restarts processes until the service has to end; returns its exit status, 0 if it was asked to stop."""
+        """Restarts processes until the service must end; returns its exit status, 0 if it was asked to stop."""
         while not self.stop_requested:
             for child in (*self.first, *self.others):
                 if not child.alive and not self._restart(child):
@@ -65,13 +65,15 @@ class Supervisor:
         return 0
 
     def _restart(self, child: Child) -> bool:
-        """Plans or performs the restart of a process that has ended; False if the service has to end without it."""
+        """Plans or performs the restart of a process that has ended; False if the service must end without it."""
         if child.restart_time is not None:
             child.start_again()
             return True
         child.plan_restart()
         if child.essential and child.deaths >= MOST_DEATHS:
-            logger.error("%s keeps ending (%s), so the service ends; its last lines say why", child.name, child.status)
+            logger.error(
+                "%s keeps ending (%s), so the service ends; see its last lines for the reason", child.name, child.status
+            )
             return False
         logger.error("%s has ended (%s), starting again in %g s", child.name, child.status, child.pause)
         return True

@@ -25,7 +25,7 @@ LONGEST_OPTION = 1000
 def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]) -> List:
     """Creates a list without fields. `attributes` are `name` (required), `system`, `allow_duplicates`, `stop_words`.
 
-    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_list`.
+    Raises `ServiceError`: `conflict` if the name is taken, otherwise like `update_list`.
     """
     if attributes.get("name") is None:
         raise ServiceError("required", field="name")
@@ -41,7 +41,7 @@ def create_list(session: Session, account_id: int, attributes: Mapping[str, Any]
 def update_list(session: Session, row: List, attributes: Mapping[str, Any]) -> bool:
     """Changes the attributes; returns whether any differed.
 
-    Raises `ServiceError`: `conflict` for a taken name, or when duplicates are forbidden while there are some;
+    Raises `ServiceError`: `conflict` if the name is taken, or if duplicates are forbidden while there are some;
     `not_empty`, `too_long` or `invalid_string` for the name or a stop word.
     """
     if attributes.get("name", row.name) != row.name:
@@ -182,4 +182,4 @@ def _check_no_duplicates(session: Session, row: List, address: Any) -> None:
     )
     duplicate = session.execute(statement).scalar()
     if duplicate is not None:
-        raise ServiceError("conflict", field="allow_duplicates", detail=f"the list holds {duplicate} more than once")
+        raise ServiceError("conflict", field="allow_duplicates", detail=f"the list has {duplicate} more than once")

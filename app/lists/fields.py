@@ -1,6 +1,6 @@
 """Field types, the rule for keys, and the list spec. Pure.
 
-Two field types are attributes of every contact, whatever the field is called: Email is `email`, Mobile Phone is
+Two field types are attributes of every contact, whatever the field's name: Email is `email`, Mobile Phone is
 `mobile`. Every other field is a property under its key, unless the key is reserved (docs/contacts.md#list-fields).
 """
 
@@ -22,7 +22,7 @@ class ValueType(Enum):
     STRING = auto()
     URL = auto()
     OPTION = auto()
-    """A string; one of the field's options where it has any."""
+    """A string; one of the field's options if it has any."""
     OPTIONS = auto()
     """A string of comma-separated options."""
     DATE = auto()
@@ -158,6 +158,6 @@ class ListSpec:
 
     @cached_property
     def ignored_keys(self) -> frozenset[str]:
-        """Reserved keys that a field of the list has: writes to them are ignored silently
+        """Reserved keys that a field of the list has: writes to them are silently ignored
         (docs/contacts.md#reserved-keys)."""
         return frozenset(field.key for field in self.fields if not field.is_address and is_reserved(field.key))

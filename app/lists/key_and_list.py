@@ -32,7 +32,7 @@ KEY_AND_LIST = PreparedStatement(select(*KEY_AND_LIST_COLUMNS).select_from(KEY_A
 
 
 def find_principal_and_list(session: Session, token: str, list_id: int) -> tuple[Principal, ListSpec | None]:
-    """The key with this token, and its account's list with that id. Raises as `find_principal` does."""
+    """The key with this token, and its account's list with that id. Raises like `find_principal`."""
     row = KEY_AND_LIST.row(session, token_hash=hash_token(token), list_id=min(list_id, BIGGEST))
     return principal_and_list_of(row)
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 OK = "ok"
 SILENT = "does not answer"
 NEEDED = ("database", "migrations")
-"""Without these no request can be accepted; without Redis all can."""
+"""Without these no request can be accepted; without Redis all requests can."""
 
 
 def check_parts(services: Services) -> dict[str, str]:
@@ -28,7 +28,7 @@ def check_parts(services: Services) -> dict[str, str]:
 
 
 def failed_parts(parts: dict[str, str]) -> list[str]:
-    """The parts with a problem. A newer schema is none."""
+    """The parts with a problem. A newer schema is not a problem."""
     return [name for name, state in parts.items() if state not in (OK, "unknown", *FITS)]
 
 

@@ -1,6 +1,6 @@
 """Status figures of an installation over all accounts: queued and unfinished work, and how long it has waited.
 
-Each is one statement, whose cost is that of the unfinished work: those of the send queue read its partial indexes, and
+Each is one statement, whose cost depends on the unfinished work: those of the send queue read its partial indexes, and
 none counts the history.
 """
 
@@ -22,7 +22,7 @@ from app.settings import Settings
 
 
 def status(session: Session, settings: Settings, moment: datetime) -> dict[str, int | float | None]:
-    """Numbers of recipients and events per status, and of some the age of the oldest in seconds; None where there is
+    """Numbers of recipients and events per status, and for some the age of the oldest in seconds; None if there is
     none.
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
@@ -41,7 +41,7 @@ def status(session: Session, settings: Settings, moment: datetime) -> dict[str, 
 
 
 def figures(moment: datetime) -> dict[str, Select[int, Any]]:
-    """The statement of each figure: the number, and what tells the age of the oldest."""
+    """The statement of each figure: the number, and the time or event from which the age of the oldest is derived."""
     queued = entry_in_state(RecipientState.QUEUED)
     return {
         "due": _entries(and_(queued, QueueEntry.due_time <= moment)),
@@ -59,7 +59,7 @@ def _entries(condition: ColumnElement[bool]) -> Select[int, Any]:
 
 
 def _events_waiting() -> Select[int, Any]:
-    """Of each webhook they are counted in the order of the index, from its position on."""
+    """The events of each webhook are counted in the order of the index, from its position on."""
     oldest = oldest_waiting(Webhook.id, Webhook.position, 1, Event.payload).scalar_subquery()
     first = oldest_waiting(Webhook.id, Webhook.position, 1).scalar_subquery()
     webhooks = select(waiting_events().label("waiting"), first.label("first"), oldest.label("payload")).subquery()
@@ -69,8 +69,8 @@ def _events_waiting() -> Select[int, Any]:
 
 
 def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]:
-    """By figure: since when the oldest has waited. What is claimed keeps the time at which it was due, and what is
-    uncertain is due at the end of its wait."""
+    """Figure -> since when the oldest has waited. A claimed entry keeps its due time, and an uncertain one is due at
+    the end of its wait."""
     wait = timedelta(seconds=settings.uncertain_wait)
     return {
         "due": lambda due_time: due_time,
@@ -81,7 +81,7 @@ def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]
 
 
 def _event_time(payload: str) -> datetime | None:
-    """When the event happened (docs/webhooks.md#events)."""
+    """The time of the event (docs/webhooks.md#events)."""
     timestamp = orjson.loads(payload).get("timestamp")
     return datetime.fromisoformat(timestamp) if timestamp else None
 

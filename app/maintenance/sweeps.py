@@ -42,15 +42,15 @@ logger = logging.getLogger(__name__)
 BACKOFFS_KEPT = timedelta(days=1)
 """A back-off is kept this long after its end, so that the next one is longer."""
 PART_OF_A_DAY = timedelta(days=1)
-"""Counts by hour are kept so much longer, so that those of the first day are complete."""
+"""Counts by hour are kept for one more day, so that those of the first day are complete."""
 OVERDUE = timedelta(hours=1)
-"""Entries of the send queue that are due for longer are checked."""
+"""Entries of the send queue that have been due for longer are checked."""
 CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
 
 class SendQueueSweep:
-    """What one process remembers of the send queue from sweep to sweep, so that each reads only what is new."""
+    """The memory of one process of the send queue between sweeps, so that each reads only new entries."""
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
         self._due = DueAccounts(full_share)
@@ -104,7 +104,8 @@ def _delete_older(
 
 
 def _delete_entries_without_recipient(services: Services) -> None:
-    """They would be claimed in vain for ever. The oldest are looked at: what has its recipient leaves the queue."""
+    """They would be claimed in vain for ever. Only the oldest entries are checked, since those with a recipient leave
+    the queue."""
     by_id = select(QueueEntry.recipient_id, QueueEntry.due_time).where(QueueEntry.recipient_id > 0)
     entry = by_id.order_by(QueueEntry.recipient_id).limit(CHUNK).subquery("oldest").c
     recipient = select(Recipient.id).where(Recipient.id == entry.recipient_id).exists()

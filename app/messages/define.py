@@ -24,7 +24,7 @@ LONGEST_URL = 2000
 def create_message(session: Session, account_id: int, attributes: Mapping[str, Any]) -> Message:
     """Creates a message. `attributes` are columns of `Message`; `name` and `type` are required.
 
-    Raises `ServiceError`: `conflict` for a taken name, otherwise like `update_message`.
+    Raises `ServiceError`: `conflict` if the name is taken, otherwise like `update_message`.
     """
     attributes = _normalized(attributes)
     for required in ("name", "type"):
@@ -44,7 +44,7 @@ def create_message(session: Session, account_id: int, attributes: Mapping[str, A
 def update_message(session: Session, message: Message, attributes: Mapping[str, Any]) -> bool:
     """Changes the given attributes; returns whether any differed. Sends that were accepted keep the old content.
 
-    Raises `ServiceError`: `conflict` for a taken name or another type, and the code of an invalid value.
+    Raises `ServiceError`: `conflict` if the name is taken or the type differs, and the code of an invalid value.
     """
     attributes = _normalized(attributes)
     if attributes.get("type", message.type) != message.type:

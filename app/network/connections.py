@@ -1,4 +1,4 @@
-"""TCP connections of which the name lookup and all attempts together end at a deadline."""
+"""TCP connections whose name lookup and attempts all end at one deadline."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from app.network.lookup import look_up
 
 MIN_SECONDS = 0.001
-"""A socket with a time-out of 0 would not wait at all."""
+"""A socket with a timeout of 0 would not wait at all."""
 
 
 def connect(host: str, port: int, seconds: float) -> socket.socket:
-    """A connected socket with a time-out of `seconds`, which lookup and connection take at most. Raises `OSError`."""
+    """A connected socket with a timeout of `seconds`, which is also the limit for lookup and connection. Raises
+    `OSError`."""
     deadline = time.monotonic() + seconds
     connected = connect_to_any(host, look_up(host, seconds), port, deadline)
     connected.settimeout(seconds)

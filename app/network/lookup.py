@@ -1,8 +1,8 @@
 """Name lookups that end at a deadline (docs/operations.md#name-servers).
 
 The system's resolver waits as long as its own configuration says: with two name servers that do not answer, 20 seconds
-by default. It cannot be interrupted, so it runs in a thread of its own, which is left behind at the deadline and ends
-when the resolver gives up.
+by default. It cannot be interrupted, so it runs in a separate thread, which is abandoned at the deadline and ends when
+the resolver gives up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def look_up(host: str, seconds: float) -> list[str]:
-    """The addresses of the host, in the order of the system's preference; an address is its own.
+    """The addresses of the host, in the order of the system's preference; for an address, itself.
 
     Raises `OSError` for a name that has none, and `TimeoutError`, which is one, for no answer within `seconds`.
     """
@@ -65,7 +65,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _in_thread(call: Callable[[], Result]) -> Future[Result]:
-    """Starts the call. Its thread does not keep the process from ending, as one of an executor would."""
+    """Starts the call. Its thread does not keep the process from ending, unlike one of an executor."""
     future: Future[Result] = Future()
 
     def run() -> None:

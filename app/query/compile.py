@@ -45,7 +45,7 @@ Row = TypeVar("Row")
 
 
 def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
-    """The conditions of the query, all of which a row must meet."""
+    """The conditions of the query, all of which a row must match."""
     return _grouped_chain(
         and_, [_condition(condition, columns[condition.filter.name]) for condition in query.conditions]
     )
@@ -53,7 +53,7 @@ def where(query: Query, columns: Columns) -> list[ColumnElement[bool]]:
 
 def page(select: Select[Any], query: Query, order: Order, *, ascending: bool = False) -> Select[Any]:
     """The rows of the page and one more, which shows whether there is a further page; see `split_page`. From a position
-    on they are read by the index of the order, whatever lies before it (docs/querying.md#cursors)."""
+    on they are read with the index of the order, however many rows come before it (docs/querying.md#cursors)."""
     position = query.position
     if position is None:
         # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
@@ -144,5 +144,5 @@ def _grouped_chain(
     if len(terms) <= GROUP_SIZE:
         return terms
     groups = (terms[start : start + GROUP_SIZE] for start in range(0, len(terms), GROUP_SIZE))
-    # SQLAlchemy merges a chain in mere parentheses into the chain around it.
+    # SQLAlchemy merges a chain that is only parenthesized into the chain around it.
     return [type_coerce(Grouping(join(*group)), Boolean()) for group in groups]

@@ -57,9 +57,9 @@ Alternative = Equals | IsNull | Between | After | Before
 
 @dataclass(frozen=True, slots=True)
 class FilterCondition:
-    """One filter parameter: `eq` and `in` match rows that match an alternative, `ne` all others, nulls included.
+    """One filter parameter: `eq` and `in` match rows that match an alternative, `ne` all others, including nulls.
 
-    There is no alternative where no row can have the requested value.
+    There is no alternative if no row can have the requested value.
     """
 
     filter: Filter
@@ -72,8 +72,8 @@ class Query:
     """A valid query. `Query()` is that of a request without parameters.
 
     `limit` 0 requests the count only; `fields` None means all fields; `zone` None means UTC. `pairs` are the parameters
-    of the request without its cursor, from which the links to other pages are built, with cursors of `cursors` where it
-    has one. `position` is where the page begins by the cursor of the request; without one, `offset` counts.
+    of the request without its cursor, from which the links to other pages are built, with cursors of `cursors` if there
+    is one. `position` is where the page begins according to the cursor of the request; without one, `offset` applies.
     """
 
     limit: int = DEFAULT_LIMIT

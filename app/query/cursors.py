@@ -1,8 +1,8 @@
 """Cursors: where a page begins, in the links that lead to it (docs/querying.md#cursors). Pure.
 
-A cursor names the item at the edge of a page by the values that order the collection, so that the next page costs the
-same wherever it lies, and no item is skipped or repeated when others are created or deleted meanwhile. It is signed
-together with the request that it was made for: a cursor of another account, collection or query is none.
+A cursor names the item at the edge of a page by the values that order the collection, so that every page costs the
+same, and no item is skipped or repeated when others are created or deleted meanwhile. It is signed together with the
+request that it was made for: a cursor of another account, collection or query is invalid.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OrderValue = int | datetime
 class Position:
     """Where a page begins: at an item, named by the values that order its collection.
 
-    The page lies after the item, or before it if `backward`; the item is on the page only if `inclusive`.
+    The page is after the item, or before it if `backward`; the item is on the page only if `inclusive`.
     """
 
     item: tuple[OrderValue, ...]
@@ -48,15 +48,15 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class CursorScope:
-    """A collection of an account: its cursors are valid in it alone. `path` is that of the links."""
+    """A collection of an account: its cursors are valid only there. `path` is that of the links."""
 
     secret_key: str = field(repr=False)
     account_id: int
     path: str
 
     def at(self, path: str, resource: Resource) -> Self | None:
-        """The same for another collection of the account; None where a filter has the name of the parameter, which
-        then has no cursors (docs/querying.md#cursors)."""
+        """The same for another collection of the account; None if a filter has the name of the parameter: such a
+        collection has no cursors (docs/querying.md#cursors)."""
         return None if CURSOR in resource.filters else replace(self, path=path)
 
     def make(self, position: Position, others: Sequence[tuple[str, str]]) -> str:
@@ -73,7 +73,7 @@ class CursorScope:
         except binascii.Error:
             return None
         content, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
-        # The text is compared, too: spare bits of its last character are not signed.
+        # The text is also compared: spare bits of its last character are not signed.
         if not hmac.compare_digest(signature, self._signature(content, others)) or _text(signed) != cursor:
             return None
         backward, inclusive, *item = orjson.loads(content)
@@ -81,7 +81,7 @@ class CursorScope:
 
     def _signature(self, content: bytes, others: Sequence[tuple[str, str]]) -> bytes:
         parameters = sorted((_linked(key), _linked(value)) for key, value in others)
-        # Text of JSON cannot go on behind its closing bracket, so what is signed is of two parts for certain.
+        # JSON text cannot continue after its closing bracket, so the two parts of the signed text are unambiguous.
         request = orjson.dumps([self.account_id, self.path, parameters])
         return hmac.digest(_key(self.secret_key), request + content, "sha256")[:SIGNATURE_BYTES]
 
@@ -92,7 +92,7 @@ def _key(secret_key: str) -> bytes:
 
 
 def _linked(text: str) -> str:
-    """The text as it comes back from a link, which has no place for lone surrogates."""
+    """The text as it is returned by a link, which cannot contain lone surrogates."""
     return text.encode("utf-8", "replace").decode()
 
 

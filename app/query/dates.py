@@ -1,7 +1,7 @@
 """Conditions on dates and date-times of list fields, as comparisons of the stored ISO text.
 
 The value of a Date Picker is `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`. As text the first sorts before every time of its
-day, so a stored date counts as its midnight: a bound at midnight is written without its time where that puts the stored
+day, so a stored date counts as its midnight: a bound at midnight is written without its time if that puts the stored
 date on the same side.
 """
 

@@ -1,6 +1,6 @@
 """Parses the query parameters of a `GET` of a collection or an instance into a `Query`.
 
-Every parameter is parsed on its own, and all errors are reported at once, in the order of the parameters
+Every parameter is parsed independently, and all errors are reported at once, in the order of the parameters
 (docs/querying.md). The methods that write are in `app.query.writes`.
 """
 
@@ -39,9 +39,9 @@ __all__ = [
 
 MAX_ELEMENTS = 1000
 MAX_VALUES = 5_000
-"""Per query, all lists together: more would keep the database busy for seconds."""
+"""Maximum per query, all lists together: more would keep the database busy for seconds."""
 MAX_OFFSET = 2**63 - 1 - (MAX_LIMIT + 1)
-"""A larger offset is reduced to this, so that the end of the page is still a 64-bit number. No collection is that
+"""A larger offset is reduced to this value, so that the end of the page is still a 64-bit number. No collection is that
 long."""
 
 OPERATORS: dict[str | None, Literal["eq", "ne", "in"]] = {None: "eq", "ne": "ne", "in": "in"}
@@ -56,7 +56,7 @@ UNSUPPORTED = {
 def parse_collection(pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None) -> Query:
     """The query of a `GET` of a collection; `pairs` are the decoded parameters in order.
 
-    Without `cursors` there is no parameter of that name. Raises `ServiceError` with the code of the first error and the
+    Without `cursors` there is no parameter `cursor`. Raises `ServiceError` with the code of the first error and the
     errors of all parameters.
     """
     return _parse_page(pairs, resource, cursors, resource.filters)
@@ -71,7 +71,7 @@ def parse_instance(pairs: Sequence[tuple[str, str]], resource: Resource, cursors
 def parse_paged_instance(
     pairs: Sequence[tuple[str, str]], resource: Resource, cursors: CursorScope | None = None
 ) -> Query:
-    """The same for an instance with a list of its own, of which `limit`, `offset` and `cursor` select a page."""
+    """The same for an instance that contains a collection, of which `limit`, `offset` and `cursor` select a page."""
     return _parse_page(pairs, resource, cursors, {})
 
 
@@ -172,7 +172,7 @@ def _check_size(conditions: Sequence[FilterCondition]) -> None:
     for condition in conditions:
         size += max(1, len(condition.alternatives))
         if size > MAX_VALUES:
-            detail = f"The filters hold more than {MAX_VALUES} values together; split the query."
+            detail = f"The filters have more than {MAX_VALUES} values together; split the query."
             raise parameter_error("invalid_filter_list", condition.filter.name, detail)
 
 
@@ -215,7 +215,9 @@ def _known_names(parameter: str, text: str, known: tuple[str, ...]) -> tuple[str
         if name not in known:
             detail = f"{parameter}: {printable(name)!r} is not one of: {', '.join(known)}."
             if not known:
-                detail = f"{parameter} is not possible here: {printable(name)!r} is no resource that can be embedded."
+                detail = (
+                    f"{parameter} is not possible here: {printable(name)!r} is not a resource that can be embedded."
+                )
             raise parameter_error("invalid_query_syntax", parameter, detail)
     return names
 

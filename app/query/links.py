@@ -15,8 +15,8 @@ class PageEnds:
     """The number of items on a page, and the pages at both ends of it.
 
     `size` is with `limit=0` the number of all matching items; then there are no other pages
-    (docs/querying.md#counting). The positions are those where the other pages begin; None where they are known by
-    their offset alone.
+    (docs/querying.md#counting). The positions are those where the other pages begin; None if only their offset is
+    known.
     """
 
     size: int
@@ -35,9 +35,9 @@ def page_ends(
     last: tuple[OrderValue, ...] | None,
 ) -> PageEnds:
     """The ends of a page that was read. `first` and `last` are the values that order its outer items, None on an empty
-    page; `has_more` tells whether there are items beyond it in the direction in which it was read."""
+    page; `has_more` is whether there are items beyond it in the direction in which it was read."""
     position = query.position
-    # What lies in the other direction is not looked up: it is where the client came from.
+    # The other direction is not looked up: it is where the client came from.
     backward = position is not None and position.backward
     has_next, has_prev = (True, has_more) if backward else (has_more, query.offset > 0)
     if first is None or last is None:
@@ -55,7 +55,7 @@ def envelope(path: str, query: Query, ends: PageEnds) -> dict[str, Any]:
 
 
 def page_links(path: str, query: Query, ends: PageEnds) -> dict[str, Any]:
-    """`next` and `prev`, where such pages exist."""
+    """`next` and `prev`, if such pages exist."""
     links: dict[str, Any] = {}
     if ends.has_next:
         links["next"] = {"href": page_link(path, query, query.offset + ends.size, ends.next)}

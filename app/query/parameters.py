@@ -14,7 +14,7 @@ LINK_PARAMETERS = ("offset", "cursor")
 KNOWN_PARAMETERS = frozenset(
     {"limit", *LINK_PARAMETERS, "fields", "expand", "_tz", "order_by", "q", "remove_unsubscribers"}
 )
-"""Parameters that exist on some endpoint: on others they are not available, rather than unknown."""
+"""Parameters that exist on some endpoint: on others they are not available instead of unknown."""
 
 MAX_PARAMETERS = 200
 """Per query, apart from those that links add; each filter is a condition for the database."""
@@ -24,7 +24,7 @@ MAX_PRINTED = 60
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`name:operator=value`. The operator is None without a colon, and empty if nothing follows the colon."""
+    """`name:operator=value`. The operator is None without a colon, and empty if nothing follows it."""
 
     name: str
     operator: str | None
@@ -49,7 +49,7 @@ def printable(text: str) -> str:
 
 
 def parameter_error(code: str, parameter: str, detail: str) -> ServiceError:
-    """The error of one parameter; `detail` says what is wrong and what is accepted."""
+    """The error of one parameter; `detail` describes what is wrong and what is accepted."""
     return ServiceError(code, field=printable(parameter), detail=detail)
 
 
@@ -59,7 +59,7 @@ def unexpected_parameter(parameter: Parameter, resource: Resource) -> ServiceErr
         detail = f"{printable(parameter.name)} is not available for this method on this path."
         return parameter_error("parameter_not_available", parameter.name, detail)
     filters = ", ".join(sorted(resource.filters)) or "none"
-    detail = f"{printable(parameter.name)} is no query parameter of {resource.name}. Its filters: {filters}."
+    detail = f"{printable(parameter.name)} is not a query parameter of {resource.name}. Its filters: {filters}."
     return parameter_error("parameter_not_supported", parameter.name, detail)
 
 

@@ -35,7 +35,7 @@ def as_timestamp(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its column and, where it is not shown as stored, its conversion."""
+    """One property: its column and, if it is not shown as stored, its conversion."""
 
     column: Any
     convert: Convert | None = None
@@ -87,7 +87,7 @@ def counted(total: int) -> Page:
 
 
 def render_page(shape: Shape, query: Query, found: Sequence[Row[Any]]) -> Page:
-    """The page of rows with `page_columns`, of which one more than the limit shows that there is a further page."""
+    """The page of rows with `page_columns`, where a row beyond the limit shows that there is a further page."""
     rows, has_more = compiled.split_page(found, query)
     positions = _positions(shape, _page_columns(shape, query))
     order = itemgetter(*(positions[id(column)] for column in shape.order))
@@ -144,7 +144,7 @@ def _select(shape: Shape, selected: Sequence[Any]) -> Select[Any]:
 
 
 def _page_columns(shape: Shape, query: Query) -> list[Any]:
-    """The columns of the query's properties, and what orders the page."""
+    """The columns of the query's properties, and those that order the page."""
     selected = _distinct(shape, query)
     present = {id(column) for column in selected}
     return [*selected, *(column for column in shape.order if id(column) not in present)]
@@ -187,7 +187,7 @@ def renderer(
     ]
 
     def show(row: Sequence[Any]) -> dict[str, Any]:
-        """Sets all values at once, in C, then converts those that need it: this is the cost of a page per item."""
+        """Sets all values at once, in C, then converts those that need it: this is the cost per item of a page."""
         item = dict(zip(names, pick(row), strict=False))
         for name, convert in conversions:
             item[name] = convert(item[name], zone)

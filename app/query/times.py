@@ -1,6 +1,7 @@
 """Dates, times and zones in query parameters (docs/querying.md#values-by-type).
 
-Every value is parsed as a span, first and last moment included: a date is a whole day, a time is the same moment twice.
+Every value is parsed as a span that includes its first and last moment: a date is a whole day, a time is the same
+moment twice.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TIMESTAMP = re.compile(rf"{DATETIME.pattern}(?:Z|[+\- ]{OFFSET_FORM})?")
 
 FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
-# Where clocks go back over midnight, the end of a day happens twice: the day ends with the second one.
+# If clocks go back over midnight, the end of a day occurs twice: the day ends with the second one.
 END_OF_DAY = time.max.replace(fold=1)
 
 
@@ -38,12 +39,12 @@ def instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
 
 
 def end_instant_span(text: str, zone: ZoneInfo | None) -> tuple[datetime, datetime]:
-    """The same for the end of a range: where clocks go back and a local time occurs twice, the range includes both
+    """The same for the end of a range: if clocks go back and a local time occurs twice, the range includes both
     (docs/querying.md#filters)."""
     if DATE.fullmatch(text):
         return instant_span(text, zone)
     moment = _moment(text, zone)
-    # Where clocks go forward, the instant of the second fold is the earlier one.
+    # If clocks go forward, the instant of the second fold is the earlier one.
     last = max(_utc(moment.replace(fold=fold)) for fold in (0, 1))
     return last, last
 
@@ -84,7 +85,7 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def _utc(moment: datetime) -> datetime:
-    """In UTC; where the offset leads beyond the first or last year, the first or last instant."""
+    """The instant in UTC; the first or last instant if the offset leads beyond the first or last year."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:

@@ -40,7 +40,7 @@ def expected_form(filter_: Filter) -> str:
 def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
     """The alternatives of a value of `=` or `:ne`; an empty value is null or the empty string.
 
-    There are none where no row can have the value. Raises ValueError for a value that is not of the filter's type.
+    There are none if no row can have the value. Raises ValueError for a value that is not of the filter's type.
     """
     if not text:
         return (IsNull(), Equals("")) if filter_.type in (FilterType.STRING, FilterType.EMAIL) else (IsNull(),)
@@ -48,7 +48,7 @@ def read_value(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alter
 
 
 def read_element(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Alternative, ...]:
-    """The alternatives of one element of `:in`: a value, or a range where the type has an order.
+    """The alternatives of one element of `:in`: a value, or a range if the type has an order.
 
     None and ValueError as in `read_value`, and ValueError for an empty element.
     """
@@ -107,7 +107,7 @@ def _range(text: str, filter_type: FilterType, zone: ZoneInfo | None) -> tuple[A
 
 
 def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
-    """The alternative restricted to 64-bit integers; none where no row can match (docs/querying.md#values-by-type)."""
+    """The alternative restricted to 64-bit integers; none if no row can match (docs/querying.md#values-by-type)."""
     match alternative:
         case Equals(int() as value):
             return (alternative,) if fits_64_bits(value) else ()
@@ -122,7 +122,8 @@ def _within_64_bits(alternative: Alternative) -> tuple[Alternative, ...]:
 
 
 def _can_be_stored(text: str) -> bool:
-    """No row has such a value: PostgreSQL stores no null byte in text, and neither database a lone surrogate."""
+    """Whether a row can have the value: PostgreSQL cannot store a null byte in text, and neither database a lone
+    surrogate."""
     return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

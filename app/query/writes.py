@@ -1,4 +1,4 @@
-"""Query parameters of the methods that write, among them the ids of a bulk delete."""
+"""Query parameters of the methods that write, including the ids of a bulk delete."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ IS_TEXT: ColumnElement[bool] = literal_column("recipients.type = 'sms'")
 
 
 def entry_in_state(state: RecipientState) -> ColumnElement[bool]:
-    """Of entries of the send queue in that state."""
+    """The condition on entries of the send queue that they are in that state."""
     return literal_column(f"send_queue.state = '{state}'")
 
 

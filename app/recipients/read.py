@@ -50,7 +50,7 @@ def recipient_path(uuid: str) -> str:
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:
-    """Links to what the recipient refers to; some of it may be deleted by now."""
+    """Links to the objects that the recipient refers to; some may be deleted by now."""
     links = {"self": recipient_path(row.uuid), "transactional_group": group_path(row.group_id)}
     if row.list_id is not None:
         links["list"] = list_path(row.list_id)
@@ -82,7 +82,7 @@ RECIPIENT = Shape(
     order=(),
 )
 
-# The reason of a bounce is in the other side's words; that of a failure is a code of ours.
+# The reason of a bounce is a text of the other side; that of a failure is one of our codes.
 ANONYMOUS = replace(
     RECIPIENT,
     properties={
@@ -97,7 +97,7 @@ ANONYMOUS = replace(
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """What a key may see of people and of the other side's words, and what no key may see."""
+    """What a key may see of people and of texts of other servers, and what no key may see."""
 
     sees_contacts: bool
     redaction: Redaction
@@ -108,12 +108,12 @@ class Viewer:
         return RECIPIENT if self.sees_contacts else ANONYMOUS
 
     def redacted(self, text: str | None) -> str | None:
-        """The other side's words, redacted; None if it does not see them."""
+        """A text of another server, redacted; None if the viewer may not see it."""
         return self.redaction.redact(text) if self.sees_contacts and text is not None else None
 
 
 def require_recipient(session: Session, account_id: int, uuid: str) -> int:
-    """The id of the account's recipient with that uuid, in whatever case. Raises `not_found`."""
+    """The id of the account's recipient with that uuid, in any case. Raises `not_found`."""
     if not UUID.fullmatch(uuid):
         raise ServiceError("not_found")
     statement = select(Recipient.id).where(Recipient.account_id == account_id, Recipient.uuid == uuid.lower())
@@ -156,7 +156,7 @@ def _timeline(
 
 
 def find_recipient(session: Session, uuid: str) -> Recipient:
-    """The recipient with that uuid, in whatever case and of whatever account. Raises `ServiceError` (`invalid_id`)."""
+    """The recipient with that uuid, in any case and of any account. Raises `ServiceError` (`invalid_id`)."""
     found = session.scalars(select(Recipient).where(Recipient.uuid == uuid.lower())).first()
     if found is None:
         raise ServiceError("invalid_id", field="uuid", detail=f"there is no recipient with the uuid {uuid!r}")

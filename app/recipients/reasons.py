@@ -7,7 +7,8 @@ import enum
 
 
 class FailReason(enum.StrEnum):
-    """The `fail_reason` of a recipient. Of those with the first six, no message is made: they are skipped."""
+    """The `fail_reason` of a recipient. Recipients with one of the first six are skipped: no message is built for
+    them."""
 
     INVALID_CONTACT_ID = "invalid_contact_id"
     """Found when the send was accepted: the contact was not in the list."""

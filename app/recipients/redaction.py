@@ -1,10 +1,10 @@
 """Redaction of what a tenant must not read: the hosts, ports and paths of this installation
 (docs/requests.md#confidentiality).
 
-Our own texts keep them apart from the start (`note` of a result). But a relay and a gateway belong to the installation,
-too, and name themselves in their replies; so do other machines of the operator in inbound reports. Such names are
-replaced in all texts of others that a tenant sees: names in the settings, private addresses, and names that no public
-name server knows.
+The service's own texts keep them separate (`note` of a result). But a relay or a gateway also belongs to the
+installation, and names itself in its replies; so do other machines of the operator in inbound reports. Such names are
+replaced in all texts of other servers that a tenant sees: names in the settings, private addresses, and names that no
+public name server knows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Redaction:
 
     @classmethod
     def of(cls, settings: Settings) -> Redaction:
-        """For an installation with these settings."""
+        """The redaction for an installation with these settings."""
         urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
         return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
 

@@ -1,4 +1,5 @@
-"""A recipient as outcomes, inbound reports and tracking need it, with its event and its timeline steps. Pure."""
+"""The columns of a recipient for outcomes, inbound reports and tracking, with its event and its timeline steps.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from app.recipients.timeline import TimelineStep
 
 
 class RecipientRow(NamedTuple):
-    """One recipient with what it shares with its send. A tuple, because outcomes are written by the hundred."""
+    """One recipient with what it shares with its send. A tuple, because hundreds of outcomes are written at once."""
 
     id: int
     account_id: int
@@ -39,8 +40,8 @@ class RecipientRow(NamedTuple):
         *,
         address: str | None = None,
     ) -> Payload:
-        """The webhook event of that name (docs/webhooks.md#events) with its own `extra` fields; `address` is where the
-        message went, if the row does not have it yet."""
+        """The webhook event of that name (docs/webhooks.md#events) with its own `extra` fields; `address` is the one
+        that the message was sent to, if the row does not have it yet."""
         is_email = self.type == "email"
         return recipient_event(
             name,

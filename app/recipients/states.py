@@ -11,9 +11,9 @@ class RecipientState(enum.StrEnum):
     QUEUED = "queued"
     SENDING = "sending"
     UNCERTAIN = "uncertain"
-    """The message may have arrived: decided once its `due_time` has passed."""
+    """The message may have arrived: resolved once its `due_time` has passed."""
     SENT = "sent"
-    """Of a text message that the carrier accepted and no receipt has confirmed."""
+    """A text message that the gateway has accepted and no receipt has confirmed."""
     DELIVERED = "delivered"
     BOUNCED = "bounced"
     FAILED = "failed"
@@ -22,4 +22,4 @@ class RecipientState(enum.StrEnum):
 UNSETTLED = (RecipientState.QUEUED, RecipientState.SENDING, RecipientState.UNCERTAIN)
 """States of a recipient that has an entry in the send queue; any other is an outcome."""
 NOT_YET_SENT = (RecipientState.QUEUED, RecipientState.SENDING)
-"""A receipt for such a recipient was quicker than the write of its outcome."""
+"""A receipt for such a recipient came before its outcome was written."""

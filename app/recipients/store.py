@@ -23,7 +23,7 @@ _COLUMNS: dict[str, Any] = {
 
 
 def select_recipients(*further: Any, **instead: Any) -> Select[*tuple[Any, ...]]:
-    """The columns of `RecipientRow`, some of them replaced by name, and `further` ones behind them."""
+    """The columns of `RecipientRow`, some of them replaced by name, followed by `further` ones."""
     return select(*(_COLUMNS | instead).values(), *further).join(Send, Send.id == Recipient.send_id)
 
 
@@ -33,8 +33,8 @@ def as_recipient(row: Sequence[Any]) -> RecipientRow:
 
 
 def lock_recipient(transaction: Transaction, recipient_id: int) -> None:
-    """Locks the row until the end of the transaction: two reports at the same moment are written one after the
-    other, and none beside the outcome.
+    """Locks the row until the end of the transaction: two reports at the same moment are written one after the other,
+    and none at the same time as the outcome.
 
     Rows may refer to it meanwhile: recovery appends to the timeline while it holds the queue entry.
     """
@@ -43,8 +43,8 @@ def lock_recipient(transaction: Transaction, recipient_id: int) -> None:
 
 
 def lock_queue_entry(transaction: Transaction, recipient_id: int) -> QueueEntry | None:
-    """Locks the entry of a recipient that is locked already, so that no worker claims it meanwhile; None when the
-    recipient is settled."""
+    """Locks the entry of a locked recipient, so that no worker claims it meanwhile; None if the recipient is
+    settled."""
     statement = select(QueueEntry).where(QueueEntry.recipient_id == recipient_id)
     return transaction.scalars(statement.with_for_update()).first()
 
@@ -62,12 +62,12 @@ def update_queue_entries(transaction: Transaction, ids: Collection[int], **value
 
 
 def delete_queue_entries(transaction: Transaction, ids: Collection[int]) -> None:
-    """Of recipients that are settled; one statement, and none for none."""
+    """Deletes the entries of settled recipients; one statement, or none for no recipients."""
     if ids:
         statement = delete(QueueEntry).where(in_json(QueueEntry.recipient_id, ids))
         transaction.execute(statement, execution_options={"synchronize_session": False})
 
 
 def add_steps(transaction: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Appends steps to timelines, in their order; one statement, and none for no steps."""
+    """Appends steps to timelines, in their order; one statement, or none for no steps."""
     insert_rows(transaction, RecipientStep, rows)

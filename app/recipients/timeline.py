@@ -6,7 +6,7 @@ import enum
 
 
 class TimelineStep(enum.StrEnum):
-    """Name of one step; each module that writes steps takes them from here."""
+    """Name of one step; all modules that write steps use these names."""
 
     SENT = "sent"
     DEFERRED = "deferred"
@@ -20,7 +20,7 @@ class TimelineStep(enum.StrEnum):
     """Queued again by an operator, or because an uncertain message shows no sign of arrival."""
 
     ACKNOWLEDGED = "acknowledged"
-    """The receipt of a text message says that it was delivered."""
+    """The receipt of a text message reported its delivery."""
     RECEIVED = "received"
     """The recipient replied to a text message."""
     REPORTED_ARRIVED = "reported arrived"

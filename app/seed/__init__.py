@@ -1,8 +1,8 @@
-"""The seed file: the state that a database shall have (docs/seed.md).
+"""The seed file: the desired state of a database (docs/seed.md).
 
 `read` turns the file into plain data, `shape` and `nouns` check it and name the path of an error, `load` and the
 modules beside it bring the database to that state in one transaction. Missing rows are created, existing ones are
-updated only where they differ, nothing is deleted; so a second run writes nothing.
+updated only if they differ, and nothing is deleted; so a second run writes nothing.
 """
 
 from app.seed.load import load_seed

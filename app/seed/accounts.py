@@ -1,4 +1,4 @@
-"""Seeding an account and what belongs to it alone: keys, domains, senders."""
+"""Seeding an account with its keys, domains and senders."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         replace_token(context.transaction, key, token)
         updated = True
     if key.revoked_time:
-        context.report.notes.append(f"  key {key.name} is revoked and stays so; give it another token to use it again")
+        context.report.notes.append(
+            f"  key {key.name} is revoked and stays revoked; give it another token to use it again"
+        )
     context.report.keys.append({"id": key.id, "name": key.name})
     context.report.count("key", created=False, updated=updated)
 

@@ -21,7 +21,7 @@ Entry = Mapping[str, Any]
 def apply_contacts(
     context: SeedContext, row: List, entries: Sequence[Entry], path: str, unsubscribers: Sequence[Entry]
 ) -> None:
-    """Contacts of a list, found by its unique identifier, also those of a system list.
+    """Contacts of a list, found by its unique identifier, including those of a system list.
 
     A contact with `subscribed: true` must not be among the file's `unsubscribers`: the two would undo each other at
     every load.
@@ -46,7 +46,7 @@ def apply_contacts(
 
 
 def _plain(value: Any) -> Any:
-    """YAML has dates, contacts have strings."""
+    """Converts YAML dates to the strings that contacts have."""
     return value.isoformat() if isinstance(value, date) else value
 
 

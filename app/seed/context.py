@@ -18,5 +18,5 @@ class SeedContext:
     transaction: Transaction
     account: Account
     path: str
-    """Of the account in the file, such as `accounts[0]`."""
+    """Path of the account in the file, such as `accounts[0]`."""
     report: AccountReport

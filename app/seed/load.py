@@ -25,8 +25,8 @@ from app.services import Services
 def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] | None = None) -> SeedReport:
     """Brings the database to the state that the file describes and reports the changes.
 
-    `substitutions` replace `${NAME}` in the file. Raises `SeedError`, which names the offending path; then nothing
-    has changed.
+    `substitutions` replace `${NAME}` in the file. Raises `SeedError`, which names the invalid path; nothing has changed
+    then.
     """
     data = read_file(path, substitutions or {})
     entries = FILE({} if data is None else data, "").get("accounts", [])
@@ -38,12 +38,12 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
                 report.accounts.append(context.report)
                 _apply_parts(context, account, urls)
     except IntegrityError:
-        raise SeedError("", "somebody else wrote the same things at this moment; load the file again") from None
+        raise SeedError("", "another process wrote the same rows at this moment; load the file again") from None
     return report
 
 
 def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -> None:
-    """The parts of an account, each after those it names.
+    """The parts of an account, each after those that it refers to.
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
     goes only to webhooks that existed when it happened (docs/webhooks.md), and events of the seed itself are of no use.

@@ -11,7 +11,7 @@ import yaml
 from app.seed.shape import SeedError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader in C where the wheel has it: ten times as fast on a file with thousands of contacts."""
+"""The loader in C if the wheel has it: ten times as fast on a file with thousands of contacts."""
 
 MERGE = "tag:yaml.org,2002:merge"
 """The key `<<`, which may be given several times."""
@@ -50,7 +50,7 @@ def _parse(source: str) -> Any:
 
 
 def _refuse_repeated_keys(root: yaml.Node) -> None:
-    """Of a key given twice YAML would silently keep the last."""
+    """YAML would silently use the last of repeated keys."""
     waiting, seen = [root], set()
     while waiting:
         node = waiting.pop()

@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(slots=True)
 class AccountReport:
-    """One account of the file. The items are `{id, name}` and so on; a key has `token` only when it was made here."""
+    """One account of the file. The items are `{id, name}` and so on; a key has `token` only if it was generated
+    here."""
 
     id: int
     name: str
@@ -21,7 +22,7 @@ class AccountReport:
     """Noun -> how many were created."""
     updated: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    """What the operator should know, one line each."""
+    """Notes for the operator, one line each."""
 
     def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
         """Counts one row of a noun."""
@@ -64,7 +65,7 @@ class SeedReport:
 
     @property
     def changes(self) -> int:
-        """How many rows were created or changed; 0 when the database was in that state already."""
+        """The number of rows that were created or changed; 0 if the database was already in that state."""
         return sum(account.created.total() + account.updated.total() for account in self.accounts)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks of plain data that know the path of the value they check, as in `accounts[0].lists[1].fields[2].type`."""
+"""Checks of plain data that know the path of the value, as in `accounts[0].lists[1].fields[2].type`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.errors import CATALOGUE, FieldError, ServiceError
 MOMENT = re.compile(rf"{DATE_FORM}(?:[T ]{HOUR_FORM}:{SIXTY_FORM}(?::{SIXTY_FORM})?(?:Z|[+-]{OFFSET_FORM})?)?")
 
 Check = Callable[[Any, str], Any]
-"""Takes a value and its path; returns the value as the use cases take it, or raises `SeedError`."""
+"""Called with a value and its path; returns the value for the use cases, or raises `SeedError`."""
 
 
 class SeedError(Exception):
-    """A seed file that cannot be used; the text is one line that begins with the offending path."""
+    """An invalid seed file; the text is one line that begins with the invalid path."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -33,7 +33,7 @@ def text(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise SeedError(path, f"must be text, not {_kind(value)}")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise SeedError(path, "holds a character that cannot be stored")
+        raise SeedError(path, "contains a character that cannot be stored")
     return value
 
 
@@ -52,7 +52,7 @@ def number(value: Any, path: str) -> float:
 
 
 def moment(value: Any, path: str) -> datetime:
-    """A date (its first second in UTC) or a date and time (UTC where it names no zone)."""
+    """A date (its first second in UTC) or a date and time (in UTC if it has no zone)."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value if MOMENT.fullmatch(value) else "")
@@ -66,12 +66,12 @@ def moment(value: Any, path: str) -> datetime:
 
 
 def nullable(check: Check) -> Check:
-    """Null, which clears the attribute, or what the check takes."""
+    """Null, which clears the attribute, or a value that the check accepts."""
     return lambda value, path: None if value is None else check(value, path)
 
 
 def each(check: Check) -> Check:
-    """A list whose items the check takes; an empty part of the file is an empty list."""
+    """A list whose items the check accepts; an empty part of the file is an empty list."""
 
     def items(value: Any, path: str) -> list[Any]:
         if value is None:
@@ -85,7 +85,7 @@ def each(check: Check) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A mapping with known keys. What the file leaves out is left out of the result."""
+    """A mapping with known keys. Keys that the file omits are omitted from the result."""
 
     required: Mapping[str, Check]
     optional: Mapping[str, Check] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def joined(path: str, key: object) -> str:
 def located(path: str, paths: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turns the errors of a use case into a `SeedError` with the path of the entry.
 
-    `paths` maps attributes of the use case to the file's paths where the two have other names.
+    `paths` maps attributes of the use case to the file's paths if the two have different names.
     """
     try:
         yield

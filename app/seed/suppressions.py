@@ -94,7 +94,7 @@ def _block(context: SeedContext, by_address: Mapping[NormalizedAddress, Entry]) 
 
 
 def _address(entry: Entry) -> NormalizedAddress:
-    """The entry's address. Raises `ServiceError` for one that is malformed."""
+    """The entry's address. Raises `ServiceError` if it is malformed."""
     email, mobile = entry.get("email"), entry.get("mobile")
     if email is not None and not is_valid_email(email):
         raise ServiceError("invalid_email_address", field="email", detail=f"{email!r} is not an email address")

@@ -17,12 +17,12 @@ FIRST_SECRET = {"id": "secrets.0.id", "secret": "secrets.0.secret"}
 
 
 Urls = Mapping[str, CheckedUrl | ServiceError]
-"""The URLs of a file -> whether each may be registered, or why not."""
+"""URL of a file -> its checked form, or the error why it cannot be registered."""
 
 
 def check_urls(settings: Settings, accounts: Sequence[Mapping[str, Any]]) -> Urls:
     """Checks all URLs of a file before its transaction begins: a name server may be slow to answer. The error of a URL
-    counts only where the webhook is new."""
+    counts only if the webhook is new."""
     return {url: _checked(settings, url) for one in accounts for url in _urls(one)}
 
 

@@ -250,7 +250,7 @@ def test_the_message_says_what_would_be_accepted(api: Client, customers: int) ->
 
     assert developer_message(api.get(f"/v1/lists/{customers}?expand=nix")) == "expand: 'nix' is not one of: contacts."
     assert developer_message(api.get("/v1/transactional-groups?expand=nix")) == (
-        "expand is not possible here: 'nix' is no resource that can be embedded."
+        "expand is not possible here: 'nix' is not a resource that can be embedded."
     )
     assert developer_message(api.get(f"/v1/lists/{customers}/contacts/999999")) == (
         f"There is no contact with the id 999999 in list {customers}."

@@ -60,7 +60,9 @@ def test_contacts_are_listed_by_the_filters_of_the_api(cli: Cli, tenant: Tenant,
     assert emails() == ["p2@example.com", "p1@example.com", "p0@example.com"]
     assert emails("plan=gold", "score:in=..2") == ["p1@example.com"]
     assert emails("--limit", "1") == ["p2@example.com"]
-    assert cli.refused("contacts", "list", "plam=gold", *IN_LIST).startswith("plam is no query parameter of contact.")
+    assert cli.refused("contacts", "list", "plam=gold", *IN_LIST).startswith(
+        "plam is not a query parameter of contact."
+    )
     table = cli.text("contacts", "list", *IN_LIST).splitlines()
     assert table[0].split()[:3] == ["ID", "EMAIL", "MOBILE"]
     assert len(table) == 4

@@ -86,5 +86,5 @@ def test_duplicates_cannot_be_forbidden_while_there_are_some(cli: Cli) -> None:
     for _ in range(2):
         cli.text("contacts", "create", "email=ann@example.com", "--list", "Readers")
     assert cli.refused("lists", "update", "Readers", "--no-duplicates") == (
-        "allow_duplicates: the list holds ann@example.com more than once"
+        "allow_duplicates: the list has ann@example.com more than once"
     )

@@ -82,5 +82,5 @@ def test_files_must_be_text(cli: Cli, tmp_path: Path) -> None:
     assert cli.refused("messages", "create", "M", "--text", str(file)).startswith(f"--text {file}: cannot be read")
     file.write_bytes(b"a\0b")
     assert cli.refused("messages", "create", "M", "--text", str(file)) == (
-        f"--text {file}: holds a character that cannot be stored"
+        f"--text {file}: contains a character that cannot be stored"
     )

@@ -78,7 +78,9 @@ def test_a_revoked_key_stays_revoked_until_it_gets_another_token(services: Servi
         transaction.execute(statement.values(revoked_time=this_second()))
     report = load(services, file, account)
     assert report.changes == 0
-    assert report.accounts[0].notes == ["  key backend is revoked and stays so; give it another token to use it again"]
+    assert report.accounts[0].notes == [
+        "  key backend is revoked and stays revoked; give it another token to use it again"
+    ]
     assert not works(services, token_of(name))
     load(services, file, {"name": name, "keys": [{**STANDARD, "token": token_of(name + "2")}]})
     assert works(services, token_of(name + "2"))
@@ -104,7 +106,7 @@ def test_two_loads_at_the_same_moment_create_everything_once(services: Services,
     with ThreadPoolExecutor() as pool:
         done = set(pool.map(lambda _: load_once(), range(2)))
     assert "loaded" in done
-    assert done <= {"loaded", "somebody else wrote the same things at this moment; load the file again"}
+    assert done <= {"loaded", "another process wrote the same rows at this moment; load the file again"}
     assert load_seed(services, file).changes == 0
     assert len(rows(services, Contact, name, "id")) == 50
     assert len(rows(services, ApiKey, name, "id")) == 1
@@ -142,7 +144,7 @@ def test_duplicates_can_be_forbidden_only_where_there_are_none(services: Service
     allowing = customers(allow_duplicates=True, contacts=twice)
     load(services, file, {"name": name, "lists": [allowing]})
     assert rows(services, Contact, name, "identifier") == [(None,), (None,)]
-    message = r"lists\[0\]\.allow_duplicates: the list holds a@example\.com more than once$"
+    message = r"lists\[0\]\.allow_duplicates: the list has a@example\.com more than once$"
     with pytest.raises(SeedError, match=message):
         load(services, file, {"name": name, "lists": [customers(allow_duplicates=False)]})
     other = {**allowing, "name": "Others", "contacts": twice[:1]}

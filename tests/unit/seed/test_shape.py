@@ -78,7 +78,7 @@ def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
         ({"messages": [{"name": "M"}]}, "messages[0].type: is required"),
         (
             {"messages": [{"name": "M", "type": "sms", "body_text": "a\0b"}]},
-            "messages[0].body_text: holds a character that cannot be stored",
+            "messages[0].body_text: contains a character that cannot be stored",
         ),
         ({"webhooks": [{"url": "x", "secrets": [{"id": "k1"}]}]}, "webhooks[0].secrets[0].secret: is required"),
     ],
