@@ -1,4 +1,4 @@
-"""gunicorn, set up from the settings of the service; gunicorn reads this file by itself."""
+"""gunicorn, configured from the settings of the service; gunicorn reads this file automatically."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ except SchemaError as error:
     print(f"cannot start: {error}", file=sys.stderr)
     raise SystemExit(1) from None
 except SQLAlchemyError as error:
-    print(f"starting without the database, /readyz tells when it is there: {reason(error)}", file=sys.stderr)
+    print(f"starting without the database, /readyz shows when it is available: {reason(error)}", file=sys.stderr)
 finally:
-    database.close()  # before the processes are made, which must not share a connection
+    database.close()  # before the processes are forked, which must not share a connection
 
 
 class ServiceLogger(Logger):
-    """Sends gunicorn's records the way of all others. The application logs the requests itself."""
+    """Logs gunicorn's records like all others. The application logs the requests itself."""
 
     def setup(self, cfg: Config) -> None:
         """Called at the start of the master process."""
@@ -63,20 +63,20 @@ worker_class = "app.http.server.balanced_worker.BalancedWorker"
 worker_connections = settings.web_connections
 threads = settings.web_threads
 child_exit = balanced_worker.child_exit
-# Loaded once, before the processes are made: they start faster and share its memory. It opens no connection.
+# Loaded once, before the processes are forked: they start faster and share its memory. It opens no connection.
 preload_app = True
-# A request in hand gets this long at the end; the launcher waits for 7 seconds.
+# Seconds for requests in progress at a stop; the launcher waits for 7 seconds.
 graceful_timeout = 5
 timeout = 60
-# What is sent in raw UTF-8 is three times as long when the parser gets it.
+# Raw UTF-8 is three times as long when the parser gets it.
 message.MAX_REQUEST_LINE = limit_request_line = 3 * MAX_REQUEST_LINE
 http_parser = "python"
-# The application alone knows how many proxies are trusted (TRUSTED_PROXIES). gunicorn would believe these of anybody on
-# the loopback address.
+# Only the application knows how many proxies are trusted (TRUSTED_PROXIES). gunicorn would trust these headers from
+# anybody on the loopback address.
 forwarded_allow_ips = ""
 secure_scheme_headers: dict[str, str] = {}
 forwarder_headers = ""
 logger_class = ServiceLogger
 accesslog = None
-# The control socket has one path per user, so two services side by side would fight for it.
+# The control socket has one path per user, so two services on one machine would conflict.
 control_socket_disable = True

@@ -1,4 +1,4 @@
-"""What a process works with, made once and passed to the use cases: settings, database, Redis, wake-ups."""
+"""The dependencies of a process, created once and passed to the use cases: settings, database, Redis, wake-ups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The dependencies of one process. `stopping` is set when it has been asked to end: long work checks it."""
+    """The dependencies of one process. `stopping` is set when it is asked to stop: long work checks it."""
 
     settings: Settings
     database: Database
@@ -30,7 +30,7 @@ class Services:
 
 
 def make_services(settings: Settings) -> Services:
-    """Connects to nothing yet: connections open on first use, also after a fork."""
+    """Does not connect yet: connections are opened on first use, also after a fork."""
     redis, breaker = connect_redis(settings.redis_url, wait=WAIT), CircuitBreaker()
     return Services(
         settings=settings,

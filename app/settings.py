@@ -1,7 +1,7 @@
-"""Settings: one frozen object made from environment variables, checked at start.
+"""Settings: one frozen object from environment variables, validated at the start.
 
 Each field of `Settings` is a row of the documented table (docs/settings.md is generated from it): the variable, its
-default, and its meaning. An invalid value ends the start with a one-line error.
+default, and its meaning. An invalid value stops the start with a one-line error.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def parse_some_seconds(text: str) -> float:
 
 
 def parse_port(text: str) -> int:
-    """A number of a TCP port."""
+    """The number of a TCP port."""
     port = int(text) if re.fullmatch(r"[0-9]{1,5}", text.strip()) else 0
     if not 1 <= port <= LARGEST_PORT:
         raise ValueError(f"must be a whole number from 1 to {LARGEST_PORT}")
@@ -167,7 +167,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def parse_url_secret(text: str) -> str:
-    """A secret that stands in a URL."""
+    """A secret for use in a URL."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", text):
         raise ValueError("must have 16 to 128 letters, digits, _ or -")
     return text
@@ -456,7 +456,7 @@ class Settings:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process, whose new files are from now on private to its user. Creates `DATA_DIR` and the
+    """The settings of this process, whose new files are private to its user from now on. Creates `DATA_DIR` and the
     generated secret. Raises `SettingsError`."""
     if environ is None:
         os.umask(UMASK)
@@ -480,8 +480,8 @@ def _explicit_values(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _named(setting: Mapping[str, Any], text: str) -> str:
-    """The variable with its value, for an error line; of a secret one its name alone, because nobody can tell which
-    part of what is no URL was meant to be the password."""
+    """The variable with its value, for an error line; for a secret only its name, because in an invalid URL any part
+    could be the password."""
     variable: str = setting["variable"]
     return variable if setting["secret"] else f"{variable}={text}"
 

@@ -18,7 +18,7 @@ TYPES = sorted({code.type for code in CATALOGUE.values()})
 
 
 def _allow_cross_origin(response: Response) -> Response:
-    """Scripts of other origins may read the description, and nothing else of this service
+    """Scripts of other origins may read the description, but nothing else of this service
     (docs/requests.md#cross-origin)."""
     if request.path.rstrip("/").endswith(CROSS_ORIGIN_PATH):
         response.headers["Access-Control-Allow-Origin"] = "*"

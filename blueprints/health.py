@@ -21,7 +21,7 @@ class Healthz(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """The process answers."""
+        """200: the process answers."""
         return json_response({"status": "ok"})
 
 
@@ -31,8 +31,8 @@ class Readyz(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """200 while requests can be accepted: the database takes a write, and its schema fits. `failed` names what is
-        wrong; Redis alone is no reason for 503, unless the query says `strict`."""
+        """200 while requests can be accepted: the database takes a write, and its schema fits. `failed` names the
+        failing parts; Redis alone causes 503 only if the query has `strict`."""
         parts = check_parts(services())
         failed = failed_parts(parts)
         unavailable = bool(set(failed) & set(NEEDED)) or (bool(failed) and "strict" in request.args)
@@ -46,7 +46,7 @@ class Metrics(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self) -> Response:
-        """The counters of all processes; with METRICS_LOCAL_ONLY for the loopback address alone."""
+        """The counters of all processes; with METRICS_LOCAL_ONLY only for the loopback address."""
         if services().settings.metrics_local_only and not _is_local():
             raise ServiceError("not_found")
         return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)

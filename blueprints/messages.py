@@ -51,7 +51,7 @@ class Message(MethodView):
 
 @blp.route("/<message_id>/content")
 class MessageContent(MethodView):
-    """What a message says."""
+    """The content of a message."""
 
     @blp.scope("message.view")
     @blp.describe(returns=MessageContentSchema, query=instance_parameters(CONTENT.resource))
@@ -66,7 +66,7 @@ class MessageContent(MethodView):
 
 @blp.route("/<message_id>/sent-contacts")
 class SentContacts(MethodView):
-    """Those who were sent a message."""
+    """The recipients to whom a message was sent."""
 
     @blp.scope("message.view")
     @blp.describe(returns=SentContactCollectionSchema, query=collection_parameters(SENT_CONTACTS.resource))

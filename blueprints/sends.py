@@ -35,7 +35,7 @@ class Sends(MethodView):
     @blp.scope("send.email", "send.sms")
     @blp.describe(body=SendSchema, returns=SendAnswerSchema, status=202, errors=(409, 422))
     def post(self) -> Response:
-        """Sends a message to up to 100 recipients; they are processed after the answer."""
+        """Sends a message to up to 100 recipients; they are processed after the response."""
         parse_write(query_pairs(), (), RESOURCE)
         return idempotent(_prepare)
 

@@ -45,7 +45,7 @@ class Click(MethodView):
 
     @blp.scope(PUBLIC)
     def get(self, token: str) -> Response:
-        """Redirects to the address in the message, and to no other."""
+        """Redirects to the URL in the message, and to no other."""
         with services().database.read() as session:
             target = find_link_target(session, services().settings.secret_key, token)
         if target is None:

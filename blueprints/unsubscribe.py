@@ -1,7 +1,7 @@
 """The page of an opt-out link. It needs no key: the token in the link identifies the recipient
 (docs/inbound.md#unsubscribing).
 
-GET shows a form, because mail and sms apps fetch links by themselves; only POST unsubscribes.
+GET shows a form, because mail and sms apps fetch links automatically; only POST unsubscribes.
 """
 
 from __future__ import annotations

@@ -7,5 +7,5 @@ from jobs.runtime import process_services
 
 
 def clean() -> None:
-    """Deletes what has been kept long enough."""
+    """Deletes rows past their retention."""
     sweeps.clean(process_services())

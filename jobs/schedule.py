@@ -37,13 +37,13 @@ class Periodic:
 
 
 def periodic_jobs() -> list[Periodic]:
-    """The table of slow jobs; each also runs right after the start."""
+    """The slow jobs; each also runs right after the start."""
     return [Periodic(MAINTENANCE, 3600)]
 
 
 def tick(services: Services, table: list[Periodic], queue: sweeps.SendQueueSweep | None = None) -> None:
-    """One sweep; `queue` is what earlier ones have found. A database that is unavailable is logged, and swept again at
-    the next tick."""
+    """One sweep; `queue` is the memory of earlier ones. If the database is unavailable, that is logged, and the next
+    tick sweeps again."""
     try:
         _wake_for_work(services, queue or sweeps.SendQueueSweep())
     except SQLAlchemyError as error:

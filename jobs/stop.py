@@ -13,11 +13,11 @@ from rq.exceptions import StopRequested
 
 
 class Stop:
-    """Sets an event, which the work in hand looks at, and leaves a block that may be interrupted at once.
+    """Sets an event, which the current work checks, and leaves a block that may be interrupted at once.
 
-    A handler runs between any two instructions of the main thread, a handler that has not ended yet included. What it
-    interrupts may hold the lock of the event, or one of those that are needed to start a thread; so another thread,
-    started before, sets the event, and is told by the one queue whose `put` takes no lock.
+    A handler runs between any two instructions of the main thread, including those of another handler. The interrupted
+    code may hold the lock of the event, or one that is needed to start a thread; so another thread, started before,
+    sets the event, and is notified through the one queue whose `put` takes no lock.
     """
 
     def __init__(self, stopping: threading.Event) -> None:

@@ -68,7 +68,7 @@ class Worker(SimpleWorker):
         )
 
     def _set_ip_address(self, connection: Redis) -> None:
-        """RQ shows the address in its own listings. redis-py cannot read it where the path of the socket has spaces."""
+        """RQ shows the address in its own listings. redis-py cannot read it if the path of the socket has spaces."""
         try:
             super()._set_ip_address(connection)
         except ValueError:
@@ -77,7 +77,7 @@ class Worker(SimpleWorker):
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
-        """Waits for a wake-up; one that is taken and lost here is replaced by the next sweep."""
+        """Waits for a wake-up; one that is lost after it was taken is replaced by the next sweep."""
         with self._stop.may_interrupt():
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
 
@@ -85,7 +85,7 @@ class Worker(SimpleWorker):
         """Runs the job. Its work and results are in the tables: RQ's own records of a job would cost fifty commands for
         each wake-up, half of them before the first message is sent.
 
-        Only the functions in `JOBS` are called, whatever else may have been put into the queue.
+        Only the functions in `JOBS` are called, whatever else is in the queue.
         """
         with self.connection.pipeline(transaction=False) as commands:
             commands.lrem(queue.intermediate_queue_key, 1, job.id)
@@ -103,13 +103,13 @@ class Worker(SimpleWorker):
         except SQLAlchemyError as error:
             log_failure(logger, f"the job {job.func_name} failed", error)
         except Exception:
-            logger.exception("the job %s failed; the next sweep finds what it has left", job.func_name)
+            logger.exception("the job %s failed; the next sweep finds the remaining work", job.func_name)
 
     def _install_signal_handlers(self) -> None:
         """None: those of `Stop` are installed. RQ's would call Redis in the middle of a send."""
 
     def run_maintenance_tasks(self) -> None:
-        """Deletes wake-ups that a worker took and died with before it had removed them. RQ's own maintenance would call
+        """Deletes wake-ups whose worker died before it had removed them. RQ's own maintenance would call
         whatever a job in one of its registries names as its callback; our jobs are never in a registry."""
         for queue in self.queues:
             taken = self.connection.lrange(queue.intermediate_queue_key, 0, -1)
@@ -137,13 +137,13 @@ def run(services: Services, queues: Sequence[str]) -> None:
             if start - last_logged >= LOG_INTERVAL:
                 logger.warning("Redis does not answer, trying again until it does: %s", error)
                 last_logged = start
-        # RQ leaves its loop at many kinds of errors; a worker that worked for a while restarts at once.
+        # RQ leaves its loop on many kinds of errors; a worker that has worked for a while restarts at once.
         delay = 0.1 if time.monotonic() - start > MAX_RECONNECT_DELAY else min(delay * 2, MAX_RECONNECT_DELAY)
         _sleep(stop, delay)
 
 
 def _work(services: Services, queues: Sequence[str], connection: Redis, stop: Stop) -> None:
-    """Starts with a wake-up: this worker may replace one that died, whose rows are claimed and so not due."""
+    """Starts with a wake-up: this worker may replace a dead one, whose rows are claimed and therefore not due."""
     worker: Any = Worker(queues, connection, stop)
     for name in queues:
         services.wake_ups.wake(name)

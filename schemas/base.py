@@ -77,7 +77,7 @@ class CodeSchema(Schema):
 
     @cached_property
     def fast_load(self) -> FastLoad | None:
-        """The schema compiled for valid documents; None where it cannot be compiled."""
+        """The schema compiled for valid documents; None if it cannot be compiled."""
         return compile_schema(self)
 
 

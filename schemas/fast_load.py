@@ -18,8 +18,8 @@ from marshmallow import RAISE, Schema, ValidationError, fields, missing
 from marshmallow.decorators import POST_LOAD, PRE_LOAD, VALIDATES, VALIDATES_SCHEMA
 
 FastLoad = Callable[[Any, str, Mapping[str, Any]], Any]
-"""Takes a value that is not null, the name of its attribute and the object around it, and returns the loaded value.
-Raises `ValidationError` where marshmallow has to load the document."""
+"""Called with a value other than null, the name of its attribute and the object that contains it; returns the loaded
+value. Raises `ValidationError` if marshmallow must load the document."""
 
 NOT_VALID = ValidationError("")
 """Never shown to clients, because marshmallow then determines the errors."""

@@ -31,13 +31,13 @@ def _messages(invalid: str) -> dict[str, Any]:
 
 
 def _described(options: dict[str, Any], **properties: Any) -> dict[str, Any]:
-    """The options of a field with properties for the OpenAPI description; those that are None are left out."""
+    """The options of a field with properties for the OpenAPI description; those that are None are omitted."""
     known = {name: value for name, value in properties.items() if value is not None}
     return {**options, "metadata": {**known, **options.get("metadata", {})}}
 
 
 class String(fields.String):
-    """A string of `least` to `most` characters; one of `choices` where those are given."""
+    """A string of `least` to `most` characters; one of `choices` if those are given."""
 
     default_error_messages = _messages("invalid_string")
 
@@ -54,7 +54,7 @@ class String(fields.String):
         if not isinstance(value, str):
             raise problem("invalid_string", f"{attr} must be a string.")
         if "\x00" in value:
-            raise problem("invalid_string", f"{attr} must not hold the character U+0000.")
+            raise problem("invalid_string", f"{attr} must not contain the character U+0000.")
         if len(value) > self.most:
             raise problem("too_long", f"{attr} has {len(value)} characters; at most {self.most} are accepted.")
         if len(value) < self.least:
@@ -70,7 +70,7 @@ class Name(String):
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> str:
         text = super()._deserialize(value.strip() if isinstance(value, str) else value, attr, data, **options)
         if CONTROL.search(text):
-            raise problem("invalid_string", f"{attr} must not hold a control character.")
+            raise problem("invalid_string", f"{attr} must not contain a control character.")
         return text
 
 
@@ -112,7 +112,7 @@ class Number(fields.Float):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise problem("invalid_number", f"{attr} must be a number.")
         if not self.least <= value <= self.most:
-            raise problem("invalid_range", f"{attr} must lie between {self.least} and {self.most}.")
+            raise problem("invalid_range", f"{attr} must be between {self.least} and {self.most}.")
         return value
 
 
@@ -146,7 +146,7 @@ class Bitfield(fields.Integer):
 
 
 class Email(String):
-    """An email address; an empty string means null where null is allowed (docs/contacts.md#values)."""
+    """An email address; an empty string means null if null is allowed (docs/contacts.md#values)."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         text = super()._deserialize(value, attr, data, **options)
@@ -158,7 +158,7 @@ class Email(String):
 
 
 class Mobile(String):
-    """A mobile number in international format; an empty string means null where null is allowed."""
+    """A mobile number in international format; an empty string means null if null is allowed."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         text = super()._deserialize(value, attr, data, **options)
@@ -173,7 +173,7 @@ class Mobile(String):
 
 
 class Object(fields.Nested):
-    """An object with a schema of its own."""
+    """An object with its own schema."""
 
     default_error_messages = _messages("invalid_object")
 

@@ -18,7 +18,7 @@ class SelfLinksSchema(Schema):
 
 
 class PageLinksSchema(SelfLinksSchema):
-    """The links of a page; `next` and `prev` where such a page exists."""
+    """The links of a page; `next` and `prev` if such a page exists."""
 
     next = fields.Nested(LinkSchema)
     prev = fields.Nested(LinkSchema)

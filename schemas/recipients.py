@@ -24,7 +24,7 @@ from schemas.violations import Messages, add_violations
 
 
 class RecipientSchema(CodeSchema):
-    """Exactly one destination. Every other attribute is the value of the wildcard of that name."""
+    """Exactly one of email, mobile and contact_id. Every other attribute is the value of the wildcard of that name."""
 
     class Meta:
         """Unknown attributes are wildcard values."""

@@ -8,7 +8,7 @@ from schemas.links import LinkSchema, SelfLinksSchema
 
 
 class RootLinksSchema(SelfLinksSchema):
-    """Where the resources are."""
+    """The links to the resources."""
 
     lists = fields.Nested(LinkSchema, required=True)
     messages = fields.Nested(LinkSchema, required=True)

@@ -23,9 +23,9 @@ from schemas.violations import Messages, add_violations
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
 PRIORITIES = ("high", "normal")
-"""An addition to the specification (docs/delivery.md#priority)."""
+"""An addition to the API (docs/requests.md#additions)."""
 STATES = tuple(state.value for state in RecipientState)
-"""Of a recipient (docs/delivery.md)."""
+"""States of a recipient (docs/delivery.md)."""
 
 NO_LIMITS = Limits(attachments=2**31, attachment_bytes=2**63)
 
@@ -46,8 +46,8 @@ class Body(String):
 class SendSchema(CodeSchema):
     """The body of a send; null means absent for every optional attribute.
 
-    It has no rules that depend on the type. The effective type is that of the saved message where the send refers to
-    one, so it is not always the one in the body.
+    It has no rules that depend on the type. The effective type is that of the saved message if the send refers to one,
+    so it is not always the one in the body.
     """
 
     final_type: ClassVar[MessageType | None] = None
@@ -150,14 +150,14 @@ class SendLinksSchema(SelfLinksSchema):
 
 
 class SendAnswerSchema(Schema):
-    """The answer to an accepted send."""
+    """The response to an accepted send."""
 
     _embedded = fields.Nested(RecipientAnswersSchema, required=True)
     _links = fields.Nested(SendLinksSchema, required=True)
 
 
 class StepSchema(Schema):
-    """A timeline step. `detail` is the other side's reply, for keys with `contact.view`."""
+    """A timeline step. `detail` is the reply of the mail server or gateway, for keys with `contact.view`."""
 
     time = fields.String(required=True)
     step = fields.String(required=True)
@@ -165,7 +165,7 @@ class StepSchema(Schema):
 
 
 class TimelineLinksSchema(SelfLinksSchema):
-    """What a recipient refers to."""
+    """The objects that a recipient refers to."""
 
     transactional_group = fields.Nested(LinkSchema, required=True)
     list = fields.Nested(LinkSchema)

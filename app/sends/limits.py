@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 MAX_RECIPIENTS = 100
-"""Of one send (docs/sending.md#recipients)."""
+"""Maximum of one send (docs/sending.md#recipients)."""

@@ -66,11 +66,11 @@ def country_of(database: str, address: IPAddress | None) -> str | None:
             table = _table(database)
         return table.country(address)
     except (OSError, ValueError, InvalidDatabaseError):
-        logger.exception("cannot look the country up in %s", database or "the table of geoip2fast")
+        logger.exception("cannot look up the country in %s", database or "the table of geoip2fast")
         return None
 
 
 @lru_cache(maxsize=1)
 def _table(database: str) -> Table:
-    """The table, loaded at the first lookup, so that processes that never need it do not hold it in memory."""
+    """The table, loaded at the first lookup, so that processes that never need it do not keep it in memory."""
     return MaxMindTable(database) if database else PackagedTable()

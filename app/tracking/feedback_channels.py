@@ -19,7 +19,7 @@ class FeedbackChannels(NamedTuple):
 
     unsubscribe_link: str
     unsubscribe_address: str | None
-    """None without BOUNCE_DOMAIN, under which this service receives mail."""
+    """None without BOUNCE_DOMAIN, where this service receives mail."""
     return_path: str
     """The envelope sender, to which mail servers send reports."""
     instrumenter: Instrumenter

@@ -21,7 +21,7 @@ LinkIds = Mapping[tuple[str, str], int]
 NO_LINKS: LinkIds = {}
 
 OWN_PAGES = ("u", "o", "c")
-"""First segments of this service's own links, which are not tracked: opting out is no click."""
+"""First segments of this service's own links, which are not tracked: opting out is not a click."""
 
 _BODY_END = re.compile("</body", re.IGNORECASE)
 

@@ -44,8 +44,8 @@ def find_link_target(session: Session, secret_key: str, token: str) -> LinkTarge
 
 
 def location_header(url: str) -> str:
-    """The URL for a Location header. One in ASCII without spaces stays as it is. A text that is no URL is left to the
-    browser."""
+    """The URL for a Location header. One in ASCII without spaces stays as it is. A text that is not a URL is left to
+    the browser."""
     start = url.find("//") + 2
     end = _END_OF_HOST.search(url, start)
     place = url[start : end.start() if end else len(url)]

@@ -29,7 +29,7 @@ _WEB = re.compile(r"https?://[^\s/?#]", re.IGNORECASE)
 _TEXT_URL = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _DROPPED_BY_BROWSERS = re.compile(r"[\t\r\n]+")
 _PUNCTUATION = ".,;:!?'"
-"""Characters at the end of a URL in a text that belong to the sentence around it."""
+"""Characters at the end of a URL in a text that belong to the surrounding sentence."""
 _OPENING = {")": "(", "]": "["}
 
 MAX_SCANNED = 5_000
@@ -37,7 +37,7 @@ MAX_SCANNED = 5_000
 
 
 def replace_in_html(body: str, replace: Replace) -> str:
-    """The HTML with links replaced; everything else stays byte for byte."""
+    """The HTML with links replaced; everything else is kept byte for byte."""
     pieces: list[str] = []
     position = 0
     for start, end, url in _links_in_html(body):
@@ -100,7 +100,7 @@ def _links_in_html(body: str) -> list[tuple[int, int, str]]:
 
 
 def _value(attribute: re.Match[str]) -> tuple[int, int, str]:
-    """Start, end and URL of an attribute's value; empty where it has none."""
+    """Start, end and URL of an attribute's value; empty if it has none."""
     for name in ("double", "single", "bare"):
         if attribute[name] is not None:
             quotes = 0 if name == "bare" else 1

@@ -7,9 +7,9 @@
     beyond the limits      last_open_time                 counted in `further_visits` only
     by a machine           a step                         nothing else
 
-A click counts as an open, too: the first one records both events. Each visit is a step of the timeline.
+A click also counts as an open: the first one records both events. Each visit is a step of the timeline.
 
-A link can be requested any number of times, under ever new user agents. So only the first visits to a link, and to all
+A link can be requested any number of times, with ever new user agents. So only the first visits to a link, and to all
 links of a recipient together, become steps and events. Many visits are written in a fixed number of statements.
 """
 

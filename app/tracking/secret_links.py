@@ -1,7 +1,7 @@
 """Secret links: links that seem to contain a secret, such as one that resets a password. Pure; linear in the URL.
 
 A tracked link is stored, sent to webhooks, shown in timelines, and redirected by this service. A link that grants
-access is exempt, unless the request asks for click tracking itself (docs/tracking.md#secret-links).
+access is exempt, unless the request itself asks for click tracking (docs/tracking.md#secret-links).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _words(name: str) -> list[str]:
 
 def _looks_random(value: str) -> bool:
     """Whether the value contains a UUID, a run of 20 that mixes letters and digits, or one of 20 with capitals, small
-    letters and digits, `-` and `_` included. No words of a language look like that."""
+    letters and digits, including `-` and `_`. No words of a language look like that."""
     if _UUID.search(value):
         return True
     both = (found[0] for found in _LETTERS_AND_DIGITS.finditer(value))

@@ -91,7 +91,7 @@ def apply_unsubscribe(
     """Unsubscribes the address, and blocks it if a reason is given. The group counts each recipient once, however often
     the link is used."""
     lock_subscriptions(transaction, request.account_id)
-    # Before the contacts are locked: the same order as in writing an outcome that blocks the address.
+    # Before the contacts are locked, in the same order as when writing an outcome that blocks the address.
     lock_recipient(transaction, request.recipient_id)
     unsubscribe(
         transaction, request.account_id, request.kind, request.address, request.list_id, block_reason=block_reason

@@ -15,7 +15,7 @@ from app.tracking.link_targets import LinkTarget
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request for a link, or for the pixel where `target` is None."""
+    """One request for a link, or for the pixel if `target` is None."""
 
     recipient_id: int
     moment: datetime

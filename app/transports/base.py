@@ -1,4 +1,4 @@
-"""The interface of transports: the messages they take, the results they return, and their protocols."""
+"""The interface of transports: the messages that they accept, the results that they return, and their protocols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Message_contra = TypeVar("Message_contra", contravariant=True)
 
 
 class TransportUrlError(ValueError):
-    """A transport URL that cannot be used; the text is one line for the operator and holds no password."""
+    """A transport URL that cannot be used; the text is one line for the operator and contains no password."""
 
 
 class Outcome(enum.Enum):
@@ -21,7 +21,7 @@ class Outcome(enum.Enum):
     DEFERRED = "deferred"
     """A temporary failure, or an unknown one: to be retried later."""
     UNCERTAIN = "uncertain"
-    """The whole message was sent but never answered: it may have arrived."""
+    """The whole message was sent, but there was no answer: it may have arrived."""
     REFUSED = "refused"
     """A permanent failure: the other side does not accept this message for this address."""
 
@@ -30,11 +30,11 @@ class DeliveryResult(NamedTuple):
     """Result of one delivery attempt, as the transport reports it. A tuple, because there is one per message: a frozen
     dataclass of as many fields takes four times as long to make.
 
-    `reply` is the text of the other side's reply (`550 5.1.1 no such user here`), or our own where there was none.
-    Tenants read it, so hosts, ports and paths go into `note`, which only the operator sees.
-    `status` is an RFC 3463 code whose class agrees with the outcome (2, 4 or 5); None where the carrier has no such
-    codes. For an accepted text message, `gateway_id` is the gateway's own id, which its receipts refer to, and
-    `segments` the number of parts; None where they are unknown.
+    `reply` is the text of the other side's reply (`550 5.1.1 no such user here`), or our own if there was none. Tenants
+    read it, so hosts, ports and paths go into `note`, which only the operator sees. `status` is an RFC 3463 code whose
+    class agrees with the outcome (2, 4 or 5); None if the gateway has no such codes. For an accepted text message,
+    `gateway_id` is the gateway's own id, which its receipts refer to, and `segments` the number of parts; None if they
+    are unknown.
     """
 
     outcome: Outcome
@@ -64,7 +64,7 @@ class DeliveryResult(NamedTuple):
 
     @classmethod
     def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:
-        """May have arrived: to be decided before it is retried."""
+        """May have arrived: to be resolved before it is retried."""
         return cls(Outcome.UNCERTAIN, reply, status)
 
     @classmethod
@@ -74,7 +74,7 @@ class DeliveryResult(NamedTuple):
 
 
 class OutboundEmail(NamedTuple):
-    """One mail to one address. A blind copy is a mail of its own, with `-bcc` behind the uuid.
+    """One mail to one address. A blind copy is a separate mail, with `-bcc` after the uuid.
 
     `content` is the full RFC 5322 message with CRLF line ends. An empty `envelope_from` is the null sender.
     """
@@ -100,7 +100,7 @@ class OutboundSms:
 
 
 class Connection(Protocol[Message_contra]):
-    """A connection to the carrier, for one thread at a time."""
+    """A connection to the relay or gateway, for one thread at a time."""
 
     def send(self, message: Message_contra, /) -> DeliveryResult:
         """Sends one message. A network failure is a deferral; nothing is raised for it."""
@@ -118,13 +118,13 @@ class PipeliningConnection(Protocol):
     pipelines: Literal[True]
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """Sends one message; `following` is the one that is sent next over this connection, where that is known."""
+        """Sends one message; `following` is the one that is sent next over this connection, if it is known."""
         ...
 
 
 class Transport(Protocol[Message_contra]):
-    """A description of the carrier that threads may share. Creating one opens no connection."""
+    """A description of the relay or gateway that threads may share. Creating one opens no connection."""
 
     def connect(self) -> Connection[Message_contra]:
-        """A connection, which opens at its first message."""
+        """A connection, which is opened by its first message."""
         ...

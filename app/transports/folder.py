@@ -1,6 +1,6 @@
-"""A folder as carrier: each message becomes a file, which is written atomically.
+"""A folder as the destination: each message becomes a file, which is written atomically.
 
-The file name depends on the message's uuid alone, so a retry replaces the file of the first attempt.
+The file name depends only on the message's uuid, so a retry replaces the file of the first attempt.
 """
 
 from __future__ import annotations

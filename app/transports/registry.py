@@ -22,7 +22,7 @@ Message = TypeVar("Message")
 def transport_for(url: str, built_in: Mapping[str, Callable[[str], Transport[Message]]]) -> Transport[Message]:
     """The transport that `url` describes.
 
-    Raises `TransportUrlError` when no transport has its scheme or the transport rejects the rest of it.
+    Raises `TransportUrlError` if no transport has its scheme or the transport rejects the rest of it.
     """
     scheme = urls.split(url).scheme
     make = built_in.get(scheme) or cast("Callable[[str], Transport[Message]] | None", _installed(scheme))

@@ -26,7 +26,7 @@ def split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url.strip())
         _ = parts.port
-    except ValueError:  # its text may quote a piece of the password
+    except ValueError:  # its text may quote a part of the password
         raise TransportUrlError(NO_HOST) from None
     if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
         raise TransportUrlError(NO_HOST)  # a password with / ? or # in it: quote nothing of it
@@ -39,8 +39,8 @@ def redacted(parts: SplitResult) -> str:
 
 
 def display_url(url: str) -> str:
-    """The carrier for display: the folder, or scheme and host. Of a plug-in's URL only the scheme, because the rest may
-    hold secrets."""
+    """The transport for display: the folder, or scheme and host; for a plug-in's URL only the scheme, because the rest
+    may contain secrets."""
     parts = split(url)
     if parts.scheme == "file":
         return unquote(parts.path)

@@ -38,7 +38,7 @@ LoadDraft = Callable[[Mapping[str, Any], MessageType | None, Limits], SendDraft]
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A request to send whose body is valid. `saved_message` is None where it refers to none, or to an unknown one;
+    """A request to send whose body is valid. `saved_message` is None if it refers to none, or to an unknown one;
     `content` is that of the request, with the message's as default."""
 
     account_id: int
@@ -51,10 +51,11 @@ class SendRequest:
 def read_request(
     services: Services, principal: Principal, body: Mapping[str, Any], load_draft: LoadDraft, request_id: str
 ) -> SendRequest:
-    """Validates the body of a send. Raises `ServiceError` with every error that needs no lookup but the message.
+    """Validates the body of a send. Raises `ServiceError` with every error that needs no lookup except that of the
+    message.
 
-    The saved message is read first, because its type decides which rules the body must meet. It is read in a session
-    of its own, so that no writing transaction is open while a body is validated: SQLite has one writer at a time.
+    The saved message is read first, because its type decides which rules the body must meet. It is read in a separate
+    session, so that no writing transaction is open while a body is validated: SQLite has one writer at a time.
     """
     saved_message = _find_saved_message(services, principal.account_id, body.get("message_id"))
     type_ = saved_message.type if saved_message else _requested_type(body)
@@ -72,7 +73,7 @@ def _find_saved_message(services: Services, account_id: int, message_id: object)
 
 
 def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
-    """The type in the body; None where it is missing or invalid."""
+    """The type in the body; None if it is missing or invalid."""
     match body.get("type"):
         case "email":
             return "email"
@@ -82,7 +83,7 @@ def _requested_type(body: Mapping[str, Any]) -> MessageType | None:
 
 
 def _check_scope(principal: Principal, type_: MessageType | None) -> None:
-    """The endpoint accepts keys with either scope; sending takes that of the type (docs/sending.md#attributes)."""
+    """The endpoint accepts keys with either scope; sending requires that of the type (docs/sending.md#attributes)."""
     if type_ is not None and f"send.{type_}" not in principal.scopes:
         raise ServiceError("permission_denied")
 
@@ -113,7 +114,7 @@ def _check(transaction: Transaction, request: SendRequest, references: SendRefer
         detail = f"message_id: there is no {describe('message', draft.message_id)}."
         check.errors.add("invalid_id", field="message_id", detail=detail)
     elif draft.list_id is None or contact_list is not None:
-        # Content and sender depend on the message and the list: they are checked only where both exist.
+        # Content and sender depend on the message and the list: they are checked only if both exist.
         check_content(draft, saved_message, content, check.errors)
         sender = _find_sender(check, contact_list)
     if check.errors.errors or sender is None or group is None:

@@ -16,7 +16,8 @@ from app.sends.accept.references import SendReferences
 
 @dataclass(frozen=True, slots=True)
 class SendCheck:
-    """The checks of a send share it. All rules are checked before the send is refused (docs/requests.md#errors)."""
+    """The state that the checks of a send share. All rules are checked before the send is refused
+    (docs/requests.md#errors)."""
 
     transaction: Transaction
     account_id: int
@@ -26,5 +27,5 @@ class SendCheck:
     errors: ErrorCollector = field(default_factory=ErrorCollector)
 
     def rows(self, statement: Executable) -> CursorResult[*tuple[Any, ...]]:
-        """The result of a statement, past the ORM."""
+        """The result of a statement, without the ORM."""
         return self.transaction.connection().execute(statement)

@@ -40,7 +40,7 @@ SAVED_COLUMNS = (Message.type, *(getattr(Message, name) for name in Content.__sl
 
 
 def find_saved_message(session: Session, account_id: int, message_id: object) -> SavedMessage | None:
-    """The account's message with the `message_id` of a body; None where that is no id of a message."""
+    """The account's message with the `message_id` of a body; None if that is not the id of a message."""
     if not isinstance(message_id, int) or isinstance(message_id, bool) or not 0 < message_id <= BIGGEST:
         return None
     statement = select(*SAVED_COLUMNS).where(Message.account_id == account_id, Message.id == message_id)
@@ -52,8 +52,8 @@ def find_saved_message(session: Session, account_id: int, message_id: object) ->
 
 
 def effective_content(draft: SendDraft, saved_message: SavedMessage | None) -> Content:
-    """The request's fields, else those of the message. An empty text overrides the message's too: it leaves that part
-    out."""
+    """The request's fields, else those of the message. An empty text also overrides the message's: it omits that
+    part."""
 
     def field(name: str) -> str | None:
         requested: str | None = getattr(draft, name)
@@ -77,7 +77,7 @@ def check_content(
     """Collects what is missing or invalid (docs/sending.md#order-of-errors)."""
     if draft.type == "sms":
         if is_blank(content.body_text):
-            errors.add("content_missing", field="body_text", detail="body_text is missing, or white space alone.")
+            errors.add("content_missing", field="body_text", detail="body_text is missing, or only white space.")
         return
     if is_blank(content.body_html) and is_blank(content.body_text):
         errors.add("content_missing", field="body_html")

@@ -21,7 +21,8 @@ class AttachmentDraft:
 
 @dataclass(frozen=True, slots=True)
 class RecipientDraft:
-    """A recipient with exactly one of the three destinations. `values` are those of its wildcards, without nulls."""
+    """A recipient with exactly one of email, mobile and contact_id. `values` are those of its wildcards, without
+    nulls."""
 
     contact_id: int | None
     email: str | None
@@ -32,7 +33,7 @@ class RecipientDraft:
 
 @dataclass(frozen=True, slots=True)
 class SendDraft:
-    """`type` is the effective one: that of the saved message where the send refers to one
+    """`type` is the effective one: that of the saved message if the send refers to one
     (docs/sending.md#with-a-message)."""
 
     type: MessageType

@@ -22,14 +22,14 @@ from app.sends.accept.references import ExistingGroup
 
 @dataclass(frozen=True, slots=True)
 class SendGroup:
-    """The group of a send; its id is None where it is still to be created."""
+    """The group of a send; its id is None if it is still to be created."""
 
     id: int | None
     name: str
 
 
 def find_group(check: SendCheck, max_groups: int) -> SendGroup | None:
-    """The existing group that the send names, or a new one to create; None where errors were collected.
+    """The existing group that the send names, or a new one to create; None if errors were collected.
 
     `max_groups` is the limit of the account. Names are compared exactly (docs/sending.md#groups). Raises `conflict` for
     a group of the other type.

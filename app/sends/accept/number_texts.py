@@ -1,6 +1,6 @@
 """Numbers as wildcard values: their text exactly as in the body, which a float does not preserve.
 
-`9400111899223197228490` has more digits than a float, and `1.50` means something else to a reader than `1.5`
+`9400111899223197228490` has more digits than a float, and `1.50` means something different to a reader than `1.5`
 (docs/sending.md#wildcard-values). The fast JSON parser returns numbers only, so a body with such numbers is
 parsed a second time by a parser that keeps their text.
 """

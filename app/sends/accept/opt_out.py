@@ -11,7 +11,7 @@ from app.sends.accept.stop_words import DEFAULT_STOP_WORD, has_stop_word
 
 
 def check_opt_out(check: SendCheck, sender: Sender | None, stop_words: Sequence[str]) -> None:
-    """Collects the errors of `unsubscribe_type` and a missing stop word. `sender` is None where it was not found."""
+    """Collects the errors of `unsubscribe_type` and a missing stop word. `sender` is None if it was not found."""
     if sender is not None:
         _check_type(check, sender)
     text, by_word = check.content.body_text, check.draft.unsubscribe_type in (None, "word")
@@ -26,7 +26,7 @@ def _check_type(check: SendCheck, sender: Sender) -> None:
     """`word` and `link` need a virtual number, whose replies this service receives; `none` goes with any sender."""
     unsubscribe_type = check.draft.unsubscribe_type
     if unsubscribe_type is None and sender.virtual and check.draft.message_id is None:
-        detail = "unsubscribe_type is required where the sender is a virtual number: none, word or link."
+        detail = "unsubscribe_type is required if the sender is a virtual number: none, word or link."
         check.errors.add("required", field="unsubscribe_type", detail=detail)
     if unsubscribe_type in ("word", "link") and not sender.virtual:
         check.errors.add("unsubscribe_type_sender_mismatch", field="unsubscribe_type")

@@ -25,9 +25,9 @@ def recipient_rows(
     transaction: Transaction, draft: SendDraft, contact_list: ListSpec | None, named: NamedContacts
 ) -> list[dict[str, Any]]:
     """The columns that differ between the rows. Contacts that the list lacks are created (docs/sending.md#recipients);
-    without a list there are no contacts. Raises `list_not_mutable` where a system list lacks a contact.
+    without a list there are no contacts. Raises `list_not_mutable` if a system list lacks a contact.
 
-    A recipient named by `contact_id` has no address yet: delivery takes the one that the contact has then.
+    A recipient named by `contact_id` has no address yet: delivery uses the one that the contact has then.
     """
     kind = ADDRESS_KIND_BY_TYPE[draft.type]
     contact_of = _contacts(transaction, contact_list, draft, named) if contact_list else _no_contact
@@ -58,7 +58,7 @@ def _no_contact(_recipient: RecipientDraft) -> int | None:
 def _contacts(
     transaction: Transaction, contact_list: ListSpec, draft: SendDraft, named: NamedContacts
 ) -> Callable[[RecipientDraft], int | None]:
-    """A lookup of each recipient's contact: statements where contacts are created only."""
+    """A lookup of each recipient's contact, with statements only if contacts are created."""
     kind, addresses = ADDRESS_KIND_BY_TYPE[draft.type], addresses_of(draft)
     by_key = get_or_create_contacts(transaction, contact_list, kind, addresses, named.by_key)
 

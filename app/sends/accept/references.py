@@ -37,7 +37,7 @@ class SendingAccount:
     sms_priority: Priority
 
     def priority(self, type_: MessageType) -> Priority:
-        """Of sends of the type that say none."""
+        """The priority of sends of the type that have none."""
         return self.sms_priority if type_ == "sms" else self.email_priority
 
 

@@ -25,11 +25,11 @@ DESTINATIONS = ("contact_id", "email", "mobile")
 WILDCARD_NAME = re.compile(r"[A-Za-z0-9_]+")
 MAX_NAME_LENGTH = 255
 RESERVED_NAME = "id"
-"""The wildcard for the contact's id where a list is given (docs/sending.md#wildcard-values)."""
+"""The wildcard for the contact's id if there is a list (docs/sending.md#wildcard-values)."""
 
 
 class Violation(NamedTuple):
-    """A violated rule: the path to the attribute, the code of the catalogue and, where it helps, the exact text. One
+    """A violated rule: the path to the attribute, the code of the catalogue and, if useful, a more exact text. One
     that `follows` from another error is listed after all others."""
 
     path: tuple[str | int, ...]
@@ -68,7 +68,7 @@ class RecipientRules:
 
     @classmethod
     def of(cls, body: Mapping[str, Any], type_: MessageType | None) -> RecipientRules:
-        """`#name` marks a value as HTML where values are plain text, so it is allowed only there."""
+        """`#name` marks a value as HTML if values are plain text, so it is allowed only then."""
         allow_html_marker = type_ != "sms" and body.get("recipient_data_html_encoded") is False
         return cls(type_, body.get("list_id") is not None, allow_html_marker)
 
@@ -79,8 +79,8 @@ class RecipientRules:
             yield Violation(("attachments",), "unexpected_field", "attachments are for email sends only.")
 
     def _destination_errors(self, recipient: Mapping[str, Any]) -> Iterator[Violation]:
-        """Exactly one destination, of the send's type (docs/sending.md#recipients)."""
-        # An empty string means null (docs/sending.md#recipients). Of two destinations the second is reported.
+        """Exactly one address or contact, of the send's type (docs/sending.md#recipients)."""
+        # An empty string means null (docs/sending.md#recipients). Of two, the second is reported.
         destinations = [name for name in recipient if name in DESTINATIONS and recipient[name] not in (None, "")]
         if len(destinations) > 1:
             yield Violation((destinations[1],), "recipient_destination_ambiguous")
@@ -113,7 +113,7 @@ class RecipientRules:
 
     def _name_hint(self, name: str) -> str | None:
         if name.startswith("#") and WILDCARD_NAME.fullmatch(name[1:]):
-            return f"{name}: a name begins with # only where recipient_data_html_encoded is false."
+            return f"{name}: a name may begin with # only if recipient_data_html_encoded is false."
         return None
 
 
@@ -124,7 +124,7 @@ def _value_error(name: str, value: object) -> Violation | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return Violation((name,), "invalid_string", f"{name} must be a string or a number.")
     if isinstance(value, str) and "\x00" in value:
-        return Violation((name,), "invalid_string", f"{name} must not hold the character U+0000.")
+        return Violation((name,), "invalid_string", f"{name} must not contain the character U+0000.")
     if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
         return Violation((name,), "invalid_wildcard_value_too_long")
     return None

@@ -107,7 +107,9 @@ def find_sms_sender(check: SendCheck) -> Sender | None:
 def _missing_detail(address: str | None) -> str:
     if address is not None:
         return f"from_address: {address} is not an approved sender of this account."
-    return "from_address is needed: the list has no number of its own and the account has not exactly one sender."
+    return (
+        "from_address is required: the list has no number of its own, and the account does not have exactly one sender."
+    )
 
 
 def _find_approved(check: SendCheck) -> Row[*tuple[Any, ...]] | None:

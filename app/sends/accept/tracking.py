@@ -1,4 +1,4 @@
-"""Open and click tracking of a send: what the request asks for, else what the account has."""
+"""Open and click tracking of a send: as the request says, else as the account is set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TrackingOptions:
     opens: bool
     clicks: bool
     secret_links: bool = False
-    """Whether links that look as if they contained a secret are tracked too: only where the request itself asks."""
+    """Whether links that look as if they contained a secret are also tracked: only if the request itself says so."""
 
     @classmethod
     def of(cls, draft: SendDraft, account: SendingAccount) -> TrackingOptions:

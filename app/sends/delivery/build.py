@@ -1,4 +1,4 @@
-"""Building the message of a prepared recipient within the size limits: what a thread does before it sends."""
+"""Building the message of a prepared recipient within the size limits, in the thread that sends it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuiltMessage:
-    """The message of a recipient, and how many bytes were rendered for it. Where none could be built, `message` is the
+    """The message of a recipient, and how many bytes were rendered for it. If none could be built, `message` is the
     reason. `copy` is the blind copy, which is sent once the message is accepted."""
 
     recipient: PreparedRecipient

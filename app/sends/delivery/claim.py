@@ -53,11 +53,11 @@ class ClaimedRecipient(NamedTuple):
 def claim(
     transaction: Transaction, worker: str, *, size: int, after: int, number: int = 0, due: DueAccounts | None = None
 ) -> list[ClaimedRecipient]:
-    """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, where
+    """Claims about `size` due entries, evenly from the accounts that follow the account `after`, and before them, if
     more accounts wait than can be served, some from those that had nothing due until now; `number` counts the claims of
-    the worker, and `due` is what it remembers between them.
+    the worker, and `due` is its memory between them.
 
-    The oldest of an account come first, its priorities take turns, and the result interleaves the accounts.
+    The oldest of an account come first, its priorities alternate, and the result interleaves the accounts.
     """
     due = due or DueAccounts()
     due.look(transaction)
@@ -95,8 +95,8 @@ def _in_turns(rows: Iterable[ClaimedRow]) -> list[ClaimedRecipient]:
 
 
 def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
-    """The rows of one account: after so many of high priority one that is normal. The last rows of a batch are the
-    first to go back into the queue where connections are scarce, and these must not always be the normal ones."""
+    """The rows of one account: a normal one after a number of those with high priority. The last rows of a batch are
+    the first to be released if connections are scarce, and these must not always be the normal ones."""
     high = [row for row in rows if row.priority == "high"]
     if not high:
         return rows
@@ -106,7 +106,7 @@ def _by_priority(rows: Sequence[ClaimedRow]) -> Iterable[ClaimedRow]:
 
 
 def is_full(claimed: Collection[ClaimedRecipient], size: int) -> bool:
-    """Whether a claim of that size found as much as it may take of any account, so that there is probably more."""
+    """Whether a claim of that size found as much as it may take of some account, so that there is probably more."""
     counts = Counter(recipient.account_id for recipient in claimed)
     return bool(counts) and max(counts.values()) >= max(1, size // len(counts))
 
@@ -169,7 +169,7 @@ def release_unknown_claims(transaction: Transaction, worker: str, known: Collect
 
 
 def renew_leases(transaction: Transaction, worker: str, ids: Collection[int]) -> None:
-    """Extends the leases of what this worker is still sending."""
+    """Extends the leases of the entries that this worker is still sending."""
     statement = update(QueueEntry).where(*_leased_to(worker, ids)).values(lease_time=seconds_from_now(LEASE))
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
@@ -179,6 +179,6 @@ def _leased_to(worker: str, ids: Collection[int]) -> tuple[ColumnElement[bool], 
 
 
 def has_due(session: Session, due: DueAccounts | None = None) -> bool:
-    """Whether any recipient is due; `due` is what the process remembers between its looks."""
+    """Whether any recipient is due; `due` is the process's memory between its looks."""
     due = due or DueAccounts()
     return due.look(session) or due.has_any(session)

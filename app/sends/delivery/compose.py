@@ -50,7 +50,7 @@ class RenderedContent(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PreparedRecipient:
-    """A claimed recipient with all that its message is composed from. One with a `skip` reason is not sent to.
+    """A claimed recipient with everything that its message is composed from. One with a `skip` reason is not sent to.
 
     Not frozen, because there is one per message: a frozen dataclass of as many fields takes four times as long to make.
     """
@@ -58,7 +58,7 @@ class PreparedRecipient:
     claimed: ClaimedRecipient
     compiled: CompiledMessage
     address: str
-    """The address of the request or of the contact; empty where there is neither."""
+    """The address of the request or of the contact; empty if there is neither."""
     contact: RecipientContact | None
     attachments: Sequence[mime.EncodedAttachment]
     """The recipient's own attachments."""
@@ -66,7 +66,7 @@ class PreparedRecipient:
     is_large: bool
     """Whether building the message takes long."""
     quota: RenderQuota | None = None
-    """The quota that the message counts against, where its send may reach the limit."""
+    """The quota that the message counts against, if its send may reach the limit."""
     queued_at: float = 0.0
     """When the dispatcher took it, by the monotonic clock."""
 
@@ -100,7 +100,7 @@ class CompiledMessage:
         self._last_text = "", ""
         self._is_exempt = exempt_none if send.track_secrets else has_secret
 
-    # Compiled by the thread that needs it first: the thread that loads a batch has others waiting for it.
+    # Compiled by the thread that needs it first, because other threads wait for the one that loads a batch.
 
     @cached_property
     def _subject(self) -> Template:
@@ -127,7 +127,7 @@ class CompiledMessage:
         if text is None and html is not None:
             text = self._text_of_html(html) or None
             if text is not None and size_of(text) > limit:
-                raise MessageTooLarge(f"the text that is made of body_html has more than {limit} bytes")
+                raise MessageTooLarge(f"the text generated from body_html has more than {limit} bytes")
         return RenderedContent(subject, html, text)
 
     def build_email(
@@ -147,7 +147,7 @@ class CompiledMessage:
     def build_copy(
         self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, limit: int
     ) -> OutboundEmail:
-        """The blind copy of one recipient's mail: it reads the same, but nothing in it acts in the recipient's name
+        """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
         (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
         content = self._encode(recipient, rendered, limit, None)
         return OutboundEmail(
@@ -188,8 +188,8 @@ class CompiledMessage:
         return channels.unsubscribe_link, channels.unsubscribe_address
 
     def check_attachments(self, recipient: PreparedRecipient, limit: int, *, bodies: int = 0) -> None:
-        """Raises `MessageTooLarge` when the attachments, with bodies of that size, are too large for a mail; called
-        before the work for the rest is done."""
+        """Raises `MessageTooLarge` if the attachments, with bodies of that size, are too large for a mail; called
+        before the rest of the work."""
         if bodies + sum(len(file.body) for file in (*self._attachments, *recipient.attachments)) > limit:
             raise _mail_too_large(limit)
 
@@ -202,7 +202,7 @@ class CompiledMessage:
         return text
 
     def _with_html_tracking(self, html: str, recipient: PreparedRecipient, channels: FeedbackChannels) -> str:
-        """The body with click links and open pixel, as far as the send asks for them."""
+        """The body with tracked links and the pixel, as far as the send has them."""
         if self.send.track_clicks:
             html = channels.instrumenter.with_links(html, "html_email", recipient.id, self._links, self._is_exempt)
         return channels.instrumenter.with_pixel(html, recipient.id) if self.send.track_opens else html
@@ -215,10 +215,10 @@ class CompiledMessage:
     def build_sms(
         self, recipient: PreparedRecipient, channels: FeedbackChannels, rendered: RenderedContent, receipt_url: str
     ) -> OutboundSms:
-        """The text message for one recipient, with an opt-out link where the send asks for one
+        """The text message for one recipient, with an opt-out link if the send has one
         (docs/sending.md#opting-out-of-sms).
 
-        Raises `EmptyMessage` where nothing but that link would be left (docs/delivery.md#skipped-recipients).
+        Raises `EmptyMessage` if nothing but that link would be left (docs/delivery.md#skipped-recipients).
         """
         text = rendered.text or ""
         if not text.strip():

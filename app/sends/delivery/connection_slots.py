@@ -19,14 +19,14 @@ STEADY_REPLY = 0.25
 
 @dataclass(slots=True)
 class ConnectionSlot:
-    """The connections that one thread at a time uses. They open at their first message."""
+    """The connections that one thread at a time uses. They are opened by their first message."""
 
     email: Connection[OutboundEmail]
     sms: Connection[OutboundSms]
     seconds: float = math.inf
     """Duration of the last message."""
     pipelining: PipeliningConnection | None = field(init=False)
-    """The mail connection, where it supports pipelining."""
+    """The mail connection, if it supports pipelining."""
 
     def __post_init__(self) -> None:
         self.pipelining = self.email if isinstance(self.email, PipeliningConnection) else None
@@ -52,7 +52,7 @@ class ConnectionSlot:
 
 
 def send_over(slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None) -> DeliveryResult:
-    """Sends the message; `following` is what the slot sends next, where that is known."""
+    """Sends the message; `following` is the message that the slot sends next, if it is known."""
     match built.message:
         case OutboundEmail() as email:
             next_message = following.message if following else None
@@ -67,7 +67,7 @@ def send_over(slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage
 
 
 def send_copy(slot: ConnectionSlot, copy: OutboundEmail) -> str:
-    """Sends the blind copy of an accepted message. Returns what to add to the reply, nothing when the copy is accepted.
+    """Sends the blind copy of an accepted message. Returns a text to add to the reply, empty if the copy is accepted.
 
     A copy never changes the result of its message and is not retried: a message has only one result.
     """

@@ -40,8 +40,8 @@ ATTRIBUTES: dict[str, Callable[[RecipientContact, ZoneInfo | None], object]] = {
 
 
 class ContactValues(Mapping[str, object]):
-    """The list fields and attributes of a contact, each computed on access. Times are in the zone, or end in `Z` where
-    it is None; `hidden` has the bits of the attributes that list fields hide."""
+    """The list fields and attributes of a contact, each computed on access. Times are in the zone, or end in `Z` if it
+    is None; `hidden` has the bits of the attributes that list fields hide."""
 
     __slots__ = ("_contact", "_hidden", "_zone")
 

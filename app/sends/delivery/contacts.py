@@ -17,7 +17,7 @@ from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.suppression import RecipientContact
 
 LOOKED_UP: dict[str, Any] = {f"blocked_{kind}": blocked.label(f"blocked_{kind}") for kind, blocked in BLOCKED.items()}
-"""The values that are looked up, because they are no columns of the contact."""
+"""The values that are looked up, because they are not columns of the contact."""
 COLUMNS: list[Any] = [
     LOOKED_UP.get(field.name, Contact.__table__.c.get(field.name)) for field in fields(RecipientContact)
 ]
@@ -27,7 +27,7 @@ CONTACTS = PreparedStatement(select(*COLUMNS).where(in_json(Contact.id, bindpara
 
 
 def load_contacts(session: Session, claimed: Iterable[ClaimedRecipient]) -> dict[int, RecipientContact]:
-    """The contact of each recipient that still has one, by recipient id; no select where none refers to a contact."""
+    """The contact of each recipient that still has one, by recipient id; no select if none refers to a contact."""
     contact_ids = {recipient.contact_id for recipient in claimed if recipient.contact_id is not None}
     if not contact_ids:
         return {}

@@ -1,7 +1,8 @@
 """The dispatcher of a drain: hands prepared recipients to sending threads and collects the attempt results.
 
 A thread keeps its connection slot from message to message, and threads start only when they are needed: one is enough
-for a carrier that answers at once, and then no other takes the processor from it. More start while answers are awaited.
+for a relay or gateway that answers at once, and then no other takes the processor from it. More start while answers are
+awaited.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Dispatcher:
         self._queue: deque[PreparedRecipient] = deque()
         self._in_flight: set[int] = set()
         self._running = self._blocked = 0
-        """Threads that send, and how many of them wait for a slow carrier or build a large message."""
+        """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
         self._building_large = False
         """Whether a thread builds a large message."""
         self._results: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
@@ -85,7 +86,7 @@ class Dispatcher:
         return withdrawn
 
     def collect(self, seconds: float) -> list[AttemptResult]:
-        """The results so far; waits at most that long for the first one, and not at all when nothing is in flight."""
+        """The results so far; waits at most that long for the first one, and not at all if nothing is in flight."""
         if not self._in_flight:
             return []
         results: list[AttemptResult] = []
@@ -125,7 +126,7 @@ class Dispatcher:
             with self._lock:
                 self._queue.appendleft(built.recipient)  # where it is withdrawn
             return None
-        # A pipelined message has to be the slot's next one: it cannot be, where a blind copy comes first.
+        # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
         following = self._next() if self._may_pipeline(slot) and not built.copy else None
         with contextlib.nullcontext() if slot.is_quick else self._blocking():
             result = self._sender_worker.transmit(slot, built, following)
@@ -187,5 +188,5 @@ class Dispatcher:
 
 
 def _is_fresh(recipient: PreparedRecipient) -> bool:
-    """Whether the worker surely still holds the lease."""
+    """Whether the worker certainly still holds the lease."""
     return time.monotonic() < recipient.queued_at + MAX_QUEUE_AGE

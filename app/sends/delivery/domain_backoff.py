@@ -27,7 +27,7 @@ def defer_backed_off(
 ) -> list[ClaimedRecipient]:
     """The claimed rows that may be sent; those of backed-off routes go back into the queue until the back-off ends.
 
-    Two selects at most where nothing is backed off.
+    At most two selects if nothing is backed off.
     """
     by_destination = _by_destination(transaction, claimed)
     backoffs = load_backoffs(transaction, by_destination.keys()) if by_destination else []

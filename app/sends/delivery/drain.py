@@ -55,8 +55,8 @@ DATABASE_RETRY_DELAY = 1.0
 def drain(services: Services, handler: IncomingHandler | None = None) -> None:
     """Sends what is due until nothing is, the time slice ends, or the process is asked to stop.
 
-    When work is left, another wake-up goes out for it. `handler` processes what the SMS gateway delivers, should this
-    drain be the one that creates the sender worker.
+    If work is left, another wake-up is queued for it. `handler` processes what the SMS gateway delivers, if this drain
+    is the one that creates the sender worker.
     """
     try:
         loop = Drain(services, sender_worker := sender_worker_of(services, handler))
@@ -64,7 +64,7 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
         loop.recover()
         loop.run()
     except BaseException:
-        # The next drain writes from the journal what this one could not.
+        # The next drain writes the results that this one could not, from the journal.
         renew_sender_worker(services)
         raise
     finally:
@@ -77,7 +77,7 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
 
 
 class Drain:
-    """One run of the loop, and what it has to write to the database next."""
+    """One run of the loop, with its pending outcomes."""
 
     def __init__(self, services: Services, sender_worker: SenderWorker) -> None:
         self._services = services
@@ -88,7 +88,7 @@ class Drain:
         self._next_claim = self._paused_until = 0.0
         self._renewed_at = time.monotonic()
         self._may_have_unknown_claims = False
-        """A claim failed, and may have been committed all the same."""
+        """A claim failed, but may have been committed."""
 
     def send_first_batch(self) -> None:
         """Claims and sends before any recovery, because a client may wait for just this message."""
@@ -97,7 +97,7 @@ class Drain:
             self._collect()
 
     def recover(self) -> None:
-        """Recovers the rows of dead workers, and decides those that have been uncertain for long enough."""
+        """Recovers the rows of dead workers, and resolves those that have been uncertain for long enough."""
         try:
             recover_expired_leases(self._services, self._sender_worker.leases)
             resolve_uncertain(self._services)
@@ -149,7 +149,7 @@ class Drain:
         self._pending.add(self._dispatcher.collect(POLL_INTERVAL))
 
     def _withdraw(self) -> None:
-        """Withdraws rows that have waited too long; all queued ones, when nothing more may be sent."""
+        """Withdraws rows that have waited too long; all queued ones if nothing more may be sent."""
         if not self._is_open():
             self._pending.released += self._dispatcher.withdraw(0)
         elif withdrawn := self._dispatcher.withdraw(MAX_WAIT):
@@ -168,7 +168,7 @@ class Drain:
         return bool(self._dispatcher) and time.monotonic() > self._renewed_at + LEASE / 4
 
     def _write(self) -> None:
-        """Writes results, released rows and leases. What fails is kept and written later."""
+        """Writes results, released rows and leases. Those that fail are kept and written later."""
         renewing = self._must_renew()
         try:
             self._pending.write(self._dispatcher.recipient_ids if renewing else ())
@@ -212,7 +212,8 @@ class Drain:
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
-        """Dispatches what is to be sent; the rest is skipped, postponed, or too large to be held in memory now."""
+        """Dispatches the recipients to send to; the others are skipped, postponed, or released because of the memory
+        budget."""
         try:
             with self._services.database.read() as session:
                 loaded = within_budget(session, claimed)
@@ -231,7 +232,7 @@ class Drain:
         self._dispatcher.enqueue(recipient for recipient in sendable if recipient.id not in postponed)
 
     def _after_failed_load(self, claimed: list[ClaimedRecipient], error: Exception) -> None:
-        """Defers a row that cannot be read, alone; it is found by halving the batch."""
+        """Defers only the row that cannot be read; it is found by halving the batch."""
         if isinstance(error, SQLAlchemyError) and is_unavailable(error):
             self._pending.released += [recipient.id for recipient in claimed]
             self._pause(error)
@@ -241,7 +242,7 @@ class Drain:
             self._load_and_dispatch(claimed[half:])
         else:
             (failed,) = claimed
-            logger.error("cannot load what is to be sent", exc_info=error, extra={"uuid": failed.uuid})
+            logger.error("cannot load a batch", exc_info=error, extra={"uuid": failed.uuid})
             address = failed.email or failed.mobile
             self._pending.add([AttemptResult(failed.id, failed.attempts, address, now(), internal_fault(error))])
 

@@ -1,13 +1,13 @@
-"""What a process remembers of the send queue: the accounts with due entries, and where these begin.
+"""The memory of a process of the send queue: the accounts with due entries, and where these begin.
 
 A look at the whole queue finds everything, but on PostgreSQL it reads past all entries that have been claimed since the
 oldest snapshot that is held anywhere: a backup makes it slower with every message. So it is made whenever it is quick,
-and takes `FULL_SHARE` of the time at most. In between, the process knows from its own claims how far each account is,
+and takes at most `FULL_SHARE` of the time. In between, the process knows from its own claims how far each account is,
 and reads what has become ready since its last look. Entries say when they did (`ready_time`), so whatever is accepted,
 released, deferred or recovered is found by the next look of every process, whichever wrote it. An entry is seen only
 when its transaction commits, so a look reaches back a little before the last one, and now and then further.
 
-What is remembered only says where to look; entries are claimed under their locks. The reasons are in
+The memory only determines where to look; entries are claimed under their locks. The reasons are in
 docs/decisions/015-send-queue-apart.md.
 """
 
@@ -26,9 +26,9 @@ from app.db.queue import ClaimedRow
 from app.db.queue_looks import Position, Positions, look_at_all, look_at_ready, still_due
 
 REACH = timedelta(seconds=0.3)
-"""A look reaches back so far before the last one: acceptance takes a moment from the time it notes to its commit."""
+"""A look reaches back this far before the last one: acceptance commits a moment after the time that it writes."""
 FAR_REACH = timedelta(seconds=15)
-"""Every `FAR_EVERY` a look reaches back so far, for what took longer, and for clocks that differ."""
+"""Every `FAR_EVERY` a look reaches back this far, for slower commits and differing clocks."""
 FAR_EVERY = timedelta(seconds=1)
 NEWCOMER_ENTRIES = 4
 """Entries of a newcomer that go before the turn of its account: more than the one message that somebody waits for, so
@@ -53,7 +53,7 @@ class DueAccounts:
         self._looked = self._looked_far = now()
 
     def look(self, session: Session) -> bool:
-        """Finds what has become due; False when nothing new has, which leaves what was known before."""
+        """Finds what has become due; False if there is nothing new, so that only earlier findings remain."""
         moment, began = now(), time.monotonic()
         if self._full_looks.is_due():
             found = look_at_all(session, moment)
@@ -70,7 +70,7 @@ class DueAccounts:
         return bool(found)
 
     def has_any(self, session: Session) -> bool:
-        """Whether anything that was found is due still: others may have claimed it."""
+        """Whether anything that was found is still due: other workers may have claimed it."""
         while self._positions:
             probed = dict(islice(self._positions.items(), PROBED))
             due = still_due(session, probed, now())
@@ -80,7 +80,7 @@ class DueAccounts:
         return False
 
     def next_accounts(self, after: int, count: int) -> dict[int, Positions]:
-        """At most so many accounts with due entries: those that come after the account `after`, then from the first."""
+        """At most that many accounts with due entries: those after the account `after`, then from the first one on."""
         in_turn = sorted(self._positions, key=lambda account_id: (account_id <= after, account_id))[:count]
         self.last_account = in_turn[-1] if in_turn else after
         return {account_id: self._positions[account_id] for account_id in in_turn}
@@ -94,11 +94,11 @@ class DueAccounts:
         return {account_id: self._positions[account_id] for account_id in latest}
 
     def note_claimed(self, served: Collection[int], size: int, rows: Iterable[ClaimedRow]) -> None:
-        """Remembers how far the accounts are after a claim of that size; one that gave less than its part has nothing
-        more."""
+        """Records the positions of the accounts after a claim of that size; one that gave less than its part has
+        nothing more."""
         claimed: dict[int, list[ClaimedRow]] = {account_id: [] for account_id in served}
         for row in rows:
-            # A recipient that was given to another account by hand must not end the sending of all others.
+            # A recipient that was moved to another account by hand must not stop the sending of all others.
             if row.recipient[1] in claimed:
                 claimed[row.recipient[1]].append(row)
         part = max(1, size // max(1, len(served)))
@@ -113,7 +113,7 @@ class DueAccounts:
                 positions[row.priority] = max(positions[row.priority], place)
 
     def clear(self) -> None:
-        """The next look is at the whole queue: a claim was undone, or it is unknown whether it was."""
+        """Makes the next look a full one: a claim was rolled back, or it is unknown whether it was."""
         self._positions = {}
         self._newcomers = {}
         self._full_looks.renew()

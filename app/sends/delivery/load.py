@@ -103,7 +103,7 @@ KEYS = PreparedStatement(
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
 _UNSUBSCRIBED = _suppressed(Unsubscriber, Unsubscriber.list_id)
-# Entries of a list and account-wide ones have an index each, which is used only when they are selected apart.
+# Entries of a list and account-wide ones have an index each, which is used only if they are selected separately.
 SUPPRESSIONS = PreparedStatement(
     union_all(
         _suppressed(BlockedAddress, null()),
@@ -114,8 +114,8 @@ SUPPRESSIONS = PreparedStatement(
 
 
 def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[PreparedRecipient]:
-    """Prepares each claimed recipient, in the same order; six selects at most, three where nothing is tracked or
-    attached and no recipient is a contact."""
+    """Prepares each claimed recipient, in the same order; at most six selects, three if nothing is tracked or attached
+    and no recipient is a contact."""
     contacts = load_contacts(session, claimed)
     suppressions = _suppressions(session, claimed, contacts)
     sends, with_attachments = _sends(session, claimed)

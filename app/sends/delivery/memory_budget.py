@@ -1,6 +1,6 @@
 """The memory budget of a batch.
 
-What is loaded stays in memory until it is sent, so a batch is cut where its bodies and attachments would exceed a
+Loaded messages stay in memory until they are sent, so a batch is cut where its bodies and attachments would exceed a
 budget: the rest goes back into the queue.
 """
 

@@ -17,7 +17,7 @@ MAX_CHARACTER_BYTES = 4
 
 
 class TemplateSize(NamedTuple):
-    """A subject or a body before rendering: its length in characters, and the wildcards it may hold."""
+    """A subject or a body before rendering: its length in characters, and the wildcards that it may contain."""
 
     length: int
     wildcards: int
@@ -28,7 +28,7 @@ class TemplateSize(NamedTuple):
         return cls(len(text), text.count(DELIMITER) // 2) if text else cls(0, 0)
 
     def max_bytes(self, limit: int) -> int:
-        """Bytes that the rendered text never exceeds, where rendering stops at `limit`."""
+        """Bytes that the rendered text never exceeds, if rendering stops at `limit`."""
         return min(limit, self.length * MAX_CHARACTER_BYTES + self.wildcards * MAX_VALUE_BYTES)
 
 

@@ -1,7 +1,7 @@
-"""What a drain has still to write: attempt results, released rows, leases.
+"""What a drain still has to write: attempt results, released rows, leases.
 
 All of it is written in one transaction, unless one result cannot be written: then the results are written by bisecting,
-so that this one neither delays the others nor stops the sender for good.
+so that it neither delays the others nor stops the sender permanently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.sends.outcomes.write import write_outcomes
 
 
 class PendingOutcomes:
-    """The part of a drain's memory that belongs into the database."""
+    """The results and changes of a drain that are not yet in the database."""
 
     def __init__(self, database: Database, worker: str, rules: RetryRules) -> None:
         self._database = database
@@ -31,14 +31,14 @@ class PendingOutcomes:
         self.released: list[int] = []
         self.postponed: dict[int, datetime] = {}
         self.since = 0.0
-        """When the oldest of the results came, by the monotonic clock."""
+        """When the oldest result was received, on the monotonic clock."""
 
     def __bool__(self) -> bool:
         return bool(self.results or self.released or self.postponed)
 
     @property
     def ids(self) -> list[int]:
-        """The recipients that it is about."""
+        """The recipients concerned."""
         return [*self.released, *self.postponed, *(result.recipient_id for result in self.results)]
 
     def add(self, results: Sequence[AttemptResult]) -> None:
@@ -47,7 +47,7 @@ class PendingOutcomes:
         self.results += results
 
     def write(self, renewed: Collection[int]) -> None:
-        """Writes all of it, and renews the leases of `renewed`. What fails is kept.
+        """Writes all of it, and renews the leases of `renewed`. Whatever fails is kept.
 
         Raises `SQLAlchemyError` when the database is unavailable, and any failure that has nothing to do with results.
         """

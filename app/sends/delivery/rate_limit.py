@@ -1,9 +1,9 @@
 """Rate limit of text messages per sender: `messages_per_second`, a token bucket in Redis that all workers share.
 
-A second's worth may go at once, then as many as the rate allows. Messages beyond it go back into the queue, each with
-the due time at which the rate allows it: these slots are reserved one after the other, so that a backlog of a hundred
-thousand is claimed about once per message and delays no other sender. While Redis does not answer, no rate is enforced.
-No Lua script counts, because the Redis in Python (app/launcher/python_redis.py) runs none.
+The messages of one second may be sent at once, then as many as the rate allows. Messages beyond it go back into the
+queue, each with the due time at which the rate allows it: these slots are reserved one after the other, so that a
+backlog of a hundred thousand is claimed about once per message and delays no other sender. While Redis does not answer,
+no rate is enforced. No Lua script counts, because the Redis in Python (app/launcher/python_redis.py) runs none.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ EXPIRE_AFTER = 86_400
 """Seconds after which the bucket of an idle sender is deleted."""
 
 MAX_TRIES = 50
-"""How often a worker reserves again because another one has changed the bucket meanwhile."""
+"""Maximum of attempts to reserve while other workers change the bucket."""
 
 
 class Bucket(NamedTuple):
     """The token bucket of a sender, as times of Redis' clock. Its fields are those of the hash in Redis."""
 
     upcoming: float = 0.0
-    """When the bucket will be as full again as it was before the last message."""
+    """When the bucket will be refilled to its level before the last message."""
     turn: float = 0.0
     """The last slot that was reserved for a postponed message."""
 
@@ -94,7 +94,7 @@ def _due_times(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) ->
 
 
 def _reserve(redis: Redis, key: str, rate: float, count: int) -> tuple[int, float]:
-    """How many may go at once, and the seconds until the first slot of the others.
+    """How many may be sent at once, and the seconds until the first slot of the others.
 
     Optimistic locking: a worker whose bucket was changed by another one meanwhile reserves again.
     """
@@ -102,7 +102,7 @@ def _reserve(redis: Redis, key: str, rate: float, count: int) -> tuple[int, floa
         for _ in range(MAX_TRIES):
             with contextlib.suppress(WatchError):
                 return _reserve_unless_changed(commands, key, rate, count)
-    raise RedisError(f"{key} changes all the time")
+    raise RedisError(f"{key} is changed all the time")
 
 
 def _reserve_unless_changed(commands: Pipeline, key: str, rate: float, count: int) -> tuple[int, float]:

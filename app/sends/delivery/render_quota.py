@@ -1,11 +1,11 @@
 """The limit of all bytes that one send renders, enforced across batches and workers (docs/delivery.md#size-limits).
 
-Nearly always nothing has to be counted: the maximum that all recipients of the send can render together is within the
-limit. Where it is not, the bytes rendered for each recipient are stored from its first result on, in its queue entry
-and later in its row, and are never counted twice, however many attempts it takes. Recipients that other workers are
-sending and that have no result yet count with their maximum; recipients that fit beside them are rendered, and the
-others wait for those results. So no two workers ever spend the same bytes, no recipient is refused for bytes that
-another did not need, and a dead worker leaves nothing to repair.
+Nearly always nothing needs to be counted: the maximum that all recipients of the send can render together is within the
+limit. If it is not, the bytes rendered for each recipient are stored from its first result on, in its queue entry and
+later in its row, and are never counted twice, however many attempts it takes. Recipients that other workers are sending
+and that have no result yet count with their maximum; recipients that fit beside them are rendered, and the others wait
+for those results. So no two workers ever spend the same bytes, no recipient is refused for bytes that another did not
+need, and a dead worker leaves nothing to repair.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from app.sends.delivery.size_limits import RenderQuota, SizeLimits
 from app.sends.limits import MAX_RECIPIENTS
 
 DELAY = (0.3, 0.6)
-"""Seconds that recipients wait for results of their send. Random within these, or two workers would meet again."""
+"""Seconds that recipients wait for results of their send. Random within these, or two workers would collide again."""
 
 _random = secrets.SystemRandom()
 
@@ -50,7 +50,7 @@ def apply_render_quota(
 ) -> tuple[list[PreparedRecipient], dict[int, datetime]]:
     """The recipients that may be rendered now, and the new due times of the others by id.
 
-    No select where no send of the batch can reach the limit, else one.
+    No select if no send of the batch can reach the limit, else one.
     """
     by_send: dict[int, list[PreparedRecipient]] = defaultdict(list)
     for recipient in recipients:

@@ -1,4 +1,5 @@
-"""The sender worker: what a process keeps from one drain to the next (its name, journal, connection slots and threads).
+"""The sender worker: the state of a process that lasts from drain to drain (its name, journal, connection slots and
+threads).
 
 It has one connection slot per connection that SEND_CONNECTIONS allows. A thread takes the most recently used free slot,
 so that an idle service keeps one connection open and not all of them.
@@ -66,7 +67,7 @@ class SenderWorker:
     ) -> AttemptResult:
         """Sends one message and journals the result. Raises nothing: an internal fault defers.
 
-        `following` is what the slot sends next, where that is known.
+        `following` is the message that the slot sends next, if it is known.
         """
         recipient = built.recipient
         logs.request_id.set(recipient.compiled.send.request_id)
@@ -76,7 +77,7 @@ class SenderWorker:
         try:
             result = redact_reply(sanitize_result(send_over(slot, built, following)), self._redaction)
         except BaseException as fault:
-            # An installed transport may raise anything, and a message without a result would be waited for forever.
+            # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
             slot.close()  # it may have been left in the middle of a transaction
         if built.copy and result.outcome is Outcome.ACCEPTED:
@@ -114,12 +115,12 @@ class SenderWorker:
             self._slots.put(slot)
 
     def listen(self, handler: IncomingHandler) -> None:
-        """Has the handler process what the SMS gateway delivers over the connection that sends, where it does so."""
+        """Makes the handler process what the SMS gateway delivers over the connection that sends, if it does."""
         if isinstance(self.sms, ReceivingTransport):
             self.sms.listen(handler)
 
     def close(self) -> None:
-        """Closes everything, the bind to the SMS gateway included."""
+        """Closes everything, including the bind to the SMS gateway."""
         self.close_except_bind()
         if isinstance(self.sms, ReceivingTransport):
             self.sms.end()

@@ -25,8 +25,8 @@ class StoredKey:
 def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, moment: datetime) -> OutboundEmail:
     """The mail with a signature of each key. `moment` is the time of acceptance, like the Date header.
 
-    Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed does not
-    leave unsigned.
+    Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not sent
+    unsigned.
     """
     signers = [_signer(key, secret_key) for key in keys]
     return email._replace(content=dkim.sign(email.content, signers, moment))

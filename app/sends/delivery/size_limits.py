@@ -10,7 +10,7 @@ from app.sends.delivery.unsendable import Unsendable
 from app.settings import Settings
 
 MAX_SUBJECT_BYTES = 64 * 1024
-"""No mail program shows as many, and folding a longer one is slow."""
+"""No mail program shows that many, and folding a longer subject is slow."""
 
 
 class MessageTooLarge(Unsendable):
@@ -42,12 +42,12 @@ class RenderQuota:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raises `MessageTooLarge` when nothing remains, before anything is rendered in vain."""
+        """Raises `MessageTooLarge` if nothing remains, before anything is rendered in vain."""
         if self._remaining <= 0:
             raise self._error()
 
     def consume(self, size: int) -> None:
-        """Subtracts rendered bytes. Raises `MessageTooLarge`, and subtracts nothing, when fewer remain."""
+        """Subtracts rendered bytes. Raises `MessageTooLarge`, and subtracts nothing, if fewer remain."""
         with self._lock:
             if size > self._remaining:
                 raise self._error()

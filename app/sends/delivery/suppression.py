@@ -61,7 +61,7 @@ def skip_reason(
     *,
     include_unsubscribed: bool,
 ) -> FailReason | None:
-    """The reason for which the recipient is skipped, the first that applies in this order; None when it is sent to."""
+    """The reason for which the recipient is skipped, the first that applies in this order; None if it is sent to."""
     if recipient.reason == FailReason.INVALID_CONTACT_ID:
         return FailReason.INVALID_CONTACT_ID
     if recipient.contact_id is not None and contact is None:

@@ -8,7 +8,7 @@ from app.recipients.reasons import FailReason
 
 
 class Unsendable(Exception):
-    """A message that must not be sent; the text says why, and `reason` is the `fail_reason` of its recipient."""
+    """A message that must not be sent; the text explains why, and `reason` is the `fail_reason` of its recipient."""
 
     reason: ClassVar[FailReason]
 

@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 class AttemptResult(NamedTuple):
     """Result of one delivery attempt.
 
-    `attempt` is the number of the attempt, so that a result that is read again from a journal is never taken for that
-    of a later attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise
-    `result` is the transport's answer, and `rendered` how many bytes the message was rendered to.
+    `attempt` is the number of the attempt, so that a result read from a journal is never mistaken for that of a later
+    attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise `result`
+    is the transport's answer, and `rendered` how many bytes the message was rendered to.
     """
 
     recipient_id: int
@@ -81,8 +81,8 @@ def parse_line(line: bytes) -> AttemptResult:
 
 
 def sanitize_result(result: object) -> DeliveryResult:
-    """The result as databases, journal and JSON can hold it, whatever a transport has answered. Raises nothing: a
-    message that a carrier has accepted must not be sent again because of the words of its reply.
+    """The result in a form that databases, journal and JSON can store, whatever a transport has answered. Raises
+    nothing: a message that a relay or gateway has accepted must not be sent again because of the text of its reply.
 
     An answer without an outcome is a fault of the transport, and defers.
     """
@@ -104,7 +104,7 @@ def sanitize_result(result: object) -> DeliveryResult:
 
 
 def redact_reply(result: DeliveryResult, redaction: Redaction) -> DeliveryResult:
-    """The result with a reply that tenants may read; the whole reply goes into the note if it is another one."""
+    """The result with a reply that tenants may read; the whole reply becomes the note if it differs."""
     reply = redaction.redact(result.reply)
     if reply == result.reply:
         return result
@@ -118,5 +118,5 @@ def internal_fault(error: BaseException) -> DeliveryResult:
 
 
 def _unreadable(answer: object) -> DeliveryResult:
-    logger.error("a transport's answer is no result", extra={"type": type(answer).__name__})
+    logger.error("a transport's answer is not a result", extra={"type": type(answer).__name__})
     return internal_fault(TypeError())

@@ -1,4 +1,4 @@
-"""Writing results of which one may be impossible to write.
+"""Writing results, one of which may be impossible to write.
 
 Only an unavailable database is waited for. Any other error is the fault of one row, or of ours: the row is found by
 bisecting and written as deferred by an internal fault, and the log names it.
@@ -23,7 +23,7 @@ def write_bisecting(database: Database, worker: str, results: Sequence[AttemptRe
     """Writes the results of rows that are leased to `worker`, in as many transactions as it takes; returns their
     number.
 
-    Raises when the database is unavailable, and when not even a deferral can be written; what was written by then stays
+    Raises when the database is unavailable, and when not even a deferral can be written; results written by then stay
     written, and may be passed again.
     """
     try:

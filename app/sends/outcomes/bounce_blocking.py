@@ -2,7 +2,7 @@
 (docs/contacts.md#blocked-addresses).
 
 All addresses of many outcomes at once, in a fixed number of statements, always in the same order, so that two workers
-cannot wait for each other. The contacts that have a blocked address change by it; the caller records their events with
+cannot wait for each other. Blocking changes the contacts that have the address; the caller records their events with
 its own.
 """
 
@@ -42,8 +42,8 @@ def apply_to_addresses(transaction: Transaction, transitions: Sequence[Transitio
 
 
 def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> ChangedContacts:
-    """The same for a late bounce. The message had counted as delivered, which reset the count of soft bounces: those
-    before it count again."""
+    """The same for a late bounce. The message had counted as delivered, which reset the count of soft bounces: the
+    earlier ones count again."""
     address = account_address(recipient)
     if not bounce.is_soft:
         return block_addresses(transaction, {address: PERMANENT})
@@ -51,7 +51,7 @@ def apply_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Boun
 
 
 def forget_soft_bounces(transaction: Transaction, recipient: RecipientRow) -> None:
-    """For good: a receipt confirms that the recipient's message was delivered."""
+    """Resets the count permanently: a receipt confirms that the recipient's message was delivered."""
     _delete(transaction, list(_counts_of(transaction, {account_address(recipient)})))
 
 
@@ -80,8 +80,8 @@ def _reset(transaction: Transaction, delivered: Mapping[AccountAddress, int]) ->
 
 
 def _counts_of(transaction: Transaction, addresses: Collection[AccountAddress]) -> dict[int, AccountAddress]:
-    """Rows that count soft bounces of the addresses, by id. Nearly always there is none, so this looks before anything
-    is written: a select takes no lock."""
+    """Rows that count soft bounces of the addresses, by id. Nearly always there are none, so this selects before
+    anything is written: a select takes no lock."""
     if not addresses:
         return {}
     columns = select(SoftBounces.id, SoftBounces.account_id, SoftBounces.kind, SoftBounces.address)

@@ -1,4 +1,4 @@
-"""Hard and soft bounces: what tells them apart and how they are described, whoever reports them. Pure; no database.
+"""Hard and soft bounces: how they are distinguished and described, whoever reports them. Pure; no database.
 
 relay      refused: hard; deferred until the end of the retry period: soft
 DSN        5.x.x: hard; 4.x.x: soft
@@ -50,7 +50,7 @@ class Bounce(NamedTuple):
 
     @classmethod
     def of_reply(cls, reply: str, status: str | None, *, is_soft: bool) -> Bounce:
-        """Described by the other side's reply and its RFC 3463 code."""
+        """The bounce that a reply reports, described by it and its RFC 3463 code."""
         return cls(bounce_string(reply, status), bounce_reason(status), is_soft)
 
     @classmethod

@@ -1,11 +1,11 @@
-"""Repeated deferrals by the mail servers of a domain: they are counted, and start its back-off.
+"""Repeated deferrals by the mail servers of a domain: counting them, and starting the domain's back-off.
 
-After three deferrals that concern the domain rather than the recipient, and no delivery in between, no message goes
-there for two minutes; then one does, as a probe. If the probe is deferred, too, the back-off doubles, up to an hour.
-The first delivery ends it. `app/sends/delivery/domain_backoff.py` postpones the mail.
+After three deferrals that concern the domain rather than the recipient, without a delivery in between, no message is
+sent to it for two minutes; then one is sent as a probe. If the probe is also deferred, the back-off doubles, up to an
+hour. The first delivery ends it. `app/sends/delivery/domain_backoff.py` postpones the mail.
 
-A mail server judges by sender: its replies to one account, or about one of its domains, say nothing of the others. So a
-back-off is kept per route: an account, the domain of its sender, and the domain of the recipient.
+A mail server judges by sender: its replies to one account, or about one of its domains, mean nothing for the others. So
+a back-off is kept per route: an account, the domain of its sender, and the domain of the recipient.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SERVER_REPLY = re.compile(r"4\d\d\b")
 
 
 class Route(NamedTuple):
-    """What is backed off together: all mail of an account from one domain to another."""
+    """The mail that is backed off together: all mail of an account from one domain to another."""
 
     account_id: int
     sender_domain: str
@@ -117,7 +117,7 @@ def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, 
 
 
 def _count_failures(transaction: Transaction, route: Route, more: int, backoff: Backoff | None) -> None:
-    """One step up. Deferrals of messages that were in flight before the back-off began add nothing."""
+    """Increases the count by one. Deferrals of messages that were in flight before the back-off began do not count."""
     moment = now()
     before = backoff.failures if backoff else 0
     if backoff and before >= FAILURE_THRESHOLD and backoff.until_time > moment + timedelta(seconds=PROBE_TIMEOUT):
@@ -129,7 +129,7 @@ def _count_failures(transaction: Transaction, route: Route, more: int, backoff: 
 
 
 def _duration(failures: int) -> float:
-    """Seconds of a back-off after so many failures."""
+    """Seconds of a back-off after that many failures."""
     if failures < FAILURE_THRESHOLD:
         return 0.0
     return min(FIRST_BACKOFF * 2.0 ** min(failures - FAILURE_THRESHOLD, 10), MAX_BACKOFF)

@@ -1,8 +1,8 @@
 """Looking for expired leases, whose workers are gone or stalled.
 
-The entries that have been settled stay in the index of leases until no snapshot held anywhere can see them. So a
-process remembers the time before which it has found no lease: none is given that ends before it, because a lease
-begins with nearly all of its time before it. Now and then it looks at all of them nevertheless.
+Settled entries stay in the index of leases until no snapshot held anywhere can see them. So a process remembers the
+time before which it has found no lease: no new lease ends before it, because leases last longer than the clocks differ.
+Now and then it still looks at all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.recipients.conditions import IS_SENDING
 
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 REACH = timedelta(seconds=2)
-"""Clocks differ by a little."""
+"""Clocks differ slightly."""
 
 
 class ExpiredLeases:

@@ -1,12 +1,12 @@
 """The journal of a worker: each attempt result, appended the moment it is known
 (docs/decisions/003-journal.md).
 
-Between the transport's answer and the commit of many outcomes together lies the only time in which a killed worker
-would send a message twice. The journal closes it: one append to a local file, which survives the death of the process
-as soon as the call returns (not that of the machine: nothing is synced to the disk, so a power cut may double what was
-accepted in the last fraction of a second). What is left is the one message in flight per connection.
+Between the transport's answer and the commit of many outcomes together there is a time in which a killed worker would
+send a message twice. The journal closes this gap: one append to a local file, which survives the death of the process
+as soon as the call returns (not that of the machine: nothing is synced to the disk, so a power failure may duplicate
+what was accepted in the last fraction of a second). What remains is the one message in flight per connection.
 
-A living worker holds a lock on its journal (app/infrastructure/liveness.py), so the rows of a dead one are recovered
+A running worker holds a lock on its journal (app/infrastructure/liveness.py), so the rows of a dead one are recovered
 at once.
 """
 
@@ -41,7 +41,7 @@ class Journal:
         """The last line may have been cut short: on a full disk, for example."""
 
     def append(self, attempt_result: AttemptResult) -> None:
-        """Appends one result, on a line of its own. Raises `OSError`."""
+        """Appends one result on a separate line. Raises `OSError`."""
         line = attempt_result.line()
         with self._lock:
             line, self._cut = b"\n" + line if self._cut else line, True
@@ -56,13 +56,13 @@ class Journal:
             self._cut = False
 
     def close(self) -> None:
-        """Unlocks it: for the next drain on this machine its worker is gone, and its rows are recovered."""
+        """Unlocks it: for the next drain on this machine its worker is dead, and its rows are recovered."""
         os.close(self._descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundJournal:
-    """A journal in the folder; `dead` when its worker is no more."""
+    """A journal in the folder; `dead` if its worker does not run any more."""
 
     path: Path
     dead: bool

@@ -1,4 +1,4 @@
-"""A bounce that comes back after the attempt, in a DSN or in the receipt of a text message."""
+"""A bounce that is reported after the attempt, by a DSN or the receipt of a text message."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from app.sends.outcomes.bounces import COUNTED_AS_DELIVERED, Bounce
 
 
 def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce: Bounce) -> None:
-    """Writes what a transition to `bounced` writes; of a group that counted the message as delivered, it takes that
-    back, in the hour in which it was counted. The caller holds the locks of the recipient and of its queue entry, if
-    there is one."""
+    """Writes what a transition to `bounced` writes; if the group counted the message as delivered, that is subtracted,
+    in the hour in which it was counted. The caller holds the locks of the recipient and of its queue entry, if there is
+    one."""
     moment, account_id = now(), recipient.account_id
     bounced = {"state": RecipientState.BOUNCED, "reason": bounce.diagnostic, "attempts": recipient.attempts}
     update_recipients(transaction, [recipient.id], **bounced)

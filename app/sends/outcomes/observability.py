@@ -1,4 +1,4 @@
-"""Outcomes as an operator sees them: a line in the log for each recipient, and the counts for Prometheus."""
+"""Outcomes for the operator: a line in the log for each recipient, and the counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def report_transitions(transitions: Sequence[Transition]) -> None:
-    """Each line carries the id of the request that the recipient came with."""
+    """Each line has the id of the request that the recipient belongs to."""
     for (type_, step), count in Counter((one.recipient.type, one.step) for one in transitions).items():
         OUTCOMES.labels(type_, step).inc(count)
     with logs.buffered():

@@ -1,4 +1,5 @@
-"""What transitions do to the send queue: the entries of settled recipients leave it, the others wait for their time."""
+"""The effect of transitions on the send queue: the entries of settled recipients are deleted, the others get a new due
+time."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from app.sends.outcomes.transitions import Transition
 
 
 def settle_or_requeue(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    """Two statements at most; nearly always one, because nearly always all are settled. The caller holds the locks."""
+    """At most two statements; nearly always one, because nearly always all are settled. The caller holds the locks."""
     waiting = [one for one in transitions if one.state in UNSETTLED]
     delete_queue_entries(transaction, [one.recipient.id for one in transitions if one.state not in UNSETTLED])
     _UPDATE.run(transaction, [_column_values(one) for one in waiting])

@@ -1,8 +1,8 @@
-"""Recovery of what a dead worker had leased: written as its journal says, or queued again.
+"""Recovery of the recipients that a dead worker had leased: they are written according to its journal, or requeued.
 
-A worker of this machine that died is known at once, by the lock on its journal that the system released. Of a worker
-on another machine only the end of its lease shows it. Its journal cannot be read from here: it writes the results by
-itself if it comes back before that, and otherwise what it sent in its last moment is sent again.
+A dead worker of this machine is detected at once, because the system has released the lock on its journal. A dead
+worker of another machine is detected only by the end of its lease. Its journal cannot be read from here: it writes the
+results itself if it is restarted before that, and otherwise what it sent in its last moment is sent again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ BATCH_SIZE = 500
 
 
 def recover_expired_leases(services: Services, leases: ExpiredLeases | None = None) -> None:
-    """Takes over the rows of dead workers. Journals come first: what they say was sent is not sent again. `leases` is
-    what the process remembers between its looks."""
+    """Takes over the rows of dead workers. Journals come first: messages that they record as sent are not sent again.
+    `leases` is the process's memory between its looks."""
     leases = leases or ExpiredLeases()
     with scan_journals(journal_folder(services.settings)) as journals:
         with services.database.read() as session:
@@ -64,7 +64,7 @@ def _requeue_all(services: Services, dead: Collection[str]) -> None:
 def _requeue_batch(services: Services, dead: Collection[str]) -> int:
     """Requeues entries of dead workers, and those whose lease has run out, due now; returns their number.
 
-    The count of attempts stays: by it a late result of the dead worker is told apart from one of the next attempt.
+    The count of attempts is kept: it distinguishes a late result of the dead worker from one of the next attempt.
     """
     is_abandoned = or_(QueueEntry.worker.in_(dead), QueueEntry.lease_time < now())
     abandoned = select(QueueEntry.recipient_id, QueueEntry.account_id).where(IS_SENDING, is_abandoned)

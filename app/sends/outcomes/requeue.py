@@ -1,7 +1,7 @@
 """Requeueing a recipient whose message did not arrive: an operator's decision, once the cause is gone.
 
-A final failure can be retried, `bounced` and `failed`, and what is `uncertain`, without the wait. A queued recipient is
-attempted by itself, and a message that was sent would arrive twice.
+Recipients that are `bounced` or `failed` can be retried, and `uncertain` ones without the wait. A queued recipient is
+attempted anyway, and a message that was sent would arrive twice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def requeue(transaction: Transaction, uuid: str) -> Recipient:
 
 
 def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetime) -> None:
-    """The count of attempts goes on: results in journals are told apart by it."""
+    """The count of attempts continues: it distinguishes results in journals."""
     values = {
         "recipient_id": recipient.id,
         "account_id": recipient.account_id,
@@ -72,7 +72,7 @@ def _enter_queue(transaction: Transaction, recipient: Recipient, moment: datetim
 
 
 def _failed_time(transaction: Transaction, recipient: Recipient) -> datetime | None:
-    """When it bounced or failed: in that hour it no longer counts."""
+    """When the recipient bounced or failed: it is subtracted from that hour."""
     statement = select(func.max(RecipientStep.time)).where(
         RecipientStep.recipient_id == recipient.id, RecipientStep.step.in_((TimelineStep.BOUNCED, TimelineStep.FAILED))
     )

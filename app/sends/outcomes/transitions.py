@@ -136,7 +136,7 @@ def _refused(recipient: RecipientRow, attempt_result: AttemptResult, result: Del
 def _uncertain(
     recipient: RecipientRow, attempt_result: AttemptResult, result: DeliveryResult, rules: RetryRules
 ) -> Transition:
-    """Not even at the end of the period is it given up before it has been resolved."""
+    """It is not given up before it has been resolved, not even at the end of the period."""
     return Transition(
         recipient,
         attempt_result,

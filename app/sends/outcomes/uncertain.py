@@ -1,8 +1,8 @@
 """Messages that may have arrived: the connection was lost after the whole message was sent and before the answer.
 
-Such a recipient is `uncertain` until the `due_time` of its queue entry (UNCERTAIN_WAIT). Meanwhile a DSN may say that
-it bounced, or the recipient may open it. Then it is resolved: one with a sign of arrival counts as delivered, any other
-is queued again, with the same Message-ID, by which mail servers and programs recognize a second copy.
+Such a recipient is `uncertain` until the `due_time` of its queue entry (UNCERTAIN_WAIT). Meanwhile a DSN may report a
+bounce, or the recipient may open the message. Then it is resolved: one with a sign of arrival counts as delivered, any
+other is requeued with the same Message-ID, by which mail servers and programs recognize a second copy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IS_UNCERTAIN = entry_in_state(RecipientState.UNCERTAIN)
 BATCH_SIZE = 500
 """Rows of one transaction."""
 RESOLVER = "resolving uncertain messages"
-"""Stands as the worker of an entry while the arrival is written."""
+"""The worker of an entry while the arrival is written."""
 NO_SIGN = "no sign that it arrived; sent again with its Message-ID"
 
 
@@ -59,7 +59,7 @@ def resolve_uncertain(services: Services) -> None:
 
 
 def _due_rows(transaction: Transaction) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Locked, the recipients before their entries as everywhere."""
+    """The due rows, locked: as everywhere, recipients before their entries."""
     statement = (
         select(Recipient.id, Recipient.account_id, QueueEntry.attempts, Recipient.email)
         .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)

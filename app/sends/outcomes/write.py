@@ -1,6 +1,6 @@
 """Writing the outcomes of many recipients: one transaction, a fixed number of statements, whatever their number.
 
-Only recipients that the worker still has a lease of are written. One whose lease ran out meanwhile may belong to
+Only recipients that the worker still leases are written. One whose lease ran out meanwhile may belong to
 another worker, and the late result no longer counts. A recipient that is settled leaves the send queue
 (app/sends/outcomes/queue_entries.py); of any other only the entry there is written, unless its message may have
 arrived.
@@ -81,8 +81,8 @@ def _update_recipients(transaction: Transaction, transitions: Sequence[Transitio
 
 
 def _update_statement(row: RowValues) -> Update:
-    """The address of a contact is kept once something was or may have been sent, or was given up, so that the report
-    shows where it went."""
+    """The address of a contact is stored once a message was or may have been sent, or was given up, so that reports
+    show where it was sent."""
     columns = table_of(Recipient).c
     values: dict[str, Any] = {
         "state": row["state"],
@@ -104,7 +104,7 @@ _UPDATE = BulkUpdate(
 
 
 def _column_values(transition: Transition) -> dict[str, Any]:
-    """What is written of the recipient: nothing while it stays in the queue, unless its message may have arrived."""
+    """The columns to write of the recipient: none while it stays in the queue, unless its message may have arrived."""
     attempt_result, is_settled = transition.attempt_result, transition.state not in UNSETTLED
     address = attempt_result.address if is_settled or transition.state is RecipientState.UNCERTAIN else None
     is_email = transition.recipient.type == "email"

@@ -12,7 +12,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f<>\u2028\u2029\ud800-\udfff]")
 def ascii_domain(address: str) -> str:
     """`address` with an international domain in its ASCII form (`bücher.example` is `xn--bcher-kva.example`).
 
-    Every server understands that form, while any server on the way without SMTPUTF8 would refuse the other one. A
+    Every server understands that form, whereas any server on the way without SMTPUTF8 would refuse the other one. A
     domain without an ASCII form is left unchanged.
     """
     local, at, domain = address.rpartition("@")

@@ -38,7 +38,7 @@ OVERSIGNED = (
 )
 """Oversigned: signed, and listed once more, so that no other one can be added."""
 SIGNED = ("Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post")
-"""Signed where they occur (RFC 8058, 4, asks for it)."""
+"""Signed if they occur (required by RFC 8058, 4)."""
 
 _KNOWN = [(name, name.lower().encode(), name in OVERSIGNED) for name in (*OVERSIGNED, *SIGNED)]
 _FIELD = re.compile(rb"\r\n(?![ \t])")
@@ -102,7 +102,7 @@ def record_value(algorithm: str, public_key: str) -> str:
 
 
 def open_signer(domain: str, selector: str, private_key: str) -> Signer:
-    """Loads a stored key; raises `ValueError` for a text that is no RSA or Ed25519 key."""
+    """Loads a stored key; raises `ValueError` for a text that is not an RSA or Ed25519 key."""
     key = load_pem_private_key(private_key.encode(), password=None)
     if not isinstance(key, PrivateKey):
         raise ValueError(f"the key {selector} of {domain} is neither RSA nor Ed25519")
@@ -125,7 +125,7 @@ def relaxed_body(body: bytes) -> bytes:
     ends_once = body.endswith(b"\r\n") and not body.endswith(b"\r\n\r\n") and body != b"\r\n"
     if ends_once and not (b"  " in body or b"\t" in body or b" \r\n" in body):
         return body
-    # Runs of blanks are compressed first: the library strips them before line ends in time quadratic in their length.
+    # Runs of blanks are reduced first: the library strips them before line ends in time quadratic in their length.
     shortened: bytes = compress_whitespace(body).replace(b" \r\n", b"\r\n")
     canonical: bytes = correct_empty_body(strip_trailing_lines(shortened))
     return canonical
@@ -158,7 +158,7 @@ def relaxed_field(name: bytes, value: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _canonicalized(name: bytes, value: bytes) -> bytes:
-    """By the library; cached, because folded fields are mostly the same for all recipients of a send."""
+    """Canonicalized by the library; cached, because folded fields are mostly the same for all recipients of a send."""
     ((name, canonical),) = Relaxed.canonicalize_headers([(name, value)])
     return b"%b:%b" % (name, canonical)
 

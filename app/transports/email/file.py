@@ -11,7 +11,7 @@ from app.transports.urls import folder_path
 
 @dataclass(frozen=True, slots=True)
 class MailFolder:
-    """The transport and its connection in one: there is nothing to open."""
+    """Transport and connection in one: there is nothing to open."""
 
     folder: Folder
 

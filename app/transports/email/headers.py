@@ -1,6 +1,6 @@
 """Header fields as bytes, from any text: short ASCII lines that never contain a second field.
 
-Built by hand rather than by the standard library, whose folding in Python 3.11 allows an injected line break
+Built by hand instead of by the standard library, whose folding in Python 3.11 allows an injected line break
 (CVE-2024-6923) or loses a comma (CVE-2025-1795), and takes time quadratic in the text's length.
 """
 

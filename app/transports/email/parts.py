@@ -27,7 +27,7 @@ _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An attached file. It is inline where the HTML refers to `cid:<content_id>`."""
+    """An attached file. It is inline if the HTML refers to `cid:<content_id>`."""
 
     name: str
     mime_type: str
@@ -73,8 +73,8 @@ def encode_attachment(attachment: Attachment) -> EncodedAttachment:
 
 
 def _seven_bit(content: bytes) -> bytes | None:
-    """A message as an attachment of type `message/*`, which must not be encoded (RFC 2046, 5.2.1): it has to consist of
-    short ASCII lines and begin with a header field. None for any other one, which is attached as plain bytes."""
+    """A message as an attachment of type `message/*`, which must not be encoded (RFC 2046, 5.2.1): it must consist of
+    short ASCII lines and begin with a header field. None for any other message, which is attached as plain bytes."""
     lines = content.replace(b"\r\n", b"\n")
     is_plain = lines.isascii() and b"\r" not in lines and b"\0" not in lines
     if not is_plain or not _FIELD.match(lines) or max(map(len, lines.split(b"\n"))) > MAX_LINE_LENGTH:
@@ -108,7 +108,7 @@ def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity
 
 
 def _encoded(data: bytes) -> tuple[str, bytes]:
-    """The shortest of the three encodings that preserves `data`. A line that begins with From has to be encoded: mail
+    """The shortest of the three encodings that preserves `data`. A line that begins with From must be encoded: mail
     stores change it, which breaks signatures."""
     if not _NEEDS_ENCODING.search(data) and max(map(len, data.split(b"\n"))) <= MAX_LINE_LENGTH:
         return "7bit", data

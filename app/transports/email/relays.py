@@ -1,7 +1,7 @@
 """Several relays: a message goes to the first healthy one; a relay that cannot be reached is backed off.
 
 Health belongs to the transport, so that all connections of a process share it. When a back-off ends, one message
-probes the relay while the others still skip it: a relay that drops packets delays one connection and not all. If the
+probes the relay while the others still skip it: a relay that drops packets delays only one connection. If the
 probe fails, the back-off doubles, up to five minutes; a relay that answers is healthy again. While all are backed off,
 the one whose back-off ends first is tried, so that no message waits in vain.
 """
@@ -35,7 +35,7 @@ class Relay:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Whether a message may go there: the relay is healthy, or this message is the probe."""
+        """Whether a message may be sent there: the relay is healthy, or this message is the probe."""
         with self._lock:
             if self._backoff == FIRST_BACKOFF:
                 return True
@@ -81,8 +81,8 @@ class RelayConnection:
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Sends the message over the first relay that can be reached.
 
-        A relay is skipped only where no session can be opened or it accepts no message now. One that defers this sender
-        alone is skipped without a back-off, because it still accepts messages of others. Once a relay has answered to
+        A relay is skipped only if no session can be opened or it accepts no message now. One that defers only this
+        sender is skipped without a back-off, because it still accepts messages of others. Once a relay has answered to
         the recipient, its reply is final: a second relay could deliver a message that the first has accepted.
         """
         result = DeliveryResult.deferred("no relay")
@@ -109,7 +109,7 @@ class RelayConnection:
             connection.close()
 
     def _candidates(self) -> Iterator[tuple[Relay, SmtpConnection]]:
-        """The available relays by preference; when there is none, the one whose back-off ends first."""
+        """The available relays by preference; if there are none, the one whose back-off ends first."""
         found_any = False
         for relay, connection in self._relays:
             if relay.is_available():

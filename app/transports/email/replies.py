@@ -11,7 +11,7 @@ from app.transports.base import DeliveryResult
 MAX_TEXT_LENGTH = 1000
 
 # "Authenticate first", "mechanism too weak", "credentials wrong", "encryption required": the relay rejects our
-# configuration, which says nothing about the recipient, so the address must not be blocked for it.
+# configuration, which has nothing to do with the recipient, so the address must not be blocked.
 OUR_OWN_FAULT = frozenset({530, 534, 535, 538})
 
 _STATUS = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})(?=\s|$)")
@@ -26,7 +26,7 @@ class Reply(NamedTuple):
 
     @classmethod
     def from_wire(cls, code: int, raw: bytes) -> Reply:
-        """From the code and the lines of text, joined by line feeds, as smtplib returns them."""
+        """The reply from the code and the lines of text, joined by line feeds, as smtplib returns them."""
         return cls(code, _text(raw))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Mail over SMTP: sessions that stay open from message to message and reconnect by themselves.
+"""Mail over SMTP: sessions that stay open from message to message and reconnect automatically.
 
 A relay closes sessions that were idle or have carried enough messages, so a kept session may turn out to be dead at the
 next message. That message is then sent over a new session at once, provided that the relay cannot have accepted it: its
@@ -42,7 +42,7 @@ class SmtpConnection:
         self.reached = False
         """Whether the last message found a relay that accepted it or refused it permanently."""
         self.refuses_sender = False
-        """Whether the relay deferred the sender of the last message alone."""
+        """Whether the relay deferred only the sender of the last message."""
 
     def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
         """Sends one message to the relay (docs/transports.md#replies)."""

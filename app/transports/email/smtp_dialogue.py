@@ -1,6 +1,6 @@
 """The byte level of an open SMTP session: commands out, replies in.
 
-`smtplib` only opens and quits sessions: its reading line by line through a file object, and setting the time-out before
+`smtplib` only opens and quits sessions: its reading line by line through a file object, and setting the timeout before
 each reply, cost more than everything else in sending a mail.
 """
 
@@ -12,7 +12,7 @@ from app.transports.email.replies import Reply
 
 BUFFER_SIZE = 64 * 1024
 MAX_LINE_LENGTH, MAX_LINES = 8192, 1000
-"""Limits of one reply; more is no SMTP."""
+"""Limits of one reply; longer ones are not SMTP."""
 
 
 class Unsent(Exception):
@@ -48,8 +48,8 @@ class Dialogue:
             raise Unsent(count, error) from error
 
     def read_reply(self, timeouts: int = 1) -> Reply:
-        """The next reply; waits for `timeouts` times the socket's time-out. Raises `OSError` when the connection is
-        lost and `ValueError` when the reply is no SMTP."""
+        """The next reply; waits for `timeouts` times the socket's timeout. Raises `OSError` if the connection is lost
+        and `ValueError` if the reply is not SMTP."""
         lines: list[bytes] = []
         while True:
             line = self._line(timeouts)

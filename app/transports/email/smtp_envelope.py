@@ -23,7 +23,7 @@ class Envelope:
 
 
 def envelope_of(dialogue: Dialogue, email: OutboundEmail) -> Envelope | DeliveryResult:
-    """The envelope in a form that this server accepts, or the result where there is none."""
+    """The envelope in a form that this server accepts, or the result if there is none."""
     sender, to = ascii_domain(email.envelope_from), ascii_domain(email.to)
     if not is_safe(to) or not to:
         return DeliveryResult.refused("the address has characters that no address has", "5.1.3")
@@ -43,7 +43,7 @@ def _utf8_options(content: bytes, *addresses: str) -> str:
 
 
 def _ascii_envelope(content: bytes, envelope: Envelope) -> Envelope | DeliveryResult:
-    """For a server without SMTPUTF8. Only a problem of the recipient's own address is a refusal."""
+    """The envelope for a server without SMTPUTF8. Only a problem of the recipient's own address is a refusal."""
     if not envelope.to.isascii():
         return DeliveryResult.refused("the relay has no SMTPUTF8, which this address needs", "5.6.7")
     if not (envelope.sender.isascii() and content.isascii()):

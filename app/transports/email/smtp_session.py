@@ -1,7 +1,7 @@
 """Opening an SMTP session with a relay: connect, EHLO, STARTTLS, AUTH.
 
-A failure here says nothing about a recipient, so it is always a deferral: a wrong password or an expired certificate
-must not block the addresses of the messages that happened to be next.
+A failure here has nothing to do with a recipient, so it is always a deferral: a wrong password or an expired
+certificate must not block the addresses of the messages that happened to be next.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MAX_OWN_NAME_LOOKUP = 5.0
 class SessionClosed(Exception):
     """The session cannot be used any more.
 
-    `result` is the result of the current message. `may_resend` is true when the server cannot have accepted that
-    message, so that it may be sent over a new connection at once. `accepts_mail` is false when the server does not
-    accept it now, so that another server may be tried; `refuses_sender` when that holds for this sender alone.
+    `result` is the result of the current message. `may_resend` is true if the server cannot have accepted that message,
+    so that it may be sent over a new connection at once. `accepts_mail` is false if the server accepts none now, so
+    that another server may be tried; `refuses_sender` is true if that holds only for this sender.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -> smtp
         raise SessionClosed(_failure(settings, error)) from error
     try:
         _handshake(client, settings, context)
-    except (OSError, ValueError) as error:  # an AUTH challenge that is no base64 is a ValueError
+    except (OSError, ValueError) as error:  # an AUTH challenge that is not base64 is a ValueError
         client.close()
         raise SessionClosed(_failure(settings, error)) from error
     return client
@@ -79,7 +79,7 @@ def close_session(client: smtplib.SMTP) -> None:
 
 
 class _Client(smtplib.SMTP):
-    """The library's client, whose lookup of the relay's name counts toward the time-out of the connection."""
+    """The library's client, whose lookup of the relay's name counts toward the timeout of the connection."""
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         return connect(host, port, timeout)

@@ -16,8 +16,8 @@ from app.transports.email.smtp_dialogue import Dialogue, Unsent
 from app.transports.email.smtp_envelope import Envelope, envelope_of
 from app.transports.email.smtp_session import SessionClosed
 
-# Giving up on the final reply may duplicate the message, so the time-out for it is longer than for the others
-# (RFC 5321, 4.5.3.2.6).
+# Giving up on the final reply may duplicate the message, so its timeout is longer than those of the others (RFC 5321,
+# 4.5.3.2.6).
 DATA_TIMEOUTS = 4
 
 NO_FINAL_REPLY = (
@@ -49,7 +49,7 @@ class Transactions:
         return self._pipelined is None
 
     def send(self, email: OutboundEmail, following: OutboundEmail | None = None) -> DeliveryResult:
-        """Sends one message, and pipelines the commands of the following one where that is possible.
+        """Sends one message, and pipelines the commands of the following one if possible.
 
         Raises `SessionClosed`, with the result of this message, when the session cannot be used any more.
         """
@@ -87,7 +87,7 @@ class Transactions:
         return reply.result()
 
     def _pipelined_commands(self, following: OutboundEmail | None) -> bytes:
-        """The commands of the following message; none where the server does not support pipelining."""
+        """The commands of the following message; none if the server does not support pipelining."""
         if following is None or not self._dialogue.offers("pipelining"):
             return b""
         envelope = envelope_of(self._dialogue, following)
@@ -189,7 +189,7 @@ def _reset(dialogue: Dialogue, reply: Reply) -> DeliveryResult:
 
 
 def _refusal(reply: Reply) -> DeliveryResult:
-    """A positive reply to DATA other than 354 is a deferral: it promises nothing."""
+    """A positive reply to DATA other than 354 is a deferral: it guarantees nothing."""
     return reply.result() if reply.code >= 400 else reply.deferral()
 
 

@@ -18,11 +18,11 @@ class Tls(enum.Enum):
     """How a connection is encrypted."""
 
     OFFERED = "offered"
-    """STARTTLS where the server offers it."""
+    """STARTTLS if the server offers it."""
     REQUIRE = "require"
     """STARTTLS is required, and the certificate is verified."""
     NONE = "none"
-    """Plain text, even where STARTTLS is offered."""
+    """Plain text, even if STARTTLS is offered."""
     IMPLICIT = "implicit"
     """TLS from the first byte (`smtps://`), and the certificate is verified."""
 
@@ -44,13 +44,13 @@ class SmtpSettings:
         """Whether the certificate is verified.
 
         Without credentials and without `tls=require` it is not, as between mail servers: encryption to an unverified
-        server is better than none. A password is sent to a verified server only.
+        server is better than none. A password is sent only to a verified server.
         """
         return self.user is not None or self.tls in (Tls.REQUIRE, Tls.IMPLICIT)
 
     @property
     def may_log_in_unencrypted(self) -> bool:
-        """Only where the operator allows it, or nothing leaves the machine."""
+        """Only if the operator allows it, or nothing leaves the machine."""
         return self.tls is Tls.NONE or _is_loopback(self.host)
 
 

@@ -13,7 +13,7 @@ from app.transports.urls import folder_path
 
 @dataclass(frozen=True, slots=True)
 class SmsFolder:
-    """The transport and its connection in one: there is nothing to open."""
+    """Transport and connection in one: there is nothing to open."""
 
     folder: Folder
 
@@ -47,5 +47,6 @@ def _content(message: OutboundSms, segments: int) -> bytes:
         "text": message.text,
         "segments": segments,
     }
-    # A lone surrogate has no form in UTF-8; a question mark in its place is better than a message that cannot be sent.
+    # A lone surrogate cannot be encoded in UTF-8; replacing it by a question mark is better than a message that cannot
+    # be sent.
     return (json.dumps(fields, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")

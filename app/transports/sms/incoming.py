@@ -17,7 +17,7 @@ CONCATENATION_ELEMENTS = {0x00: 3, 0x08: 4}
 """Elements of a user data header for concatenated texts, and their lengths: the reference has 8 or 16 bits."""
 PARAMETERS = ("msg_ref_num", "total_segments", "segment_seqnum")
 Concatenation = tuple[int, int, int]
-"""Of a part: the reference of the text, its number of parts, and the position of this one, from 1."""
+"""For a part: the reference of the text, its number of parts, and the position of this one, from 1."""
 
 STATES = {2: "DELIVRD", 3: "EXPIRED", 4: "DELETED", 5: "UNDELIV", 8: "REJECTD"}
 """Final values of the parameter `message_state`, as the text of a receipt spells them."""
@@ -63,8 +63,8 @@ class GatewayPart:
 
 Incoming = GatewayReceipt | GatewayReply | GatewayPart
 IncomingHandler = Callable[[Incoming], bool]
-"""Processes one; returns False where that is not possible now, so that the gateway delivers it again. What it raises
-an exception for is refused permanently."""
+"""Processes one item; returns False if that is not possible now, so that the gateway delivers it again. An item for
+which it raises an exception is refused permanently."""
 
 
 @runtime_checkable
@@ -72,7 +72,7 @@ class ReceivingTransport(Protocol):
     """A transport that also receives, over a connection that is kept open while nothing is sent."""
 
     def listen(self, handler: IncomingHandler) -> None:
-        """Connects now, and calls `handler` for what is received, in a thread of its own."""
+        """Connects now, and calls `handler` for what is received, in a separate thread."""
         ...
 
     def end(self) -> None:
@@ -117,7 +117,7 @@ def _valid_concatenation(reference: int, total: int, position: int) -> Concatena
 
 
 def _receipt(pdu: Any, text: str) -> GatewayReceipt | None:
-    """The text of receipts differs between gateways; what it lacks may be in a parameter."""
+    """The text of receipts differs between gateways; missing parts may be in a parameter."""
     found_id, found_state = _ID.search(text), _STATE.search(text)
     gateway_id = found_id[1] if found_id else _text(getattr(pdu, "receipted_message_id", None))
     state = found_state[1].upper() if found_state else STATES.get(getattr(pdu, "message_state", None) or 0, "")

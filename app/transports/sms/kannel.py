@@ -24,7 +24,7 @@ from app.transports.sms.segments import count_segments, is_gsm
 
 OPTIONS = ("timeout", "smsc")
 DLR_MASK = 1 + 2 + 16
-"""Final receipts: delivered, not delivered, refused by the network. Intermediate ones say nothing new."""
+"""Final receipts: delivered, not delivered, refused by the network. Intermediate ones add nothing."""
 REFUSALS = (400, 406, 413, 414, 422)
 """Kannel refuses this message. All other errors are of the configuration or the gateway, and may be temporary."""
 MAX_TIMEOUT = 600.0
@@ -42,7 +42,7 @@ class KannelSettings:
 
 
 class _Connection(HTTPConnection):
-    """The library's connection, whose lookup of the gateway's name counts toward the time-out."""
+    """The library's connection, whose lookup of the gateway's name counts toward the timeout."""
 
     def _new_conn(self) -> socket.socket:
         """urllib3's hook for opening the TCP connection, here and in the class for TLS."""

@@ -1,8 +1,8 @@
 """Number of parts in which a text message is sent and billed (3GPP TS 23.038 and 23.040).
 
-A text whose characters are all in the GSM 7-bit default alphabet or its extension table holds 160 septets, or 153 in
-each part when it needs several. Any other text is UCS-2: 70 code units, or 67 in each part. A character that takes two
-units, an extension character or one outside the Basic Multilingual Plane, is never split between two parts.
+A text whose characters are all in the GSM 7-bit default alphabet or its extension table has up to 160 septets, or 153
+in each of several parts. Any other text is UCS-2: 70 code units, or 67 in each part. A character that takes two units,
+an extension character or one outside the Basic Multilingual Plane, is never split between two parts.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class SmppTransport:
         return self
 
     def listen(self, handler: IncomingHandler) -> None:
-        """Binds now, and calls `handler` for receipts and replies, in a thread of its own."""
+        """Binds now, and calls `handler` for receipts and replies, in a separate thread."""
         self._bind.listen(handler)
 
     def send(self, message: OutboundSms) -> DeliveryResult:

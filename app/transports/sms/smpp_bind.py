@@ -1,8 +1,8 @@
 """One bind to an SMPP gateway, shared by all threads of a process (SMPP 3.4).
 
-A reading thread opens the connection, keeps it alive with `enquire_link`, and reopens it when it is lost, after one
-second at first and later after up to half a minute. It reads all PDUs: responses wake the threads that wait for them,
-at most `window` at a time; receipts and replies go to another thread, so that a slow database delays no response.
+A reading thread opens the connection, keeps it alive with `enquire_link`, and reopens it when it is lost, at first
+after one second, later after up to half a minute. It reads all PDUs: responses wake the threads that wait for them, at
+most `window` at a time; receipts and replies go to another thread, so that a slow database delays no response.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Bind:
             except LOST as error:
                 self._disconnect(client, error_text(error))
             except Exception as error:
-                # Such as a response to the bind that is no SMPP. This thread must survive it: no other one binds.
+                # For example a response to the bind that is not SMPP. This thread must survive it: no other one binds.
                 logger.exception("cannot understand %s", self._settings.name)
                 self._disconnect(client, error_text(error))
             self._closing.wait(pause)
@@ -222,7 +222,7 @@ class Bind:
                 self._respond(client, pdu.sequence, "deliver_sm_resp", self._status_of(pdu))
 
     def _status_of(self, pdu: Any) -> int:
-        """The gateway delivers again what cannot be handled now. A PDU that has no meaning here is confirmed; one that
+        """The gateway redelivers a PDU that cannot be handled now. One that has no meaning here is confirmed; one that
         can never be handled is refused permanently, since it would be redelivered forever."""
         try:
             incoming = read_deliver_sm(pdu)

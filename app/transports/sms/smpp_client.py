@@ -60,7 +60,7 @@ def tls_context(settings: SmppSettings) -> ssl.SSLContext | None:
 
 
 class SmppClient(Client):  # type: ignore[misc]
-    """The library's client, over IPv4 or IPv6, with TLS where there is a context."""
+    """The library's client, over IPv4 or IPv6, with TLS if there is a context."""
 
     def __init__(self, settings: SmppSettings, sequence: Any, context: ssl.SSLContext | None) -> None:
         super().__init__(settings.host, settings.port, settings.timeout, sequence, allow_unknown_opt_params=True)
@@ -73,7 +73,7 @@ class SmppClient(Client):  # type: ignore[misc]
         self.state = consts.SMPP_CLIENT_STATE_OPEN
 
     def read_pdu(self) -> Any:
-        """The next PDU. Raises one of `LOST`, and `UnreadablePdu`, which the library's method does not tell apart."""
+        """The next PDU. Raises one of `LOST`, and `UnreadablePdu`, which the library's method does not distinguish."""
         header = self._recv_exact(HEADER_BYTES)
         length, command, _, sequence = struct.unpack(">4L", header)
         if length < HEADER_BYTES:
@@ -98,12 +98,12 @@ class TlsSocket:
     """The socket methods that the library needs; one thread may read while another one writes.
 
     OpenSSL allows only one thread at a time to use a connection. So each call is under a lock and never blocks, and
-    waiting happens outside of the lock. Decrypted data is kept here, where `is_readable` sees it: the network may be
-    idle while a PDU is waiting, and busy with records that contain none.
+    waiting happens outside the lock. Decrypted data is kept here, where `is_readable` sees it: the network may be idle
+    while a PDU is waiting, and busy with records that contain none.
     """
 
     def __init__(self, plain: socket.socket, context: ssl.SSLContext, host: str) -> None:
-        """Performs the TLS handshake; raises `OSError`. The time-out of `plain` applies to each wait."""
+        """Performs the TLS handshake; raises `OSError`. The timeout of `plain` applies to each wait."""
         self._timeout = plain.gettimeout() or 0.0
         self._wrapped = context.wrap_socket(plain, server_hostname=host)
         self._wrapped.setblocking(False)

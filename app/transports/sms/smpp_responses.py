@@ -22,7 +22,7 @@ class PendingResponses:
         return responses
 
     def forget(self, sequence: int) -> None:
-        """Ends the waiting for a response."""
+        """Stops waiting for a response."""
         with self._lock:
             self._queues.pop(sequence, None)
 

@@ -36,7 +36,7 @@ def person(email: str, **values: str) -> dict[str, Any]:
         ({"body_text": "%%v%%%%v%%"}, "body_text has more than 1500 bytes"),
         (
             {"body_html": f"{'<ul>' * 8}%%w%%", "body_text": None},
-            "the text that is made of body_html has more than 1500",
+            "the text generated from body_html has more than 1500",
         ),
         ({"body_text": "short", "subject": "%%v%%" * 66}, f"subject has more than {MAX_SUBJECT_BYTES} bytes"),
     ],

@@ -116,4 +116,4 @@ def test_another_table_can_be_configured(tmp_path: Path, caplog: pytest.LogCaptu
     broken = tmp_path / "countries.mmdb"
     broken.write_bytes(b"no database")
     assert country_of(str(broken), ip_address("8.8.8.8")) is None
-    assert "cannot look the country up" in caplog.text
+    assert "cannot look up the country" in caplog.text
