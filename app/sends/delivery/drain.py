@@ -212,8 +212,7 @@ class Drain:
         return accepted
 
     def _load_and_dispatch(self, claimed: list[ClaimedRecipient]) -> None:
-        """Dispatches the recipients to send to; the others are skipped, postponed, or released because of the memory
-        budget."""
+        """Dispatches the recipients to send to; the others are skipped, postponed, or beyond the memory budget."""
         try:
             with self._services.database.read() as session:
                 loaded = within_budget(session, claimed)
