@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from app.db.models import DkimKey
+from app.network.lookup import is_address
 from app.settings import Settings
 from app.transports.email.dkim import record_name, record_value
 
@@ -56,7 +57,7 @@ def _return_path_records(settings: Settings) -> list[Record]:
         return []
     records = [Record("return_path", settings.bounce_domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all")]
     host = urlsplit(settings.public_url).hostname or ""
-    if not _is_address(host):
+    if not is_address(host):
         records.append(Record("return_path", settings.bounce_domain, "MX", f"10 {host}."))
     return records
 
@@ -66,12 +67,4 @@ def spf_mechanism(settings: Settings) -> str:
     if settings.spf_include:
         return f"include:{settings.spf_include.lower()}"
     host = urlsplit(settings.public_url).hostname or ""
-    return f"ip{ipaddress.ip_address(host).version}:{host}" if _is_address(host) else f"include:{host}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return f"ip{ipaddress.ip_address(host).version}:{host}" if is_address(host) else f"include:{host}"

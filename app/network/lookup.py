@@ -23,7 +23,7 @@ def look_up(host: str, seconds: float) -> list[str]:
 
     Raises `OSError` for a name that has none, and `TimeoutError`, which is one, for no answer within `seconds`.
     """
-    if _is_address(host):
+    if is_address(host):
         return [host]
     addresses = _in_thread(lambda: _addresses(host))
     try:
@@ -48,7 +48,8 @@ def _own_name() -> Future[str]:
     return _in_thread(socket.getfqdn)
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether the host is an IP address, which needs no lookup."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

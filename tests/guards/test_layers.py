@@ -32,7 +32,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "infrastructure": ("db", "network", "transports"),
     "services": ("db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
-    "accounts": ("db", "infrastructure", "query", "transports"),
+    "accounts": ("db", "infrastructure", "network", "query", "transports"),
     "lists": ("accounts", "db", "query"),
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),

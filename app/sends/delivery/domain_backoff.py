@@ -17,8 +17,8 @@ from app.addresses import domain_of
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
-from app.db.models import Contact, DomainBackoff, QueueEntry, Send
-from app.sends.delivery.claim import QUEUED, SENDING, ClaimedRecipient
+from app.db.models import Contact, DomainBackoff, Send
+from app.sends.delivery.claim import ClaimedRecipient, postpone
 from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT, Backoff, load_backoffs
 
 
@@ -29,22 +29,22 @@ def defer_backed_off(
 
     At most two selects if nothing is backed off.
     """
-    by_destination = _by_destination(transaction, claimed)
-    backoffs = load_backoffs(transaction, by_destination.keys()) if by_destination else []
+    by_domain = _by_domain(transaction, claimed)
+    backoffs = load_backoffs(transaction, by_domain.keys()) if by_domain else []
     active = sorted((row for row in backoffs if row.failures >= FAILURE_THRESHOLD), key=lambda row: row.route)
     if not active:
         return list(claimed)
-    concerned = [row for backoff in active for row in by_destination[backoff.account_id, backoff.domain]]
+    concerned = [row for backoff in active for row in by_domain[backoff.account_id, backoff.domain]]
     senders = _sender_domains(transaction, concerned)
     deferred: set[int] = set()
     for backoff in active:
-        rows = by_destination[backoff.account_id, backoff.domain]
+        rows = by_domain[backoff.account_id, backoff.domain]
         of_route = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
         deferred.update(_defer(transaction, worker, backoff, of_route))
     return [row for row in claimed if row.id not in deferred]
 
 
-def _by_destination(
+def _by_domain(
     transaction: Transaction, claimed: Sequence[ClaimedRecipient]
 ) -> dict[tuple[int, str], list[ClaimedRecipient]]:
     """The emails of the batch by account and domain, which may be that of the contact's address."""
@@ -52,11 +52,11 @@ def _by_destination(
     contact_ids = {row.contact_id for row in emails if row.email is None and row.contact_id is not None}
     contacts = select(Contact.id, Contact.email).where(Contact.id.in_(contact_ids)) if contact_ids else None
     addresses = {row.id: row.email for row in transaction.execute(contacts)} if contacts is not None else {}
-    by_destination: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
+    by_domain: dict[tuple[int, str], list[ClaimedRecipient]] = defaultdict(list)
     for row in emails:
         if address := row.email or addresses.get(row.contact_id):
-            by_destination[row.account_id, domain_of(address)].append(row)
-    return by_destination
+            by_domain[row.account_id, domain_of(address)].append(row)
+    return by_domain
 
 
 def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient]) -> dict[int, str]:
@@ -66,26 +66,12 @@ def _sender_domains(transaction: Transaction, claimed: Sequence[ClaimedRecipient
 
 
 def _defer(transaction: Transaction, worker: str, backoff: Backoff, rows: Sequence[ClaimedRecipient]) -> list[int]:
-    """Defers all of the rows, or all but one when the back-off is over: the worker that extends it sends the probe."""
+    """Postpones all of the rows, or all but one if the back-off is over: the worker that extends it sends the probe."""
     until = backoff.until_time
     if rows and until <= now() and _claim_probe(transaction, backoff):
         until, rows = now() + timedelta(seconds=PROBE_TIMEOUT), rows[1:]
-    ids = [row.id for row in rows]
-    if ids:
-        statement = (
-            update(QueueEntry)
-            .where(in_json(QueueEntry.recipient_id, ids), QueueEntry.state == SENDING, QueueEntry.worker == worker)
-            .values(
-                state=QUEUED,
-                worker=None,
-                lease_time=None,
-                attempts=QueueEntry.attempts - 1,
-                due_time=until,
-                ready_time=max(until, now()),
-            )
-        )
-        transaction.execute(statement, execution_options={"synchronize_session": False})
-    return ids
+    postpone(transaction, worker, {row.id: until for row in rows})
+    return [row.id for row in rows]
 
 
 def _claim_probe(transaction: Transaction, backoff: Backoff) -> bool:

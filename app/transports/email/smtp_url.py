@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-import ipaddress
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote
 
+from app.settings import is_loopback
 from app.transports import urls
 from app.transports.base import TransportUrlError
 
@@ -51,7 +51,7 @@ class SmtpSettings:
     @property
     def may_log_in_unencrypted(self) -> bool:
         """Only if the operator allows it, or nothing leaves the machine."""
-        return self.tls is Tls.NONE or _is_loopback(self.host)
+        return self.tls is Tls.NONE or is_loopback(self.host)
 
 
 def parse_smtp_url(url: str) -> SmtpSettings:
@@ -123,10 +123,3 @@ def _tls(parts: SplitResult, value: str | None) -> Tls:
             )
         return Tls.IMPLICIT
     return Tls(value) if value else Tls.OFFERED
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
