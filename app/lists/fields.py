@@ -131,6 +131,8 @@ class ListSpec:
     stop_words: tuple[str, ...]
     creation_time: datetime
     last_modified_time: datetime
+    has_automations: bool
+    """Whether automations listen to its triggers."""
     fields: tuple[FieldSpec, ...]
 
     @cached_property

@@ -50,6 +50,7 @@ def list_of(row: Any) -> ListSpec:
     attributes = (
         *(row.list_id, row.list_account_id, row.list_name, row.list_system, row.list_allow_duplicates),
         *(tuple(row.list_stop_words), row.list_creation_time, row.list_last_modified_time),
+        row.list_has_automations,
     )
     return _known_list(attributes, row.list_fields)
 

@@ -36,7 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lists": ("accounts", "db", "query"),
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),
-    "automations": ("db",),
+    "automations": ("content", "db"),
     "events": ("db", "infrastructure", "network", "services"),
     "recipients": ("db", "events", "groups", "lists", "messages", "query"),
     "contacts": ("accounts", "automations", "db", "events", "lists", "query"),

@@ -1,7 +1,14 @@
 """The tables, one module per noun."""
 
 from app.db.models.accounts import Account, ApiKey, DkimKey, Domain, SmsSender
-from app.db.models.automations import TriggerFiring
+from app.db.models.automations import (
+    Automation,
+    AutomationPassedStep,
+    AutomationRun,
+    AutomationStep,
+    AutomationVersion,
+    TriggerFiring,
+)
 from app.db.models.base import Base, table_of
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
 from app.db.models.counts import ContactCount, GroupCount, HourlyCount
@@ -18,6 +25,11 @@ __all__ = [
     "Account",
     "ApiKey",
     "Attachment",
+    "Automation",
+    "AutomationPassedStep",
+    "AutomationRun",
+    "AutomationStep",
+    "AutomationVersion",
     "Base",
     "BlockedAddress",
     "Contact",

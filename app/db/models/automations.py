@@ -1,13 +1,15 @@
-"""Automation triggers that have fired."""
+"""Automations: their versions and steps, the runs of contacts, and the triggers that have fired."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Index
-from sqlalchemy.orm import Mapped
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.models.base import AccountId, Base, BigInt, Identity, Timestamps
+from app.db.types import BigId, Json
 
 
 class TriggerFiring(Base):
@@ -27,3 +29,141 @@ class TriggerFiring(Base):
     action: Mapped[str]
     """`created` or `updated`."""
     time: Mapped[datetime]
+
+
+class Automation(Timestamps, Base):
+    """What happens to contacts of a list when a trigger fires (docs/automations.md)."""
+
+    __tablename__ = "automations"
+    __table_args__ = (
+        UniqueConstraint("account_id", "name"),
+        Index("ix_automations_page", "account_id", "creation_time", "id"),
+        Index("ix_automations_list", "list_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    name: Mapped[str]
+    kind: Mapped[str]
+    """`standard` or `advanced`."""
+    list_id: Mapped[int] = mapped_column(BigId, ForeignKey("lists.id", ondelete="CASCADE"))
+    action: Mapped[str]
+    """What its trigger reacts to: `created` or `updated`."""
+    state: Mapped[str]
+    """`active` or `paused`."""
+    version: Mapped[int]
+    """The number of the newest."""
+    paused_time: Mapped[datetime | None]
+
+
+class AutomationVersion(Base):
+    """One version of an automation: never changed, so that a run finishes on the version on which it began."""
+
+    __tablename__ = "automation_versions"
+    __table_args__ = (UniqueConstraint("automation_id", "number"), {"sqlite_autoincrement": True})
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    definition: Mapped[dict[str, Any]] = mapped_column(Json)
+    """As written, in its full form and with the ids that names stood for (app/automations/stored.py)."""
+    creation_time: Mapped[datetime]
+
+
+class AutomationStep(Base):
+    """A step of an automation, the same through its versions.
+
+    Its id comes from the sequence of groups (`draw_ids(transaction, Group, …)`): `step_id` and `report_id` of events,
+    and the `group_id` under which the recipients of a step are counted and found, so that no group ever has it.
+    """
+
+    __tablename__ = "automation_steps"
+    __table_args__: Any = (UniqueConstraint("automation_id", "name"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
+    name: Mapped[str]
+    kind: Mapped[str]
+    """Its verb: `send`, `wait`, `branch`, `set`, `unsubscribe`, `call` or `stop`."""
+
+
+def _where(name: str, *columns: str, condition: str) -> Index:
+    return Index(name, *columns, postgresql_where=text(condition), sqlite_where=text(condition))
+
+
+class AutomationRun(Base):
+    """One contact on its way through one version of an automation.
+
+    `state` is waiting (due at `due_time`), running (claimed by `worker` until `lease_time`), held (its automation is
+    paused; `due_time` stays as it was) or ended.
+
+    `entry_key` makes "once" a matter of a unique index. 0 takes the contact's only place in the automation: entering is
+    one `INSERT … ON CONFLICT DO NOTHING`. A contact that may enter again gives the place up by the run's own id as its
+    key: `never` not at all, `when ended` at the end, `always` from the start, and `always` with a least time when that
+    time has passed.
+    """
+
+    __tablename__ = "automation_runs"
+    __table_args__ = (
+        UniqueConstraint("automation_id", "contact_id", "entry_key"),
+        Index("ix_automation_runs_page", "automation_id", "trigger_time", "id"),
+        _where("ix_automation_runs_due", "account_id", "due_time", "id", condition="state = 'waiting'"),
+        _where("ix_automation_runs_lease", "lease_time", condition="state = 'running'"),
+        _where("ix_automation_runs_contact", "contact_id", condition="state <> 'ended'"),
+        _where("ix_automation_runs_live", "automation_id", "state", "step", condition="state <> 'ended'"),
+        _where("ix_automation_runs_ended", "end_time", condition="state = 'ended'"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
+    version_id: Mapped[int] = mapped_column(BigId, ForeignKey("automation_versions.id", ondelete="CASCADE"))
+    list_id: Mapped[BigInt]
+    contact_id: Mapped[BigInt]
+    """No foreign key: the run is kept when the contact is deleted, and ends."""
+    entry_key: Mapped[BigInt]
+    trigger_time: Mapped[datetime]
+    """When the trigger fired that the contact entered by."""
+    state: Mapped[str]
+    reason: Mapped[str | None]
+    """Why it ended or is held."""
+    step: Mapped[str | None]
+    """The name of the step that is next; None when it has ended."""
+    step_time: Mapped[datetime | None]
+    """When the run came to that step, if it waits in it; None if it has not looked at it yet."""
+    due_time: Mapped[datetime]
+    lease_time: Mapped[datetime | None]
+    worker: Mapped[str | None]
+    attempts: Mapped[int] = mapped_column(default=0)
+    watched_step: Mapped[int | None] = mapped_column(BigId)
+    """The id of the step whose message's fate ends the wait."""
+    end_time: Mapped[datetime | None]
+
+
+class AutomationPassedStep(Base):
+    """A step that a run has passed, written in the transaction that carries out the step and moves the run on. The
+    unique constraint keeps a step from being carried out twice."""
+
+    __tablename__ = "automation_passed_steps"
+    __table_args__ = (
+        UniqueConstraint("run_id", "step_id"),
+        Index("ix_automation_passed_steps_step", "step_id", "result"),
+        _where("ix_automation_passed_steps_recipient", "recipient_id", condition="recipient_id IS NOT NULL"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    run_id: Mapped[int] = mapped_column(BigId, ForeignKey("automation_runs.id", ondelete="CASCADE"))
+    step_id: Mapped[BigInt]
+    time: Mapped[datetime]
+    result: Mapped[str]
+    """`done` or `skipped`; of a branch `then` or `else`."""
+    detail: Mapped[str | None]
+    """Why it was skipped."""
+    recipient_id: Mapped[int | None] = mapped_column(BigId)
+    """Of a step that sent. No foreign key: a run may outlive what it sent."""

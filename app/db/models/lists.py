@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, Identity, Timestamps
@@ -26,6 +26,8 @@ class List(Timestamps, Base):
     system: Mapped[bool] = mapped_column(default=False)
     allow_duplicates: Mapped[bool] = mapped_column(default=False)
     stop_words: Mapped[list[Any]] = mapped_column(Json, default=list)
+    has_automations: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether automations listen to its triggers: without one, a change of contacts costs nothing more."""
 
 
 class ListField(Base):

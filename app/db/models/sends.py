@@ -25,7 +25,12 @@ class Send(Base):
     type: Mapped[str]
     list_id: Mapped[BigInt | None]
     group_id: Mapped[BigInt]
+    """The report: of a group, or of the step of an automation."""
     group_name: Mapped[str]
+    """Empty in a send of an automation, which has no group: SQLite would have to build the whole table anew to allow
+    nulls."""
+    automation_id: Mapped[BigInt | None]
+    step_id: Mapped[BigInt | None]
     message_id: Mapped[BigInt | None]
     unsubscribe_type: Mapped[str | None]
     subject: Mapped[str | None]
