@@ -1,0 +1,118 @@
+"""What the rules of automations judge by: where a run is, and what is known of its contact and its messages. Pure.
+
+Whoever walks runs loads these for many of them in a fixed number of selects.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+
+from app.automations.definition import Channel, Did
+
+
+class StepResult(enum.StrEnum):
+    """What came of a step that a run has passed."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    THEN = "then"
+    ELSE = "else"
+
+
+class SkipReason(enum.StrEnum):
+    """Why a step was skipped. A step that sends has the reason for which its message was refused instead, such as
+    `unsubscribed`."""
+
+    LATE = "late"
+    """The wait ended a day ago or more when the run was looked at again."""
+    DATE_PAST = "date past"
+    NO_DATE = "no date"
+    PAUSED = "paused"
+    """It fell due while the automation was paused, and whoever resumed it chose to skip what had."""
+    NO_MESSAGE = "no message"
+    """Of a branch: the step that it asks about has sent nothing."""
+
+
+class EndReason(enum.StrEnum):
+    """Why a run ended by the rules."""
+
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    """By a step."""
+    LEFT = "left"
+    """The condition of `leave_when` held."""
+    DATE_PAST = "date past"
+    NO_DATE = "no date"
+    CONTACT_DELETED = "contact deleted"
+    CONTACT_INACTIVE = "contact inactive"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run is: the columns of its row."""
+
+    step: str
+    """The name of the step that is next."""
+    trigger_time: datetime
+    step_time: datetime | None
+    """When the run came to that step, if an earlier walk left it waiting there; else None."""
+    due_time: datetime
+    """Resuming may have moved it; what delays an attempt must not."""
+    skips_next: bool = False
+    """Whether the next message, change or call is skipped: `SkipReason.PAUSED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A step that the run has passed before."""
+
+    time: datetime
+    result: StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a message: when each outcome was first known, None where it has not happened."""
+
+    delivered: datetime | None = None
+    opened: datetime | None = None
+    bounced: datetime | None = None
+    replied: datetime | None = None
+    clicked: Mapping[str, datetime] = field(default_factory=dict)
+    """Time of the first click, by the URL of the link."""
+
+    def first(self, did: Did, link: str | None) -> datetime | None:
+        """When that first happened; a click on any link where none is named."""
+        if did == "clicked":
+            return self.clicked.get(link) if link else min(self.clicked.values(), default=None)
+        happened: datetime | None = getattr(self, did)
+        return happened
+
+
+@dataclass(frozen=True, slots=True)
+class ContactFacts:
+    """A contact as it is now."""
+
+    values: Mapping[str, object]
+    """As personalisation sees them (`ContactValues`)."""
+    is_active: bool = True
+    refused: Mapping[Channel, str] = field(default_factory=dict)
+    """Why the contact is sent nothing by a channel, such as `unsubscribed`; a channel that works is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a walk judges by."""
+
+    moment: datetime
+    zone: tzinfo
+    """Of the account."""
+    contact: ContactFacts | None
+    """None when it was deleted or is in the list no more."""
+    passed: Mapping[str, Passage] = field(default_factory=dict)
+    """By step name."""
+    fates: Mapping[str, Fate] = field(default_factory=dict)
+    """By the name of the step that sent the message; one that is absent had no outcome yet."""

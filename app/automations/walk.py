@@ -1,0 +1,243 @@
+"""The rules of automations: how far a run goes at a moment (docs/automations.md#rules). Pure.
+
+A walk begins at the run's next step and ends where the run must wait, where it ends, or behind the one step that acts:
+a message, a change or a call. So what a step does commits with the row that says that it is passed, and the facts are
+read again before anything is judged that it may have changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from app.addresses import ADDRESS_KIND_BY_TYPE
+from app.automations.definition import (
+    Branch,
+    Call,
+    Conditions,
+    Definition,
+    Duration,
+    Outcome,
+    Send,
+    SetFields,
+    Step,
+    Stop,
+    Unsubscribe,
+    UntilDate,
+    UntilTime,
+    Wait,
+)
+from app.automations.facts import ContactFacts, EndReason, Facts, Fate, Place, SkipReason, StepResult
+from app.automations.judge import any_holds, text_of
+from app.automations.moments import SECOND, day_in, end_of_time, is_missed, moment_of_date, next_time, whole_second
+
+Effect: TypeAlias = Send | SetFields | Unsubscribe | Call
+"""A step that acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A step that this walk passes, at its moment."""
+
+    step: str
+    result: StepResult
+    detail: str | None = None
+    """Why it was skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run is looked at again when it is due, or sooner by what became of the watched step's message."""
+
+    step: str
+    due_time: datetime
+    step_time: datetime | None
+    """None where the run has not come to the step yet: it is due at once."""
+    watched: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+    reason: EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a walk found: the steps passed, the one among them that has to be carried out, and what comes then."""
+
+    passed: tuple[Passed, ...]
+    effect: Effect | None
+    next: Waiting | Ended
+
+
+def walk(definition: Definition, place: Place, facts: Facts) -> Walk:
+    """How far the run goes by these facts.
+
+    The step of `effect` is among the passed ones as done. Where it turns out that it cannot be carried out, `refused`
+    makes of this walk the one to write.
+    """
+    if facts.contact is None:
+        return Walk((), None, Ended(EndReason.CONTACT_DELETED))
+    if not facts.contact.is_active:
+        return Walk((), None, Ended(EndReason.CONTACT_INACTIVE))
+    way = _Way(definition, place, facts, facts.contact)
+    following = way.go()
+    return Walk(tuple(way.passed.values()), way.effect, following)
+
+
+def refused(definition: Definition, walked: Walk, detail: str, moment: datetime) -> Walk:
+    """The same walk where its effect was refused: the step is skipped, and the run looks at the next one at once.
+    What was judged behind the step is forgotten, because it took the step for done."""
+    if walked.effect is None:
+        raise ValueError("a walk without an effect has none that could be refused")
+    name = walked.effect.name
+    names = [passed.step for passed in walked.passed]
+    before = walked.passed[: names.index(name)]
+    skipped = Passed(name, StepResult.SKIPPED, detail)
+    return Walk((*before, skipped), None, _at_once(definition.after(name), moment))
+
+
+def _at_once(step: Step | None, moment: datetime) -> Waiting | Ended:
+    return Waiting(step.name, moment, None) if step else Ended(EndReason.COMPLETED)
+
+
+class _Way:
+    """What one walk has passed so far."""
+
+    def __init__(self, definition: Definition, place: Place, facts: Facts, contact: ContactFacts) -> None:
+        self.passed: dict[str, Passed] = {}
+        self.effect: Effect | None = None
+        self._definition = definition
+        self._place = place
+        self._facts = facts
+        self._contact = contact
+        self._moment = facts.moment
+        self._may_skip = place.skips_next
+
+    def go(self) -> Waiting | Ended:
+        step: Step | None = self._definition.by_name[self._place.step]
+        came = self._place.step_time or self._last_passage()
+        has_waited = self._place.step_time is not None
+        while step is not None:
+            following = self._meet(step, came, has_waited=has_waited)
+            if isinstance(following, Waiting | Ended):
+                return following
+            step, came, has_waited = following, self._moment, False
+        return Ended(EndReason.COMPLETED)
+
+    def _last_passage(self) -> datetime:
+        """When the run came to the step that is next: waits count from there, however late they are looked at."""
+        return max((passage.time for passage in self._facts.passed.values()), default=self._place.trigger_time)
+
+    def _meet(self, step: Step, came: datetime, *, has_waited: bool) -> Step | Waiting | Ended | None:
+        if step.name in self._facts.passed:
+            return self._way_taken(step)
+        if self.effect and isinstance(step, Effect):
+            return _at_once(step, self._moment)
+        if not has_waited and self._leaves():
+            return Ended(EndReason.LEFT)
+        match step:
+            case Wait():
+                return self._wait(step, came, has_waited=has_waited)
+            case Branch():
+                return self._branch(step, came)
+            case Stop():
+                self._pass(step, StepResult.DONE)
+                return Ended(EndReason.STOPPED)
+            case _:
+                return self._act(step)
+
+    def _way_taken(self, step: Step) -> Step | None:
+        """Beyond a step that the run passed on an earlier version: nothing is done twice."""
+        if isinstance(step, Branch):
+            return self._side(step, self._facts.passed[step.name].result)
+        return self._definition.after(step.name)
+
+    def _leaves(self) -> bool:
+        leave_when = self._definition.leave_when
+        return leave_when is not None and self._holds(leave_when)
+
+    def _holds(self, conditions: Conditions) -> bool:
+        return any_holds(conditions, self._contact.values, self._facts.zone)
+
+    def _pass(self, step: Step, result: StepResult, detail: str | None = None) -> Step | None:
+        self.passed[step.name] = Passed(step.name, result, detail)
+        return self._side(step, result) if isinstance(step, Branch) else self._definition.after(step.name)
+
+    def _side(self, branch: Branch, result: StepResult) -> Step | None:
+        steps = branch.then if result == StepResult.THEN else branch.otherwise
+        return steps[0] if steps else self._definition.after(branch.name)
+
+    def _act(self, step: Effect) -> Step | Waiting | Ended | None:
+        reason = self._skip_reason(step)
+        if reason:
+            return self._pass(step, StepResult.SKIPPED, reason)
+        self.effect = step
+        following = self._pass(step, StepResult.DONE)
+        # What the contact is like from here on has to be read again.
+        changes = isinstance(step, SetFields | Unsubscribe)
+        return _at_once(following, self._moment) if changes else following
+
+    def _skip_reason(self, step: Effect) -> str | None:
+        reason = self._contact.refused.get(ADDRESS_KIND_BY_TYPE[step.message_type]) if isinstance(step, Send) else None
+        if reason is None and self._may_skip:
+            self._may_skip = False
+            return SkipReason.PAUSED
+        return reason
+
+    def _wait(self, step: Wait, came: datetime, *, has_waited: bool) -> Step | Waiting | Ended | None:
+        due = self._end_of_wait(step, came)
+        if due is None:
+            return self._skip_wait(step, SkipReason.NO_DATE, EndReason.NO_DATE)
+        if has_waited:
+            due = max(due, self._place.due_time)
+        if isinstance(step.until, UntilDate) and step.until.past == "next year" and is_missed(due, self._moment):
+            due = self._end_of_wait(step, self._moment) or due
+        if self._moment < due:
+            return Waiting(step.name, due, came)
+        if isinstance(step.until, Duration) or not is_missed(due, self._moment):
+            return self._pass(step, StepResult.DONE)
+        return self._skip_wait(step, SkipReason.LATE if due > came else SkipReason.DATE_PAST, EndReason.DATE_PAST)
+
+    def _end_of_wait(self, step: Wait, start: datetime) -> datetime | None:
+        """None where the contact has no date in the field."""
+        zone = self._facts.zone
+        match step.until:
+            case Duration():
+                return start + step.until.delta
+            case UntilTime():
+                return next_time(step.until, start, zone)
+            case UntilDate():
+                day = day_in(text_of(self._contact.values, step.until.field), zone)
+                return moment_of_date(step.until, day, start, zone) if day else None
+
+    def _skip_wait(self, step: Wait, reason: SkipReason, end: EndReason) -> Step | Ended | None:
+        """What the step says of a past date holds for one that the contact does not have: without a date there is none
+        next year either."""
+        following = self._pass(step, StepResult.SKIPPED, reason)
+        stops = isinstance(step.until, UntilDate) and step.until.past != "continue"
+        return Ended(end) if stops else following
+
+    def _branch(self, step: Branch, came: datetime) -> Step | Waiting | Ended | None:
+        if isinstance(step.on, Conditions):
+            return self._pass(step, StepResult.THEN if self._holds(step.on) else StepResult.ELSE)
+        sent = self._sent_time(step.on)
+        if sent is None:
+            return self._pass(step, StepResult.ELSE, SkipReason.NO_MESSAGE)
+        end = end_of_time(sent, step.on.within)
+        happened = self._facts.fates.get(step.on.step, Fate()).first(step.on.did, step.on.link)
+        if happened and whole_second(happened) <= end:
+            return self._pass(step, StepResult.THEN)
+        if self._moment < end + SECOND:
+            return Waiting(step.name, end + SECOND, came, step.on.step)
+        return self._pass(step, StepResult.ELSE)
+
+    def _sent_time(self, outcome: Outcome) -> datetime | None:
+        """When that step wrote its message; None where it was skipped, or never passed."""
+        if outcome.step in self.passed:
+            return self._moment if self.passed[outcome.step].result == StepResult.DONE else None
+        passage = self._facts.passed.get(outcome.step)
+        return passage.time if passage and passage.result == StepResult.DONE else None
