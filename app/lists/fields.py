@@ -131,9 +131,9 @@ class ListSpec:
     stop_words: tuple[str, ...]
     creation_time: datetime
     last_modified_time: datetime
-    has_automations: bool
-    """Whether automations listen to its triggers."""
     fields: tuple[FieldSpec, ...]
+    has_automations: bool = False
+    """Whether automations listen to its triggers."""
 
     @cached_property
     def has_email(self) -> bool:

@@ -50,9 +50,8 @@ def list_of(row: Any) -> ListSpec:
     attributes = (
         *(row.list_id, row.list_account_id, row.list_name, row.list_system, row.list_allow_duplicates),
         *(tuple(row.list_stop_words), row.list_creation_time, row.list_last_modified_time),
-        row.list_has_automations,
     )
-    return _known_list(attributes, row.list_fields)
+    return _known_list(attributes, row.list_fields, row.list_has_automations)
 
 
 def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> dict[int, ListSpec]:
@@ -65,11 +64,11 @@ def lists_by_id(session: Session, account_id: int, list_ids: Iterable[int]) -> d
 
 
 @lru_cache(maxsize=512)
-def _known_list(attributes: tuple[Any, ...], fields: str | None) -> ListSpec:
+def _known_list(attributes: tuple[Any, ...], fields: str | None, has_automations: bool) -> ListSpec:
     """The list spec with these attributes, in its order, and these FIELDS_OF_LIST. Made once for each state of a list:
     to make it costs more than to read it."""
     in_order = sorted(orjson.loads(fields or "[]"))
-    values = (*attributes, tuple(_field(*field) for _, *field in in_order))
+    values = (*attributes, tuple(_field(*field) for _, *field in in_order), has_automations)
     return ListSpec(*values)
 
 

@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 from app.addresses import domain_of
 from app.clock import zone_of_account
+from app.contacts.row import ContactRow
+from app.contacts.wildcard_values import ContactValues
 from app.content.plain_text import plain_text
 from app.content.render import Rendered, RenderingTooLong, Template, size_of
 from app.content.templates import cached_template
 from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
-from app.sends.delivery.contact_values import ContactValues
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, RenderQuota
-from app.sends.delivery.suppression import RecipientContact
 from app.sends.delivery.unsendable import EmptyMessage
 from app.tracking.feedback_channels import FeedbackChannels
 from app.tracking.instrument import NO_LINKS, LinkIds
@@ -59,7 +59,7 @@ class PreparedRecipient:
     compiled: CompiledMessage
     address: str
     """The address of the request or of the contact; empty if there is neither."""
-    contact: RecipientContact | None
+    contact: ContactRow | None
     attachments: Sequence[mime.EncodedAttachment]
     """The recipient's own attachments."""
     skip: FailReason | None

@@ -26,6 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from app.addresses import AccountAddress, domain_of
+from app.contacts.row import ContactRow
+from app.contacts.wildcard_values import HIDEABLE
 from app.db.engine import release_after
 from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
@@ -33,12 +35,10 @@ from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
-from app.sends.delivery.contact_values import HIDEABLE
 from app.sends.delivery.contacts import load_contacts
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.suppression import (
-    RecipientContact,
     Suppressions,
     delivery_address,
     skip_reason,
@@ -129,7 +129,7 @@ def load(session: Session, claimed: Sequence[ClaimedRecipient]) -> list[Prepared
 def _prepare(
     claimed: ClaimedRecipient,
     compiled: CompiledMessage,
-    contact: RecipientContact | None,
+    contact: ContactRow | None,
     suppressions: Suppressions,
     attachments: Sequence[mime.EncodedAttachment],
 ) -> PreparedRecipient:
@@ -139,7 +139,7 @@ def _prepare(
     return PreparedRecipient(claimed, compiled, address, contact, attachments, skip, is_large)
 
 
-def _wildcard_values(claimed: ClaimedRecipient, contact: RecipientContact | None) -> Iterable[object]:
+def _wildcard_values(claimed: ClaimedRecipient, contact: ContactRow | None) -> Iterable[object]:
     return (*claimed.values.values(), *(contact.values.values() if contact else ()))
 
 
@@ -166,7 +166,7 @@ def _keys(
 
 
 def _suppressions(
-    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, RecipientContact]
+    session: Session, claimed: Iterable[ClaimedRecipient], contacts: dict[int, ContactRow]
 ) -> Suppressions:
     """The suppressions of the addresses of these recipients; one select."""
     looked_up = {address for row in claimed if (address := suppression_key(row, contacts.get(row.id)))}

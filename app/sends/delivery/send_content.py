@@ -31,4 +31,4 @@ class SendContent:
     time_zone: str
     """The account's time zone (docs/personalisation.md#time-zone)."""
     hidden_attributes: int | None
-    """Attributes of contacts that fields of the list hide: a sum of `contact_values.HIDEABLE`."""
+    """Attributes of contacts that fields of the list hide: a sum of `wildcard_values.HIDEABLE`."""

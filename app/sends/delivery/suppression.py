@@ -4,33 +4,11 @@ Pure."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from app.addresses import ADDRESS_KIND_BY_TYPE, AccountAddress
+from app.contacts.row import ContactRow
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
-
-
-@dataclass(frozen=True, slots=True)
-class RecipientContact:
-    """The contact of a recipient: the columns that the suppression check and the wildcards need."""
-
-    id: int
-    account_id: int
-    list_id: int
-    email: str | None
-    mobile: str | None
-    subscribed_email: bool
-    subscribed_mobile: bool
-    is_active: bool
-    double_opt_in: bool
-    double_opt_in_time: datetime | None
-    creation_time: datetime
-    last_modified_time: datetime
-    values: dict[str, Any]
-    blocked_email: bool
-    blocked_mobile: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +19,14 @@ class Suppressions:
     unsubscribed: frozenset[tuple[AccountAddress, int | None]]
 
 
-def delivery_address(recipient: ClaimedRecipient, contact: RecipientContact | None) -> str | None:
+def delivery_address(recipient: ClaimedRecipient, contact: ContactRow | None) -> str | None:
     """The address of the request, else the current one of the contact."""
     if recipient.type == "email":
         return recipient.email or (contact.email if contact else None)
     return recipient.mobile or (contact.mobile if contact else None)
 
 
-def suppression_key(recipient: ClaimedRecipient, contact: RecipientContact | None) -> AccountAddress | None:
+def suppression_key(recipient: ClaimedRecipient, contact: ContactRow | None) -> AccountAddress | None:
     """The delivery address in the form in which the suppression tables store it."""
     address = delivery_address(recipient, contact)
     return AccountAddress.of(recipient.account_id, ADDRESS_KIND_BY_TYPE[recipient.type], address) if address else None
@@ -56,7 +34,7 @@ def suppression_key(recipient: ClaimedRecipient, contact: RecipientContact | Non
 
 def skip_reason(
     recipient: ClaimedRecipient,
-    contact: RecipientContact | None,
+    contact: ContactRow | None,
     suppressions: Suppressions,
     *,
     include_unsubscribed: bool,
@@ -79,7 +57,7 @@ def skip_reason(
 
 
 def _is_unsubscribed(
-    recipient: ClaimedRecipient, contact: RecipientContact | None, key: AccountAddress, suppressions: Suppressions
+    recipient: ClaimedRecipient, contact: ContactRow | None, key: AccountAddress, suppressions: Suppressions
 ) -> bool:
     if contact is not None and not (contact.subscribed_email if key.kind == "email" else contact.subscribed_mobile):
         return True

@@ -1,4 +1,4 @@
-"""Wildcard values that come from the recipient's contact. Pure.
+"""Wildcard values that come from a contact, in messages and in the conditions of automations. Pure.
 
 Every attribute that the API shows of a contact is available as a wildcard (docs/personalisation.md#values). A list
 field whose key is the name of an attribute hides that attribute, also for a contact without a value in the field.
@@ -11,7 +11,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from app.clock import timestamp
-from app.sends.delivery.suppression import RecipientContact
+from app.contacts.row import ContactRow
 
 HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
 """Attributes whose names a list field may have as its key, each with a bit; all other names are reserved."""
@@ -21,7 +21,7 @@ def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:
     return None if moment is None else timestamp(moment, zone)
 
 
-ATTRIBUTES: dict[str, Callable[[RecipientContact, ZoneInfo | None], object]] = {
+ATTRIBUTES: dict[str, Callable[[ContactRow, ZoneInfo | None], object]] = {
     "id": lambda contact, _: contact.id,
     "contact_id": lambda contact, _: contact.id,
     "list_id": lambda contact, _: contact.list_id,
@@ -45,7 +45,7 @@ class ContactValues(Mapping[str, object]):
 
     __slots__ = ("_contact", "_hidden", "_zone")
 
-    def __init__(self, contact: RecipientContact, zone: ZoneInfo | None, hidden: int | None) -> None:
+    def __init__(self, contact: ContactRow, zone: ZoneInfo | None, hidden: int | None) -> None:
         self._contact = contact
         self._zone = zone
         self._hidden = hidden or 0
