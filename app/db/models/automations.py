@@ -55,6 +55,10 @@ class Automation(Timestamps, Base):
     version: Mapped[int]
     """The number of the newest."""
     paused_time: Mapped[datetime | None]
+    release: Mapped[str | None]
+    """`send` or `skip`, while runs are still to be let go that were held in a pause which has ended."""
+    shifted_seconds: Mapped[BigInt] = mapped_column(default=0)
+    """The length of all pauses together that were ended by shifting what was to come."""
 
 
 class AutomationVersion(Base):
@@ -97,8 +101,9 @@ def _where(name: str, *columns: str, condition: str) -> Index:
 class AutomationRun(Base):
     """One contact on its way through one version of an automation.
 
-    `state` is waiting (due at `due_time`), running (claimed by `worker` until `lease_time`), held (its automation is
-    paused; `due_time` stays as it was) or ended.
+    `state` is waiting (due at `due_time`), held (it fell due while its automation was paused; `due_time` stays as it
+    was) or ended. A run has no lease: what it does is written in the transaction that has locked its row
+    (docs/decisions/020-automations-without-leases.md).
 
     `entry_key` makes "once" a matter of a unique index. 0 takes the contact's only place in the automation: entering is
     one `INSERT … ON CONFLICT DO NOTHING`. A contact that may enter again gives the place up by the run's own id as its
@@ -111,7 +116,7 @@ class AutomationRun(Base):
         UniqueConstraint("automation_id", "contact_id", "entry_key"),
         Index("ix_automation_runs_page", "automation_id", "trigger_time", "id"),
         _where("ix_automation_runs_due", "account_id", "due_time", "id", condition="state = 'waiting'"),
-        _where("ix_automation_runs_lease", "lease_time", condition="state = 'running'"),
+        _where("ix_automation_runs_next", "due_time", condition="state = 'waiting'"),
         _where("ix_automation_runs_contact", "contact_id", condition="state <> 'ended'"),
         _where("ix_automation_runs_live", "automation_id", "state", "step", condition="state <> 'ended'"),
         _where("ix_automation_runs_ended", "end_time", condition="state = 'ended'"),
@@ -136,11 +141,16 @@ class AutomationRun(Base):
     step_time: Mapped[datetime | None]
     """When the run came to that step, if it waits in it; None if it has not looked at it yet."""
     due_time: Mapped[datetime]
-    lease_time: Mapped[datetime | None]
-    worker: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(default=0)
+    """How often it failed in a row."""
+    skips_next: Mapped[bool] = mapped_column(default=False)
+    """Whether its next message, change or call is skipped, because it fell due in a pause."""
+    shifted_seconds: Mapped[BigInt] = mapped_column(default=0)
+    """As of its automation when `due_time` was set: what was added there since delays the run."""
     watched_step: Mapped[int | None] = mapped_column(BigId)
     """The id of the step whose message's fate ends the wait."""
+    watched_event: Mapped[str | None]
+    """What must become of it: `delivered`, `opened`, `clicked`, `bounced` or `replied`."""
     end_time: Mapped[datetime | None]
 
 
