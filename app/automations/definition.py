@@ -53,8 +53,6 @@ class Send:
     name: str
     message: str
     """Its name or id as written."""
-    unsubscribe_type: str | None = None
-    """Of a text message, as in a send."""
     message_id: int = 0
     """As found in the account when the version was stored; 0 before."""
     message_type: MessageType = "email"

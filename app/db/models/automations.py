@@ -72,7 +72,7 @@ class AutomationVersion(Base):
     automation_id: Mapped[int] = mapped_column(BigId, ForeignKey("automations.id", ondelete="CASCADE"))
     number: Mapped[int]
     definition: Mapped[dict[str, Any]] = mapped_column(Json)
-    """As written, in its full form and with the ids that names stood for (app/automations/stored.py)."""
+    """As written, in its full form and with the ids that names stood for (app/automations/written.py)."""
     creation_time: Mapped[datetime]
 
 

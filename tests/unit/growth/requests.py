@@ -11,6 +11,8 @@ from flask import Flask
 
 from app.accounts.auth import bearer_token
 from app.addresses import domain_of, is_valid_email, is_valid_mobile
+from app.automations.parse import parse_definition
+from app.automations.parts import conditions, duration
 from app.contacts.values import CLEANERS, InvalidValue
 from app.content.attachments import decode_strict, extension_fits, is_valid_name
 from app.errors import ServiceError
@@ -178,6 +180,26 @@ IN_REQUESTS = (
         head='{"contacts":[',
         tail="]}",
         item='{"a#":{}}',
+    ),
+    Reader(
+        "a definition with keys that there are not",
+        refusing(lambda text: parse_definition(orjson.loads(text))),
+        largest=256 * KIB,
+        head='{"kind":"standard",',
+        tail="}",
+        item='"a#":1',
+    ),
+    Reader(
+        "a duration in a definition",
+        refusing(lambda text: duration(text, "")),
+        ("1", " ", "days", "-", "é"),
+        LONGEST_VALUE,
+    ),
+    Reader(
+        "conditions in a definition",
+        refusing(lambda text: conditions(text, "")),
+        ("a", ":", ":OR:", "EXACTLY:", "é", "HAS"),
+        2000,
     ),
     Reader(
         "an address", is_valid_email, ("a", ".", "@", "-", "é", '"', "=?", "(", "[", "xn--"), 254, tail="@b.example"

@@ -1,0 +1,61 @@
+"""What the steps of a definition must be together: every step can be reached, and a branch asks about a message that a
+run may have got before (docs/automations.md#steps). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.automations.definition import Branch, Outcome, Send, Step, Stop
+from app.automations.shape import joined
+from app.errors import ErrorCollector
+
+
+def check_tree(steps: tuple[Step, ...], path: str, errors: ErrorCollector) -> None:
+    """Collects the errors of the tree."""
+    _Tree(errors).check(steps, path, {})
+
+
+@dataclass(slots=True)
+class _Tree:
+    errors: ErrorCollector
+    seen: dict[str, Step] = field(default_factory=dict)
+    """All steps written before, wherever they are."""
+
+    def check(self, steps: tuple[Step, ...], path: str, before: dict[str, Step]) -> dict[str, Step] | None:
+        """The steps that a run may have passed when it comes behind these; None if none comes there. `before` are those
+        that it may have passed when it comes to the first."""
+        passed: dict[str, Step] | None = dict(before)
+        for index, step in enumerate(steps):
+            place = f"{path}[{index}]"
+            if passed is None:
+                detail = f"is never reached: every way ends at the step before {step.name!r}"
+                self.errors.add("unexpected_field", field=place, detail=detail)
+                return None
+            self.seen[step.name] = step
+            passed = self._beyond(step, place, passed)
+        return passed
+
+    def _beyond(self, step: Step, place: str, passed: dict[str, Step]) -> dict[str, Step] | None:
+        passed[step.name] = step
+        if isinstance(step, Stop):
+            return None
+        if not isinstance(step, Branch):
+            return passed
+        if isinstance(step.on, Outcome):
+            self._check_outcome(step.on, joined(place, "branch"), passed)
+        ways = (
+            self.check(step.then, joined(place, "then"), passed),
+            self.check(step.otherwise, joined(place, "else"), passed),
+        )
+        open_ways = [way for way in ways if way is not None]
+        return {name: one for way in open_ways for name, one in way.items()} if open_ways else None
+
+    def _check_outcome(self, outcome: Outcome, path: str, passed: dict[str, Step]) -> None:
+        place, step = joined(path, "step"), passed.get(outcome.step)
+        if step is None:
+            there = (
+                "no run that comes here has passed" if outcome.step in self.seen else "there is, before this one, no"
+            )
+            self.errors.add("invalid_id", field=place, detail=f"{there} step {outcome.step!r}")
+        elif not isinstance(step, Send):
+            self.errors.add("invalid_id", field=place, detail=f"the step {outcome.step!r} sends nothing")
