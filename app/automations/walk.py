@@ -81,10 +81,11 @@ def walk(definition: Definition, place: Place, facts: Facts) -> Walk:
     """
     if facts.contact is None:
         return Walk((), None, Ended(EndReason.CONTACT_DELETED))
-    if not facts.contact.is_active:
-        return Walk((), None, Ended(EndReason.CONTACT_INACTIVE))
     way = _Way(definition, place, facts, facts.contact)
     following = way.go()
+    still_waits = place.step_time is not None and isinstance(following, Waiting) and not way.passed
+    if not facts.contact.is_active and not still_waits:
+        return Walk((), None, Ended(EndReason.CONTACT_INACTIVE))
     return Walk(tuple(way.passed.values()), way.effect, following)
 
 
@@ -189,6 +190,8 @@ class _Way:
         return reason
 
     def _wait(self, step: Wait, came: datetime, *, has_waited: bool) -> Step | Waiting | Ended | None:
+        if has_waited and self._moment < self._place.due_time:
+            return Waiting(step.name, self._place.due_time, came)
         due = self._end_of_wait(step, came)
         if due is None:
             return self._skip_wait(step, SkipReason.NO_DATE, EndReason.NO_DATE)
@@ -200,7 +203,8 @@ class _Way:
             return Waiting(step.name, due, came)
         if isinstance(step.until, Duration) or not is_missed(due, self._moment):
             return self._pass(step, StepResult.DONE)
-        return self._skip_wait(step, SkipReason.LATE if due > came else SkipReason.DATE_PAST, EndReason.DATE_PAST)
+        was_past = isinstance(step.until, UntilDate) and due <= came
+        return self._skip_wait(step, SkipReason.DATE_PAST if was_past else SkipReason.LATE, EndReason.DATE_PAST)
 
     def _end_of_wait(self, step: Wait, start: datetime) -> datetime | None:
         """None where the contact has no date in the field."""

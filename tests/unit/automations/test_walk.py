@@ -330,13 +330,18 @@ def test_a_branch_on_a_message_that_was_not_sent_is_decided_at_once() -> None:
 # ------------------------------------------------------------------------------------------------ leaving
 
 
-def test_a_contact_that_is_gone_or_inactive_ends_its_run_whatever_is_next() -> None:
+def test_a_contact_that_is_gone_ends_its_run_and_an_inactive_one_when_the_run_goes_on() -> None:
     gone = replace(facts(), contact=None)
     inactive = replace(facts(), contact=ContactFacts({}, is_active=False))
-    for step in (HELLO, PAUSE, END):
-        assert walk(automation(step), at(step), gone).next == Ended(EndReason.CONTACT_DELETED)
-        walked = walk(automation(step), at(step), inactive)
-        assert (walked.passed, walked.next) == ((), Ended(EndReason.CONTACT_INACTIVE))
+    since = MOMENT - timedelta(days=2)
+    for place in (at(HELLO), at(PAUSE), at(END), at(PAUSE, since=since), at(PAUSE, since=MOMENT)):
+        definition = automation(PAUSE, HELLO, END)
+        assert walk(definition, place, gone).next == Ended(EndReason.CONTACT_DELETED)
+        walked = walk(definition, place, inactive)
+        still_waits = place.step_time == MOMENT
+        expected = Waiting("pause", MOMENT + timedelta(days=2), MOMENT)
+        assert (walked.passed, walked.effect) == ((), None)
+        assert walked.next == (expected if still_waits else Ended(EndReason.CONTACT_INACTIVE))
 
 
 def test_leaving_is_judged_before_each_step_and_not_while_a_run_waits() -> None:
