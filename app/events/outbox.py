@@ -7,7 +7,7 @@ services.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -40,6 +40,21 @@ def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iter
         for webhook_id in webhook_ids:
             rows += [{"account_id": account_id, "webhook_id": webhook_id, "payload": text} for text in texts]
     insert_rows(transaction, Event, rows, {"slot": slot})
+
+
+def record_for_webhooks(
+    transaction: Transaction, account_id: int, payloads: Mapping[int, Sequence[Payload]]
+) -> Collection[int]:
+    """Writes events for single webhooks of an account, by their ids; returns those that it has."""
+    slot, webhooks = _mark_and_find_webhooks(transaction, [account_id])
+    found = payloads.keys() & set(webhooks.get(account_id, ()))
+    rows = [
+        {"account_id": account_id, "webhook_id": webhook_id, "payload": orjson.dumps(payload).decode()}
+        for webhook_id in sorted(found)
+        for payload in payloads[webhook_id]
+    ]
+    insert_rows(transaction, Event, rows, {"slot": slot})
+    return found
 
 
 def _mark_and_find_webhooks(transaction: Transaction, account_ids: Sequence[int]) -> tuple[int, dict[int, list[int]]]:

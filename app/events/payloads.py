@@ -38,21 +38,26 @@ def recipient_event(
     email: str | None,
     mobile: str | None,
     moment: datetime,
+    automation_id: int | None = None,
+    step_id: int | None = None,
     **extra: str | bool | None,
 ) -> Payload:
     """An outcome of a recipient. `extra` has the fields of this kind of event, such as `fail_reason`.
 
     Fields that do not apply are left out rather than null. A group is the report of its sends, so `report_id` repeats
-    its id (docs/webhooks.md#events).
+    its id; what the step of an automation sends has no group, and the step is its report (docs/webhooks.md#events).
     """
+    of_group = step_id is None
     fields: Payload = {
         "object": "recipient",
         "event": event,
         "id": recipient_id,
         "timestamp": timestamp(moment),
+        "automation_id": automation_id,
+        "step_id": step_id,
         "uuid": uuid,
-        "group_id": group_id,
-        "group_name": group_name,
+        "group_id": group_id if of_group else None,
+        "group_name": group_name if of_group else None,
         "report_id": group_id,
         "message_id": message_id,
         "message_type": message_type,
@@ -63,6 +68,19 @@ def recipient_event(
         **extra,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def called_event(*, automation_id: int, step_id: int, contact_id: int, list_id: int, moment: datetime) -> Payload:
+    """`called`: a step of an automation reports that a contact came to it (docs/webhooks.md#events)."""
+    return {
+        "object": "automation",
+        "event": "called",
+        "automation_id": automation_id,
+        "step_id": step_id,
+        "contact_id": contact_id,
+        "list_id": list_id,
+        "timestamp": timestamp(moment),
+    }
 
 
 def reply_event(

@@ -31,6 +31,9 @@ class RecipientRow(NamedTuple):
     creation_time: datetime
     request_id: str
     from_address: str
+    automation_id: int | None = None
+    step_id: int | None = None
+    """Of an automation, where one sends."""
 
     def event(
         self,
@@ -56,6 +59,8 @@ class RecipientRow(NamedTuple):
             email=(address or self.email) if is_email else None,
             mobile=None if is_email else (address or self.mobile),
             moment=moment,
+            automation_id=self.automation_id,
+            step_id=self.step_id,
             **extra,
         )
 

@@ -14,7 +14,7 @@ from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.row import RecipientRow
 
-_FROM_SEND = {"group_name", "request_id", "from_address"}
+_FROM_SEND = {"group_name", "request_id", "from_address", "automation_id", "step_id"}
 _COLUMNS: dict[str, Any] = {
     **{name: getattr(Send if name in _FROM_SEND else Recipient, name) for name in RecipientRow._fields},
     "state": CURRENT_STATE,
