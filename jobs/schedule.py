@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
-from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
+from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
 from app.services import Services
 from jobs.runtime import process_services
@@ -59,12 +59,15 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep) -> None:
         sends = queue.finds_work(session)
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
+        runs = sweeps.runs_waiting(session)
     if sends:
         services.wake_ups.wake(SENDS)
     if events:
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
+    if runs:
+        services.wake_ups.wake(AUTOMATIONS)
 
 
 def run(services: Services) -> None:

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from app.automations.triggers import fire_triggers
 from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.events import record_contact_events
@@ -28,6 +27,7 @@ from app.contacts.subscriptions import (
     find_unsubscriber_entries,
     lock_for_writes,
 )
+from app.contacts.triggers import fire
 from app.db.bulk import draw_ids, insert_rows
 from app.db.database import Transaction
 from app.db.models import Contact
@@ -77,7 +77,7 @@ def create_contacts(
     others = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)
     record_contact_events(transaction, contact_list.account_id, "updated", others, moment)
-    fire_triggers(transaction, contact_list.account_id, "created", created)
+    fire(transaction, contact_list, "created", [contact_id for _, contact_id in created])
     return ids
 
 

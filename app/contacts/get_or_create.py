@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import BigInteger, String, bindparam, select
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
-from app.automations.triggers import fire_triggers
 from app.clock import this_second
 from app.contacts.counts import count_in_list
 from app.contacts.create import shared_columns
 from app.contacts.events import record_contact_events
 from app.contacts.state import BLANK, ContactWrite, state_after
 from app.contacts.subscriptions import ADDRESS_COLUMNS, find_unsubscriber_entries, lock_addresses
+from app.contacts.triggers import fire
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
@@ -115,7 +115,7 @@ def _create(
     created = [(contact_list.id, drawn[key]) for key in missing if present.get(key) == drawn[key]]
     count_in_list(transaction, contact_list, len(created))
     record_contact_events(transaction, contact_list.account_id, "created", created, moment)
-    fire_triggers(transaction, contact_list.account_id, "created", created)
+    fire(transaction, contact_list, "created", [contact_id for _, contact_id in created])
     # A contact that was there at the insert and is deleted by the time of the lookup is created after all.
     return present | _create(
         transaction, contact_list, kind, {key: missing[key] for key in missing.keys() - present.keys()}

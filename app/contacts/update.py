@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from app.automations.triggers import fire_triggers
 from app.clock import this_second
 from app.contacts.events import record_contact_events
 from app.contacts.identifiers import check_identifiers_free, requested_identifiers, unique_violation_as_conflict
@@ -25,6 +24,7 @@ from app.contacts.state import (
     state_after,
 )
 from app.contacts.subscriptions import apply_subscriptions, find_unsubscriber_entries, lock_for_writes
+from app.contacts.triggers import fire
 from app.db.database import Transaction
 from app.db.models import Contact, table_of
 from app.errors import FieldError, ServiceError
@@ -43,9 +43,11 @@ def update_contacts(
     bulk: bool = False,
     allow_system: bool = False,
     long_transaction: bool = False,
+    fires: bool = True,
 ) -> int:
     """Updates contacts and returns how many of them changed; an update without a change has no effect at all.
-    `long_transaction` is for one of many calls in a long transaction.
+    `long_transaction` is for one of many calls in a long transaction. What an automation changes itself fires no
+    triggers.
 
     Raises `ServiceError` with every broken rule, for `bulk` located by collection and index; a contact that the list
     does not have is `invalid_id` there and `not_found` in the single form. The transaction must be rolled back then.
@@ -71,7 +73,8 @@ def update_contacts(
     also_changed = apply_subscriptions(transaction, contact_list.account_id, entries, subscriptions, moment)
     updated = [(contact_list.id, write.before["id"]) for write, _ in changed]
     record_contact_events(transaction, contact_list.account_id, "updated", [*updated, *also_changed], moment)
-    fire_triggers(transaction, contact_list.account_id, "updated", updated)
+    if fires:
+        fire(transaction, contact_list, "updated", [contact_id for _, contact_id in updated])
     return len(changed)
 
 

@@ -12,9 +12,15 @@ from zoneinfo import ZoneInfo
 
 from app.clock import timestamp
 from app.contacts.row import ContactRow
+from app.lists.fields import ListSpec
 
 HIDEABLE = {"contact_id": 1, "subscribed_email": 2, "subscribed_mobile": 4, "blocked_email": 8, "blocked_mobile": 16}
 """Attributes whose names a list field may have as its key, each with a bit; all other names are reserved."""
+
+
+def hidden_by(contact_list: ListSpec) -> int:
+    """The bits of the attributes that fields of the list hide."""
+    return sum(HIDEABLE.get(key, 0) for key in {field.key for field in contact_list.fields if not field.is_address})
 
 
 def _formatted(moment: datetime | None, zone: ZoneInfo | None) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.automations.watches import end_waits
 from app.clock import now
 from app.contacts.events import ContactKey
 from app.contacts.subscriptions import lock_subscriptions
@@ -26,7 +27,7 @@ from app.events.payloads import reply_event
 from app.inbound.deduplication import is_first
 from app.inbound.texts import first_text, select_texts
 from app.recipients.row import RecipientRow
-from app.recipients.store import add_steps
+from app.recipients.store import add_steps, lock_recipient
 from app.recipients.timeline import TimelineStep
 from app.sends.accept.stop_words import has_stop_word
 from app.tracking.unsubscribe import UnsubscribeRequest, apply_unsubscribe
@@ -47,6 +48,8 @@ def record_reply(
     text = _last_text(transaction, mobile, number)
     account_id = text.account_id if text else _owner(transaction, number)
     lock_subscriptions(transaction, account_id)
+    if text and text.step_id is not None:
+        lock_recipient(transaction, text.id)  # so that a run that waits for the reply does not miss it
     if message_id is not None and not is_first(transaction, account_id, f"reply {number} {message_id}", "reply"):
         return False
     moment, body_text = now(), _storable(body_text)
@@ -57,6 +60,8 @@ def record_reply(
     record(transaction, account_id, [event])
     if text:
         add_steps(transaction, [text.step(TimelineStep.RECEIVED, body_text or None, moment)])
+        if text.step_id is not None:
+            end_waits(transaction, {"replied": [text.id]})
     list_id = text.list_id if text else numbers_list
     if has_stop_word(body_text, _stop_words(transaction, list_id)):
         if text:

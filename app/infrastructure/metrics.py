@@ -36,6 +36,9 @@ REQUEST_SECONDS = Histogram(
 OUTCOMES = Counter(
     "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", ["type", "outcome"], registry=OWN
 )
+AUTOMATION_STEPS = Counter(
+    "tms_automation_steps", "Steps of automations that runs have passed.", ["result"], registry=OWN
+)
 WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
 
 _shared: SharedCounts | None = None

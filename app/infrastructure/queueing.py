@@ -1,8 +1,8 @@
 """Wake-ups: the only jobs in the Redis queues.
 
-The tables send_queue and events are the queues; a job has no content and only makes a worker check its tables. So a job
-may be lost (a sweep checks every half second, app/maintenance/sweeps.py) or duplicated (the second check finds nothing)
-without harm, and a thousand accepted sends need one job. Inside `app` only this module uses RQ.
+The tables send_queue, events and automation_runs are the queues; a job has no content and only makes a worker check its
+tables. So a job may be lost (a sweep checks every half second, app/maintenance/sweeps.py) or duplicated (the second
+check finds nothing) without harm, and a thousand accepted sends need one job. Inside `app` only this module uses RQ.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from app.infrastructure.circuit_breaker import CircuitBreaker
 SENDS = "sends"
 WEBHOOKS = "webhooks"
 MAINTENANCE = "maintenance"
+AUTOMATIONS = "automations"
 
 JOBS = {
     SENDS: "jobs.sends.drain",
     WEBHOOKS: "jobs.webhooks.dispatch",
     MAINTENANCE: "jobs.maintenance.clean",
+    AUTOMATIONS: "jobs.automations.advance",
 }
 """The function that a worker runs. Names, not functions: `app` does not import `jobs`."""
 

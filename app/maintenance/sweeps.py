@@ -28,9 +28,11 @@ from app.db.models import (
     WebhookAttempt,
     table_of,
 )
+from app.db.run_queue import next_due_time
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly
+from app.runs.release import has_held_to_release
 from app.sends.delivery.claim import has_due
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.outcomes.expired_leases import ExpiredLeases
@@ -64,6 +66,12 @@ class SendQueueSweep:
 def events_waiting(session: Session) -> bool:
     """Whether a webhook is due and has events."""
     return batches.has_due(session)
+
+
+def runs_waiting(session: Session) -> bool:
+    """Whether a run of an automation is due, or held after the end of a pause."""
+    due_time = next_due_time(session)
+    return (due_time is not None and due_time <= now()) or has_held_to_release(session)
 
 
 def replies_waiting(session: Session) -> bool:

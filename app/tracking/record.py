@@ -23,6 +23,8 @@ from typing import Any
 
 from sqlalchemy import Update, func, select, update
 
+from app.automations.definition import Did
+from app.automations.watches import end_waits
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.counters import count_in_group
 from app.db.database import Transaction
@@ -32,7 +34,7 @@ from app.events.outbox import record_many
 from app.events.payloads import Payload
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, as_recipient, select_recipients
-from app.recipients.timeline import VISIT_STEPS
+from app.recipients.timeline import VISIT_STEPS, TimelineStep
 from app.tracking.visits import Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)
@@ -128,7 +130,16 @@ def record_visits(transaction: Transaction, visits: Sequence[Visit]) -> None:
     _update_recipients(transaction, recorded)
     record_many(transaction, events)
     add_steps(transaction, [step for one in recorded for step in one.steps])
+    end_waits(transaction, _happened(recorded))
     _count(transaction, recorded)
+
+
+def _happened(recorded: Sequence[_RecipientVisits]) -> dict[Did, list[int]]:
+    """What became of messages that steps of automations have sent. A click is an open, too."""
+    of_steps = [one for one in recorded if one.recipient.step_id is not None]
+    clicked = [one.recipient.id for one in of_steps if any(step["step"] == TimelineStep.CLICKED for step in one.steps)]
+    opened = [one.recipient.id for one in of_steps if any(step["step"] == TimelineStep.OPENED for step in one.steps)]
+    return {"opened": [*opened, *clicked], "clicked": clicked}
 
 
 def _known_visits(transaction: Transaction, ids: Collection[int]) -> dict[int, _RecipientVisits]:

@@ -40,13 +40,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "events": ("db", "infrastructure", "network", "services"),
     "recipients": ("db", "events", "groups", "lists", "messages", "query"),
     "contacts": ("accounts", "automations", "db", "events", "lists", "query"),
-    "tracking": ("contacts", "content", "db", "events", "recipients"),
+    "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
-        *("accounts", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients", "services"),
-        *("tracking", "transports"),
+        *("accounts", "automations", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients"),
+        *("services", "tracking", "transports"),
     ),
-    "inbound": ("contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
-    "maintenance": ("db", "events", "inbound", "recipients", "sends", "services"),
+    "runs": (
+        *("automations", "contacts", "db", "events", "infrastructure", "lists", "recipients", "sends", "services"),
+        "tracking",
+    ),
+    "inbound": ("automations", "contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
+    "maintenance": ("db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
     "seed": ("accounts", "contacts", "db", "events", "lists", "messages", "services"),

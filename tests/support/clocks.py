@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta, tzinfo
 from types import ModuleType
 
 import pytest
@@ -35,3 +36,27 @@ def stop_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     happen in the same second."""
     moment = now()
     monkeypatch.setattr("app.clock.now", lambda: moment)
+
+
+class Calendar:
+    """The service's clock, which stands still at a moment until the test moves it."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+
+    def move(self, **by: float) -> None:
+        """Lets time pass, in the words of `timedelta`."""
+        self.moment += timedelta(**by)
+
+
+def calendar_of(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> Calendar:
+    """Has `now()` and `this_second()` tell the moment of the calendar until the test ends."""
+    calendar = Calendar(moment)
+
+    class Told(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return calendar.moment.astimezone(tz)
+
+    monkeypatch.setattr("app.clock.datetime", Told)
+    return calendar

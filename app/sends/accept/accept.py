@@ -22,10 +22,10 @@ from app.lists.fields import ListSpec
 from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, SendDraft
-from app.sends.accept.groups import find_group
+from app.sends.accept.groups import SendGroup, find_group
 from app.sends.accept.opt_out import check_opt_out
 from app.sends.accept.recipients import recipient_rows
-from app.sends.accept.references import SendReferences, find_references
+from app.sends.accept.references import find_references
 from app.sends.accept.rules import Limits
 from app.sends.accept.senders import Sender, find_email_sender, find_sms_sender
 from app.sends.accept.tracking import TrackingOptions
@@ -94,20 +94,26 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
     transaction must then be rolled back.
     """
-    references = find_references(transaction, request.account_id, request.draft, request.content)
-    valid = _check(transaction, request, references, services.settings.max_groups)
-    rows = recipient_rows(transaction, valid.draft, valid.contact_list, references.contacts)
+    check = begin_check(transaction, request.account_id, request.draft, request.content)
+    valid = finish_check(check, request.saved_message, find_group(check, services.settings.max_groups))
+    rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
     accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def _check(transaction: Transaction, request: SendRequest, references: SendReferences, max_groups: int) -> ValidSend:
-    draft, saved_message, content = request.draft, request.saved_message, request.content
-    check = SendCheck(transaction, request.account_id, draft, content, references)
+def begin_check(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
+    """The check of a send with what it refers to, and of its account."""
+    references = find_references(transaction, account_id, draft, content)
+    check = SendCheck(transaction, account_id, draft, content, references)
     if not references.account.owner_confirmed:
         check.errors.add("account_owner_unverified")  # (docs/sending.md#senders)
-    group = find_group(check, max_groups)
+    return check
+
+
+def finish_check(check: SendCheck, saved_message: SavedMessage | None, group: SendGroup | None) -> ValidSend:
+    """The valid send, with the group that collects its results. Raises `ServiceError` with every violation."""
+    draft, content, references = check.draft, check.content, check.references
     contact_list = _find_list(check)
     sender = None
     if draft.message_id is not None and saved_message is None:

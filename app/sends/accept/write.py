@@ -35,6 +35,8 @@ class ValidSend:
     contact_list: ListSpec | None
     tracking: TrackingOptions
     priority: Priority
+    automation_id: int | None = None
+    """Where a step of an automation sends; the step is the group then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ def _send_row(
 ) -> dict[str, Any]:
     """The send with a copy of its content: later changes of a saved message do not affect it."""
     draft, content, sender = valid.draft, valid.content, valid.sender
+    of_step = {"automation_id": valid.automation_id, "step_id": group_id} if valid.automation_id else {}
     return {
+        **of_step,
         "account_id": account_id,
         "request_id": request_id,
         "creation_time": creation_time,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
+from app.automations.watches import end_waits
 from app.clock import now
 from app.contacts.events import contact_events
 from app.db.counters import count_in_group
@@ -31,6 +32,8 @@ def write_late_bounce(transaction: Transaction, recipient: RecipientRow, bounce:
     event = recipient.event("bounced", moment, bounce.event_fields)
     record(transaction, account_id, [event, *contact_events("updated", changed.get(account_id, ()), moment)])
     add_steps(transaction, [recipient.step(TimelineStep.BOUNCED, bounce.diagnostic or None, moment)])
+    if recipient.step_id is not None:
+        end_waits(transaction, {"bounced": [recipient.id]})
     count_in_group(transaction, account_id, recipient.group_id, moment, bounced=1)
     if recipient.state in COUNTED_AS_DELIVERED:
         sent_time = transaction.scalar(select(Recipient.sent_time).where(Recipient.id == recipient.id))

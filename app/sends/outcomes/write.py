@@ -15,6 +15,8 @@ from typing import Any
 
 from sqlalchemy import Update, case, func, update
 
+from app.automations.definition import Did
+from app.automations.watches import end_waits
 from app.clock import this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
@@ -55,6 +57,7 @@ def write_outcomes(
         update_backoffs(transaction, transitions)
         _record_events(transaction, transitions, changed)
         add_steps(transaction, [_step(one) for one in transitions])
+        end_waits(transaction, _happened(transitions))
         _count(transaction, transitions)
     return transitions
 
@@ -152,6 +155,15 @@ def _record_events(transaction: Transaction, transitions: Sequence[Transition], 
             for account_id in accounts
         },
     )
+
+
+def _happened(transitions: Sequence[Transition]) -> dict[Did, list[int]]:
+    """What became of messages that steps of automations have sent."""
+    happened: dict[Did, list[int]] = {"delivered": [], "bounced": []}
+    for one in transitions:
+        if one.recipient.step_id is not None and one.counter in ("delivered", "bounced"):
+            happened[one.counter].append(one.recipient.id)
+    return happened
 
 
 def _payload(transition: Transition) -> Payload:

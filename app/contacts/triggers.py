@@ -1,0 +1,82 @@
+"""Triggers of automations, in the transaction of the change (docs/contacts.md#events-and-triggers).
+
+A trigger fires once per contact. It is recorded, and where automations of the list listen, the contacts enter those
+whose condition they meet, by the values that they have after the change. For lists without automations, the record is
+all that it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+
+from app.automations.entry import Listener, enter, find_listeners
+from app.automations.judge import any_holds
+from app.automations.triggers import Action, fire_triggers
+from app.clock import now, zone_of_account
+from app.contacts.row import ContactRow, load_contact_rows
+from app.contacts.wildcard_values import ContactValues, hidden_by
+from app.db.database import Transaction
+from app.lists.fields import ListSpec
+
+FIRED = "fired triggers"
+
+
+def fire(transaction: Transaction, contact_list: ListSpec, action: Action, contact_ids: Sequence[int]) -> None:
+    """Fires the triggers of the action for contacts of the list; at most seven statements, one without automations."""
+    fire_triggers(
+        transaction, contact_list.account_id, action, [(contact_list.id, contact_id) for contact_id in contact_ids]
+    )
+    if not contact_list.has_automations:
+        return
+    new = _Fired.of(transaction).first_ones(action, contact_ids)
+    listeners = find_listeners(transaction, contact_list.id, action) if new else []
+    if not listeners:
+        return
+    is_judged = any(listener.definition.entry.conditions for listener in listeners)
+    contacts = load_contact_rows(transaction, new) if is_judged else {}
+    entering = [(listener, _who_enter(listener, contact_list, new, contacts)) for listener in listeners]
+    present = [one for one in entering if one[1]]
+    if present:
+        enter(transaction, contact_list.account_id, contact_list.id, present, now())
+
+
+def _who_enter(
+    listener: Listener, contact_list: ListSpec, contact_ids: Sequence[int], contacts: Mapping[int, ContactRow]
+) -> Sequence[int]:
+    conditions, zone = listener.definition.entry.conditions, zone_of_account(listener.time_zone)
+    if conditions is None:
+        return contact_ids
+    hidden = hidden_by(contact_list)
+    return [
+        contact_id
+        for contact_id in contact_ids
+        if contact_id in contacts
+        and any_holds(conditions, ContactValues(contacts[contact_id], zone, hidden), zone or UTC)
+    ]
+
+
+class _Fired:
+    """What has fired in a transaction: a contact that is written twice in it enters once. It ends with the
+    transaction."""
+
+    def __init__(self) -> None:
+        self._contacts: dict[Action, set[int]] = {"created": set(), "updated": set()}
+
+    @classmethod
+    def of(cls, transaction: Transaction) -> _Fired:
+        """That of the transaction."""
+        kept = transaction.at_commit.setdefault(FIRED, cls())
+        if not isinstance(kept, cls):
+            raise TypeError("something else is kept under this name")
+        return kept
+
+    def first_ones(self, action: Action, contact_ids: Sequence[int]) -> list[int]:
+        """Those that have not fired the action's triggers yet."""
+        fired = self._contacts[action]
+        new = [contact_id for contact_id in dict.fromkeys(contact_ids) if contact_id not in fired]
+        fired.update(new)
+        return new
+
+    def __call__(self) -> None:
+        """Nothing is left to do at the commit."""

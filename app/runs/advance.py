@@ -1,0 +1,117 @@
+"""Advancing the runs of a chunk as far as they go, in one transaction
+(docs/decisions/020-automations-without-leases.md).
+
+Nothing that a run does exists without the step passed and the place to which the run has moved on, and nothing of it
+exists twice. The number of statements depends on how many different steps the runs are at, not on that of the runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from app.automations.definition import Unsubscribe
+from app.automations.walk import Walk, refused, walk
+from app.clock import now
+from app.db.database import Transaction
+from app.infrastructure.metrics import AUTOMATION_STEPS
+from app.runs.due import DueRun, read_runs
+from app.runs.effects import carry_out
+from app.runs.facts import LoadedRun, load_runs
+from app.runs.reasons import FAILED, PAUSED
+from app.runs.write import Move, count_results, unmoved, update_runs, write_moves
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = timedelta(seconds=30)
+LONGEST_DELAY = timedelta(hours=1)
+ATTEMPTS = 12
+"""After so many failures in a row, over some six hours, a run ends."""
+
+
+@dataclass(slots=True)
+class Advanced:
+    """What became of a chunk."""
+
+    runs: int = 0
+    steps: int = 0
+    messages: int = 0
+    put_aside: list[int] = field(default_factory=list)
+    """Runs whose next step unsubscribes, which needs a lock that comes before theirs."""
+
+
+def advance(transaction: Transaction, ids: Collection[int], *, may_unsubscribe: bool = False) -> Advanced:
+    """Advances due runs that this transaction has locked."""
+    moment = now()
+    runs = read_runs(transaction, ids)
+    ready = [run for run in map(_shifted, runs) if run.automation_state == "active" and run.due_time <= moment]
+    _leave(transaction, runs, moment)
+    loaded = load_runs(transaction, ready, moment) if ready else []
+    walks, failed = _walk_all(loaded)
+    aside = [one.run.id for one, walked in walks if isinstance(walked.effect, Unsubscribe) and not may_unsubscribe]
+    walks = [(one, walked) for one, walked in walks if one.run.id not in set(aside)]
+    done = carry_out(transaction, [(one, walked.effect) for one, walked in walks if walked.effect], moment)
+    moves = [
+        Move(one, _as_done(one, walked, done.refused.get(one.run.id), moment), done.recipients) for one, walked in walks
+    ]
+    write_moves(transaction, moves, moment)
+    put_off(transaction, failed, moment)
+    _count(transaction, moves)
+    steps = sum(len(move.walk.passed) for move in moves)
+    return Advanced(len(runs) - len(aside), steps, len(done.recipients), aside)
+
+
+def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime) -> None:
+    """Delays runs that have failed, longer each time, and ends them at last."""
+    rows = []
+    for run in failed:
+        attempts = run.attempts + 1
+        if attempts >= ATTEMPTS:
+            ended = {"state": "ended", "reason": FAILED, "step": None, "end_time": moment}
+            rows.append(unmoved(run, attempts=attempts, watched_step=None, watched_event=None, **ended))
+        else:
+            delay = min(FIRST_DELAY * 2 ** min(run.attempts, 20), LONGEST_DELAY)
+            rows.append(unmoved(run, attempts=attempts, reason=FAILED, due_time=moment + delay))
+    update_runs(transaction, rows)
+
+
+def _shifted(run: DueRun) -> DueRun:
+    """The run with what pauses have added to its due time since that was set."""
+    added = run.automation_shifted_seconds - run.shifted_seconds
+    return run._replace(due_time=run.due_time + timedelta(seconds=added)) if added else run
+
+
+def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> None:
+    """Holds what falls due while its automation is paused, and leaves what a pause has shifted."""
+    rows = []
+    for run in runs:
+        if run.automation_state != "active":
+            held = unmoved(run, state="held", reason=PAUSED, attempts=run.attempts)
+            rows.append({**held, "shifted_seconds": run.shifted_seconds})
+        elif (later := _shifted(run).due_time) > moment:
+            rows.append(unmoved(run, due_time=later, attempts=run.attempts))
+    update_runs(transaction, rows)
+
+
+def _walk_all(loaded: Sequence[LoadedRun]) -> tuple[list[tuple[LoadedRun, Walk]], list[DueRun]]:
+    """The walks, and the runs that failed."""
+    walks, failed = [], []
+    for one in loaded:
+        try:
+            walks.append((one, walk(one.version.definition, one.place, one.facts)))
+        except Exception:
+            logger.exception("cannot advance a run", extra={"run": one.run.id, "step": one.run.step})
+            failed.append(one.run)
+    return walks, failed
+
+
+def _as_done(one: LoadedRun, walked: Walk, reason: str | None, moment: datetime) -> Walk:
+    return walked if reason is None else refused(one.version.definition, walked, reason, moment)
+
+
+def _count(transaction: Transaction, moves: Sequence[Move]) -> None:
+    for result, number in count_results(moves).items():
+        transaction.after_commit(partial(AUTOMATION_STEPS.labels(result).inc, number))

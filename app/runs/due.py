@@ -1,0 +1,71 @@
+"""The runs of a chunk: locked, with what they share with their automation and account."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import String, bindparam, select
+
+from app.db.database import Transaction
+from app.db.in_json import in_json, json_array
+from app.db.models import Account, Automation, AutomationRun
+from app.db.prepared import PreparedStatement
+
+
+class DueRun(NamedTuple):
+    """A run that is due and locked, with its automation and account."""
+
+    id: int
+    account_id: int
+    automation_id: int
+    version_id: int
+    list_id: int
+    contact_id: int
+    entry_key: int
+    trigger_time: datetime
+    step: str
+    step_time: datetime | None
+    due_time: datetime
+    attempts: int
+    skips_next: bool
+    shifted_seconds: int
+    watched_step: int | None
+    watched_event: str | None
+    automation_state: str
+    automation_shifted_seconds: int
+    time_zone: str
+    """Of the account."""
+
+
+_OF_OTHERS: dict[str, Any] = {
+    "automation_state": Automation.state,
+    "automation_shifted_seconds": Automation.shifted_seconds,
+    "time_zone": Account.time_zone,
+}
+_COLUMNS = [
+    (_OF_OTHERS[name] if name in _OF_OTHERS else getattr(AutomationRun, name)).label(name) for name in DueRun._fields
+]
+
+RUNS = PreparedStatement(
+    select(*_COLUMNS)
+    .join(Automation, Automation.id == AutomationRun.automation_id)
+    .join(Account, Account.id == AutomationRun.account_id)
+    .where(in_json(AutomationRun.id, bindparam("ids", type_=String)))
+    .order_by(AutomationRun.due_time, AutomationRun.id)
+    .with_for_update(read=True, of=Automation)
+)
+"""Nobody pauses or resumes the automations before the end of the transaction."""
+
+
+def read_runs(transaction: Transaction, ids: Collection[int]) -> list[DueRun]:
+    """The runs with these ids, which are locked; those that have been due for longest first."""
+    return [DueRun._make(row) for row in RUNS.tuples(transaction, ids=json_array(ids))]
+
+
+def lock_again(transaction: Transaction, ids: Collection[int], moment: datetime) -> list[int]:
+    """Those of the runs that are due still and that nobody else has locked."""
+    run = AutomationRun
+    statement = select(run.id).where(in_json(run.id, ids), run.state == "waiting", run.due_time <= moment)
+    return list(transaction.scalars(statement.order_by(run.id).with_for_update(skip_locked=True)))

@@ -1,0 +1,159 @@
+"""What the rules judge the runs of a chunk by, in a fixed number of selects whatever their number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import String, bindparam, case, func, not_, select
+
+from app.automations.definition import Channel
+from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
+from app.automations.versions import Version, load_versions
+from app.clock import zone_of_account
+from app.contacts.row import ContactRow, load_contact_rows
+from app.contacts.wildcard_values import HIDEABLE, ContactValues
+from app.db.database import Transaction
+from app.db.in_json import in_json, json_array
+from app.db.models import AutomationPassedStep, ListField
+from app.db.prepared import PreparedStatement
+from app.lists.fields import ADDRESS_KEYS
+from app.recipients.reasons import FailReason
+from app.runs.due import DueRun
+from app.runs.fates import load_fates
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStep:
+    """A step that a run has passed, with the recipient of one that sent."""
+
+    step_id: int
+    time: datetime
+    result: str
+    recipient_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """A due run with its version, its contact where it is in the list still, and what the rules judge by."""
+
+    run: DueRun
+    version: Version
+    contact: ContactRow | None
+    facts: Facts
+
+    @property
+    def place(self) -> Place:
+        """Where the run is."""
+        run = self.run
+        return Place(run.step, run.trigger_time, run.step_time, run.due_time, run.skips_next)
+
+
+PASSED = PreparedStatement(
+    select(
+        AutomationPassedStep.run_id,
+        AutomationPassedStep.step_id,
+        AutomationPassedStep.time,
+        AutomationPassedStep.result,
+        AutomationPassedStep.recipient_id,
+    ).where(in_json(AutomationPassedStep.run_id, bindparam("ids", type_=String)))
+)
+HIDDEN = PreparedStatement(
+    select(ListField.list_id, func.sum(case(HIDEABLE, value=ListField.key, else_=0)).label("hidden"))
+    .where(in_json(ListField.list_id, bindparam("ids", type_=String)), not_(in_json(ListField.type, ADDRESS_KEYS)))
+    .group_by(ListField.list_id)
+)
+"""The attributes of contacts that fields of each list hide (app/contacts/wildcard_values.py)."""
+
+
+def load_runs(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> list[LoadedRun]:
+    """The runs with what the rules need: seven statements at most."""
+    versions = load_versions(transaction, [run.version_id for run in runs])
+    passed = _passed(transaction, runs)
+    contacts = load_contact_rows(transaction, [run.contact_id for run in runs])
+    hidden = dict(HIDDEN.tuples(transaction, ids=json_array({run.list_id for run in runs})))
+    asked_about = {run.id: _asked_about(versions[run.version_id], passed[run.id]) for run in runs}
+    fates = load_fates(transaction, [id_ for of_run in asked_about.values() for id_ in of_run.values()])
+    return [
+        _loaded(
+            run,
+            versions[run.version_id],
+            _contact(run, contacts.get(run.contact_id), hidden.get(run.list_id)),
+            _History(passed[run.id], {name: fates[id_] for name, id_ in asked_about[run.id].items() if id_ in fates}),
+            moment,
+        )
+        for run in runs
+    ]
+
+
+def _passed(transaction: Transaction, runs: Sequence[DueRun]) -> Mapping[int, list[PassedStep]]:
+    found: dict[int, list[PassedStep]] = defaultdict(list)
+    for run_id, *passed in PASSED.tuples(transaction, ids=json_array(run.id for run in runs)):
+        found[run_id].append(PassedStep(*passed))
+    return found
+
+
+def _asked_about(version: Version, passed: Sequence[PassedStep]) -> dict[str, int]:
+    """The recipients of the messages that branches ask about, by the name of the step that sent."""
+    if not version.watched:
+        return {}
+    sent = ((version.step_names.get(one.step_id, ""), one.recipient_id) for one in passed)
+    return {name: recipient_id for name, recipient_id in sent if name in version.watched and recipient_id is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Contact:
+    """A contact as it is stored, and as the rules see it."""
+
+    row: ContactRow
+    facts: ContactFacts
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What a run has passed, and what became of what it sent, by the names of the steps."""
+
+    passed: Sequence[PassedStep]
+    fates: Mapping[str, Fate]
+
+
+def _contact(run: DueRun, row: ContactRow | None, hidden: int | None) -> _Contact | None:
+    """None when it was deleted."""
+    if row is None or row.list_id != run.list_id:
+        return None
+    values = ContactValues(row, zone_of_account(run.time_zone), hidden)
+    return _Contact(row, ContactFacts(values, row.is_active, refused_channels(row)))
+
+
+def _loaded(run: DueRun, version: Version, contact: _Contact | None, history: _History, moment: datetime) -> LoadedRun:
+    facts = Facts(
+        moment=moment,
+        zone=zone_of_account(run.time_zone) or UTC,
+        contact=contact.facts if contact else None,
+        passed={
+            version.step_names[one.step_id]: Passage(one.time, StepResult(one.result))
+            for one in history.passed
+            if one.step_id in version.step_names
+        },
+        fates=history.fates,
+    )
+    return LoadedRun(run, version, contact.row if contact else None, facts)
+
+
+def refused_channels(contact: ContactRow) -> dict[Channel, str]:
+    """Why the contact is sent nothing by a channel: the first reason that a send would have."""
+    channels: tuple[tuple[Channel, str | None, bool, bool], ...] = (
+        ("email", contact.email, contact.blocked_email, contact.subscribed_email),
+        ("mobile", contact.mobile, contact.blocked_mobile, contact.subscribed_mobile),
+    )
+    refused: dict[Channel, str] = {}
+    for channel, address, is_blocked, is_subscribed in channels:
+        if address is None:
+            refused[channel] = FailReason.ADDRESS_MISSING
+        elif is_blocked:
+            refused[channel] = FailReason.BLOCKED
+        elif not is_subscribed:
+            refused[channel] = FailReason.UNSUBSCRIBED
+    return refused

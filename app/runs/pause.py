@@ -1,0 +1,86 @@
+"""Pausing and resuming automations, and cancelling runs, by hand (docs/automations.md#pausing).
+
+Pausing changes one row: runs that fall due meanwhile are held when they are found (`advance`). Resuming changes one
+row, too, whatever the number of runs: what is held is let go in chunks (`release`), and what is shifted is shifted when
+it falls due.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sqlalchemy import select, update
+
+from app.automations.versions import load_versions
+from app.clock import now, this_second
+from app.db.database import Transaction
+from app.db.models import Automation, AutomationRun
+from app.errors import ServiceError
+from app.ids import describe
+from app.runs.reasons import CANCELLED
+
+Resumption = Literal["send", "skip", "shift"]
+RESUMPTIONS: tuple[Resumption, ...] = ("send", "skip", "shift")
+"""What becomes of the steps that fell due in the pause: they are carried out now, or skipped; or all that was to come
+comes later by as long as the pause was."""
+
+
+def pause(transaction: Transaction, account_id: int, automation_id: int) -> bool:
+    """Pauses the automation; returns whether it was active. Raises `not_found`."""
+    automation = _locked(transaction, account_id, automation_id)
+    if automation.state == "paused":
+        return False
+    automation.state, automation.paused_time, automation.release = "paused", now(), None
+    automation.last_modified_time = this_second()
+    return True
+
+
+def resume(transaction: Transaction, account_id: int, automation_id: int, how: Resumption = "send") -> bool:
+    """Resumes the automation; returns whether it was paused. Raises `not_found`."""
+    automation = _locked(transaction, account_id, automation_id)
+    if automation.state == "active":
+        return False
+    if how == "shift" and automation.paused_time is not None:
+        pause_length = now() - automation.paused_time
+        automation.shifted_seconds += round(pause_length.total_seconds())
+    automation.state, automation.paused_time = "active", None
+    automation.release = "skip" if how == "skip" else "send"
+    automation.last_modified_time = this_second()
+    return True
+
+
+def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
+    """Ends the run; returns whether it had not ended before. Raises `not_found`."""
+    statement = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
+    run = transaction.scalars(statement.with_for_update()).first()
+    if run is None:
+        raise ServiceError("not_found", detail=f"there is no {describe('run', run_id)}")
+    if run.state == "ended":
+        return False
+    version = load_versions(transaction, [run.version_id])[run.version_id]
+    gives_up = version.definition.entry.again == "when ended"
+    transaction.execute(
+        update(AutomationRun)
+        .where(AutomationRun.id == run_id)
+        .values(
+            state="ended",
+            reason=CANCELLED,
+            step=None,
+            step_time=None,
+            watched_step=None,
+            watched_event=None,
+            end_time=now(),
+            entry_key=run_id if gives_up else run.entry_key,
+        ),
+        execution_options={"synchronize_session": False},
+    )
+    return True
+
+
+def _locked(transaction: Transaction, account_id: int, automation_id: int) -> Automation:
+    """The automation, once the chunks that have read its state are committed."""
+    statement = select(Automation).where(Automation.account_id == account_id, Automation.id == automation_id)
+    automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
+    if automation is None:
+        raise ServiceError("not_found", detail=f"there is no {describe('automation', automation_id)}")
+    return automation

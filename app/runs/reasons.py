@@ -1,0 +1,10 @@
+"""Why a run ended or stands still for another cause than the rules (`EndReason` has those). Pure."""
+
+from __future__ import annotations
+
+PAUSED = "paused"
+"""Held: it fell due while its automation was paused."""
+CANCELLED = "cancelled"
+"""Ended by hand."""
+FAILED = "failed"
+"""Put off, and ended at last: a fault of ours keeps it from going on."""

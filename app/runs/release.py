@@ -1,0 +1,57 @@
+"""Letting go of the runs that were held in a pause which has ended, in chunks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sqlalchemy import exists, select, update
+from sqlalchemy.orm import Session
+
+from app.db.database import Transaction
+from app.db.models import Automation, AutomationRun
+from app.services import Services
+
+CHUNK = 1000
+"""Runs of one transaction."""
+
+
+def has_held_to_release(session: Session) -> bool:
+    """Whether any automation has been resumed whose held runs have not all been let go."""
+    return bool(session.scalar(select(exists().where(Automation.release.is_not(None)))))
+
+
+def release_held(services: Services) -> None:
+    """Lets go of all such runs."""
+    with services.database.read() as session:
+        resumed = list(session.scalars(select(Automation.id).where(Automation.release.is_not(None))))
+    for automation_id in resumed:
+        while not services.stopping.is_set():
+            if not services.database.transact(partial(_release, automation_id=automation_id)):
+                break
+
+
+def _release(transaction: Transaction, automation_id: int) -> bool:
+    """Lets go of a chunk; returns whether there may be more. They keep their due times, so they are due at once unless
+    the pause has shifted them."""
+    statement = select(Automation).where(Automation.id == automation_id, Automation.release.is_not(None))
+    automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
+    if automation is None:
+        return False
+    held = (
+        select(AutomationRun.id)
+        .where(AutomationRun.automation_id == automation_id, AutomationRun.state == "held")
+        .order_by(AutomationRun.step, AutomationRun.id)
+        .limit(CHUNK)
+        .with_for_update()
+    )
+    ids = transaction.scalars(held).all()
+    values = {"state": "waiting", "reason": None, "skips_next": automation.release == "skip"}
+    transaction.execute(
+        update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
+        execution_options={"synchronize_session": False},
+    )
+    if len(ids) < CHUNK:
+        automation.release = None
+        transaction.flush()
+        return False
+    return True

@@ -1,0 +1,121 @@
+"""The work of the queue `automations`: advances what is due, chunk by chunk, for one time slice.
+
+Each chunk takes evenly from all accounts that have due runs, so that an account with one run does not wait behind
+another one's hundred thousand. Several workers share the work: each skips what others have locked.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.clock import now
+from app.contacts.subscriptions import lock_subscriptions
+from app.db.database import Transaction
+from app.db.outage import is_unavailable
+from app.db.run_queue import accounts_with_due_runs, chunk_size, lock_due_runs
+from app.infrastructure.queueing import AUTOMATIONS, SENDS
+from app.runs.advance import Advanced, advance, put_off
+from app.runs.due import lock_again, read_runs
+from app.runs.release import release_held
+from app.services import Services
+
+logger = logging.getLogger(__name__)
+
+TIME_SLICE = 30.0
+"""Seconds after which a worker makes room for the next wake-up."""
+
+
+def advance_due(services: Services) -> int:
+    """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. Returns how many
+    times a run was advanced."""
+    end, total, last = time.monotonic() + TIME_SLICE, 0, 0
+    release_held(services)
+    while not services.stopping.is_set():
+        if time.monotonic() > end:
+            services.wake_ups.wake(AUTOMATIONS)
+            break
+        accounts, each = _in_turn(services, last)
+        if not accounts:
+            break
+        advanced = _advance_chunk(services, accounts, each)
+        last, total = accounts[-1], total + advanced.runs
+        if not advanced.runs:
+            break
+    return total
+
+
+def _in_turn(services: Services, last: int) -> tuple[Sequence[int], int]:
+    """The accounts of a chunk, and how many runs it takes of each: accounts with due runs that come after the last one,
+    then from the first."""
+    with services.database.read() as session:
+        accounts, most = accounts_with_due_runs(session, now()), chunk_size(session)
+    in_turn = sorted(accounts, key=lambda account_id: (account_id <= last, account_id))[:most]
+    return in_turn, max(1, most // max(1, len(in_turn)))
+
+
+def _advance_chunk(services: Services, accounts: Collection[int], each: int) -> Advanced:
+    """Advances the next chunk; where that fails, in parts."""
+    locked: list[int] = []
+
+    def work(transaction: Transaction) -> Advanced:
+        locked[:] = lock_due_runs(transaction, accounts, now(), each)
+        return advance(transaction, locked)
+
+    try:
+        advanced = services.database.transact(work)
+    except Exception as error:
+        if not locked or (isinstance(error, SQLAlchemyError) and is_unavailable(error)):
+            raise
+        return _advance_parts(services, locked, error)
+    return _finished(services, advanced)
+
+
+def _finished(services: Services, advanced: Advanced) -> Advanced:
+    """Wakes the senders, and advances what was put aside."""
+    if advanced.messages:
+        services.wake_ups.wake(SENDS)
+    if advanced.put_aside:
+        aside = services.database.transact(_with_subscriptions_locked(advanced.put_aside))
+        advanced.runs += aside.runs
+    return advanced
+
+
+def _with_subscriptions_locked(ids: Collection[int]) -> Callable[[Transaction], Advanced]:
+    """Advances runs that unsubscribe: the lock on the subscriptions of their accounts comes before those of the runs,
+    which may have been advanced by others meanwhile."""
+
+    def work(transaction: Transaction) -> Advanced:
+        for account_id in sorted({run.account_id for run in read_runs(transaction, ids)}):
+            lock_subscriptions(transaction, account_id)
+        return advance(transaction, lock_again(transaction, ids, now()), may_unsubscribe=True)
+
+    return work
+
+
+def _advance_parts(services: Services, ids: Sequence[int], error: Exception) -> Advanced:
+    """Advances runs that could not be advanced together, in halves; puts off the one that fails alone."""
+    if len(ids) == 1:
+        logger.error("cannot advance a run", exc_info=error, extra={"run": ids[0]})
+        services.database.transact(
+            lambda transaction: put_off(transaction, read_runs(transaction, lock_again(transaction, ids, now())), now())
+        )
+        return Advanced(runs=1)
+    both = Advanced()
+    for half in (ids[: len(ids) // 2], ids[len(ids) // 2 :]):
+        try:
+            advanced = services.database.transact(_again(half))
+            advanced = _finished(services, advanced)
+        except Exception as failure:
+            if isinstance(failure, SQLAlchemyError) and is_unavailable(failure):
+                raise
+            advanced = _advance_parts(services, half, failure)
+        both.runs += advanced.runs
+    return both
+
+
+def _again(ids: Collection[int]) -> Callable[[Transaction], Advanced]:
+    return lambda transaction: advance(transaction, lock_again(transaction, ids, now()))

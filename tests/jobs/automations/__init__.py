@@ -1,0 +1,1 @@
+"""Automations as workers carry them out."""
