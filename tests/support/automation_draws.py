@@ -45,7 +45,11 @@ STARTS = tuple(
     for written in ("2026-10-31 12:00", "2026-11-22 13:59:59", "2026-03-07 12:00:00.250000", "2026-10-03 15:30")
 )
 """Days before a zone changes, and another."""
-OUTCOMES: tuple[Did, ...] = ("delivered", "opened", "clicked", "bounced", "replied")
+OUTCOMES: dict[str, tuple[Did, ...]] = {
+    EMAIL: ("delivered", "opened", "clicked", "bounced"),
+    SMS: ("delivered", "bounced", "replied"),
+}
+"""Message -> what can become of it."""
 
 durations = st.sampled_from(
     [Duration(30, "minutes"), Duration(2, "hours"), Duration(1, "days"), Duration(2, "days"), Duration(1, "weeks")]
@@ -73,6 +77,8 @@ class _Tree:
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
         self._left = MOST_STEPS
+        self._messages: dict[str, str] = {}
+        """By the name of the step that sends it."""
         self._names = (f"step {number}" for number in itertools.count(1))
 
     def steps(self, sends: list[str], depth: int = 0) -> tuple[Step, ...]:
@@ -94,6 +100,7 @@ class _Tree:
             case "send":
                 sends.append(name)
                 sms = self._draw(st.integers(0, 3)) == 0
+                self._messages[name] = SMS if sms else EMAIL
                 return Send(name, SMS, message_type="sms") if sms else Send(name, EMAIL)
             case "wait":
                 return Wait(name, self._draw(st.one_of(durations, times_of_day, dates)))
@@ -112,9 +119,10 @@ class _Tree:
         return Branch(name, on, then, otherwise)
 
     def _outcome(self, sends: list[str]) -> Outcome:
-        did = self._draw(st.sampled_from(OUTCOMES))
+        step = self._draw(st.sampled_from(sends))
+        did = self._draw(st.sampled_from(OUTCOMES[self._messages[step]]))
         link = self._draw(st.sampled_from([None, *LINKS])) if did == "clicked" else None
-        return Outcome(self._draw(st.sampled_from(sends)), did, self._draw(durations), link)
+        return Outcome(step, did, self._draw(durations), link)
 
 
 def _ends(step: Step) -> bool:
@@ -145,12 +153,17 @@ def automations(draw: Draw) -> Definition:
 _delays = st.one_of(
     st.sampled_from([0, 1, 86399, 86400, 86401, 2 * 86400, 2 * 86400 + 1, 1800, 1801]), st.integers(0, 10 * 86400)
 )
-_happenings = st.builds(
-    lambda seconds, did, link: Happening(timedelta(seconds=seconds), did, link if did == "clicked" else None),
-    _delays,
-    st.sampled_from(OUTCOMES),
-    st.sampled_from(LINKS),
-)
+
+
+def _happenings(message: str) -> st.SearchStrategy[Happening]:
+    return st.builds(
+        lambda seconds, did, link: Happening(timedelta(seconds=seconds), did, link if did == "clicked" else None),
+        _delays,
+        st.sampled_from(OUTCOMES[message]),
+        st.sampled_from(LINKS),
+    )
+
+
 _switches = st.sampled_from(
     [
         *("unsubscribe email", "subscribe email", "unsubscribe mobile", "subscribe mobile"),
@@ -180,7 +193,7 @@ def _outages(start: datetime) -> st.SearchStrategy[tuple[tuple[datetime, datetim
 @st.composite
 def histories(draw: Draw, definition: Definition, *, troubled: bool = True) -> History:
     """What happens around a run of that automation; with outages and refusals where it may be troubled."""
-    senders = [name for name, step in definition.by_name.items() if isinstance(step, Send)]
+    senders = {name: step.message for name, step in definition.by_name.items() if isinstance(step, Send)}
     start = draw(st.sampled_from(STARTS))
     values = {"plan": draw(st.sampled_from(PLANS))}
     if draw(st.integers(0, 3)):
@@ -190,7 +203,7 @@ def histories(draw: Draw, definition: Definition, *, troubled: bool = True) -> H
         draw(st.sampled_from(ZONES)),
         values,
         draw(_changes(start)),
-        {name: tuple(draw(st.lists(_happenings, max_size=3))) for name in senders},
+        {name: tuple(draw(st.lists(_happenings(message), max_size=3))) for name, message in senders.items()},
         {name: "invalid_message_id" for name in senders if troubled and draw(st.integers(0, 7)) == 0},
         draw(_outages(start)) if troubled else (),
     )
