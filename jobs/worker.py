@@ -2,6 +2,7 @@
 
     python -m jobs.worker sends                  # one of SEND_WORKERS
     python -m jobs.worker webhooks maintenance   # one per installation
+    python -m jobs.worker automations            # the same
 
 It does not fork per job, so that database, Redis and mail connections stay open. It survives an outage of Redis: it
 reconnects with growing delays, up to two seconds. On SIGTERM or SIGINT it sets `services.stopping`, at which a job ends

@@ -164,10 +164,12 @@ def _answers(settings: Settings) -> bool:
 
 
 def _start_workers(start: Start) -> None:
-    """Sends have their own processes, so that a slow webhook receiver delays no message."""
+    """Sends have their own processes, so that neither a slow webhook receiver nor a large automation delays a
+    message."""
     for number in range(1, start.settings.send_workers + 1):
         start.supervisor.start(start.python(f"sends-{number}", "jobs.worker", "sends"))
     start.supervisor.start(start.python("webhooks", "jobs.worker", "webhooks", "maintenance"))
+    start.supervisor.start(start.python("automations", "jobs.worker", "automations"))
     start.supervisor.start(start.python("schedule", "jobs.schedule"))
     if start.settings.inbound_listen:
         start.supervisor.start(start.python("inbound", "jobs.inbound"))

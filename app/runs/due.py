@@ -54,9 +54,10 @@ RUNS = PreparedStatement(
     .join(Account, Account.id == AutomationRun.account_id)
     .where(in_json(AutomationRun.id, bindparam("ids", type_=String)))
     .order_by(AutomationRun.due_time, AutomationRun.id)
-    .with_for_update(read=True, of=Automation)
+    .with_for_update(read=True, of=Automation, skip_locked=True)
 )
-"""Nobody pauses or resumes the automations before the end of the transaction."""
+"""Nobody pauses, resumes or changes the automations before the end of the transaction. Runs of one that is being changed
+now are left out: who changes it waits for runs."""
 
 
 def read_runs(transaction: Transaction, ids: Collection[int]) -> list[DueRun]:

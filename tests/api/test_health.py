@@ -132,6 +132,7 @@ PROCESSES = [
     ["gunicorn", "wsgi:application"],
     ["jobs.worker", "sends"],
     ["jobs.worker", "webhooks", "maintenance"],
+    ["jobs.worker", "automations"],
     ["jobs.schedule"],
     ["jobs.inbound"],
 ]

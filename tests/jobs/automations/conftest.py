@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from app.db.models import (
+    Account,
     Automation,
     AutomationPassedStep,
     AutomationRun,
     AutomationStep,
+    Event,
     QueueEntry,
     Recipient,
+    Webhook,
 )
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
@@ -125,7 +128,28 @@ class Story:
         """A person opens the mail."""
         token = recipient_token(self.worker.settings.secret_key, OPEN, recipient.id)
         assert self.tenant.api.get(f"/o/{token}.gif", headers=READER).status_code == 200
+        self.flush_visits()
+
+    def flush_visits(self) -> None:
+        """Waits until visits are written."""
         assert self.tenant.app.extensions[VISITS].flush(PATIENCE)
+
+    def add_webhook(self, url: str) -> int:
+        """A webhook of that URL; its id."""
+        values = {"creation_time": self.calendar.moment, "due_time": self.calendar.moment}
+        return self.rows.add(Webhook, url=url, failures=0, dropped_events=0, **values)
+
+    def events_of(self, name: str) -> list[tuple[int, dict[str, Any]]]:
+        """The events of the name with the ids of their webhooks, oldest first."""
+        statement = select(Event.webhook_id, Event.payload).where(Event.account_id == self.tenant.id)
+        with self.worker.database.read() as session:
+            found = [(row.webhook_id, json.loads(row.payload)) for row in session.execute(statement.order_by(Event.id))]
+        return [(webhook_id, event) for webhook_id, event in found if event["event"] == name]
+
+    def set_account(self, **columns: Any) -> None:
+        """Sets columns of the account."""
+        with self.worker.database.write() as transaction:
+            transaction.execute(update(Account).where(Account.id == self.tenant.id).values(**columns))
 
 
 @pytest.fixture
