@@ -56,8 +56,8 @@ RUNS = PreparedStatement(
     .order_by(AutomationRun.due_time, AutomationRun.id)
     .with_for_update(read=True, of=Automation, skip_locked=True)
 )
-"""Nobody pauses, resumes or changes the automations before the end of the transaction. Runs of one that is being changed
-now are left out: who changes it waits for runs."""
+"""Nobody pauses, resumes or changes the automations before the end of the transaction. Runs of one that is being
+changed now are left out: who changes it waits for runs."""
 
 
 def read_runs(transaction: Transaction, ids: Collection[int]) -> list[DueRun]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from app.automations.definition import Branch, Call, Definition, Send, Step, all_steps
 from app.automations.parse import parse_definition
@@ -63,6 +63,9 @@ def add_automation(services: Services, account_id: int, list_id: int, document: 
             kind = type(step).__name__.lower()
             values = {"id": step_id, "account_id": account_id, "automation_id": automation_id}
             transaction.execute(insert(AutomationStep).values(name=step.name, kind=kind, **values))
+        last = {"id": step_id, "account_id": account_id, "type": "email", "name": "none", "creation_time": moment}
+        transaction.execute(insert(Group).values(own_last_sent_time=moment, **last))
+        transaction.execute(delete(Group).where(Group.id == step_id))
         transaction.execute(update(List).where(List.id == list_id).values(has_automations=True))
     return automation_id
 

@@ -35,7 +35,7 @@ from tests.support.automations import add_automation, runs_of
 from tests.support.clocks import Calendar, calendar_of
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE
-from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile
+from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, unique
 
 READER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Thunderbird/140.0"}
 MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -67,6 +67,12 @@ class Story:
             found = session.execute(select(AutomationStep).where(AutomationStep.automation_id == automation_id))
             self.steps |= {step.name: step.id for step in found.scalars()}
         return automation_id
+
+    def message(self) -> str:
+        """The name of a stored message."""
+        name = unique("message")
+        self.tenant.add_message(name=name)
+        return name
 
     def contact(self, **attributes: Any) -> int:
         """A contact created through HTTP; its id."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.contacts.suppress import block, unsubscribe
@@ -9,12 +11,12 @@ from app.tracking.link_tokens import InlineLink, link_token
 from tests.jobs.automations.conftest import ADVANCED, READER, Story
 from tests.support.tenants import new_email
 
-SERIES = [
+SERIES: list[dict[str, Any]] = [
     {"name": "hello", "send": "Hello"},
     {"name": "two days", "wait": "2 days"},
     {"name": "again", "send": "Again"},
 ]
-IF_OPENED = [
+IF_OPENED: list[dict[str, Any]] = [
     {"name": "hello", "send": "Hello"},
     {
         "name": "read it",

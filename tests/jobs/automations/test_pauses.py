@@ -1,0 +1,136 @@
+"""Pausing, resuming and cancelling by hand (docs/automations.md#pausing)."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.runs.pause import Resumption, cancel, pause, resume
+from tests.jobs.automations.conftest import ADVANCED, Story
+from tests.support.tenants import new_email
+
+SERIES = [
+    {"name": "hello", "send": "Hello"},
+    {"name": "two days", "wait": "2 days"},
+    {"name": "again", "send": "Again"},
+    {"name": "another day", "wait": "1 day"},
+    {"name": "last", "send": "Last"},
+]
+
+
+@pytest.fixture
+def series(story: Story) -> int:
+    """The id of an automation."""
+    for name in ("Hello", "Again", "Last"):
+        story.tenant.add_message(name=name, subject=name)
+    return story.automation(**ADVANCED, steps=SERIES)
+
+
+def paused(story: Story, automation_id: int) -> None:
+    with story.worker.database.write() as transaction:
+        assert pause(transaction, story.tenant.id, automation_id)
+        assert not pause(transaction, story.tenant.id, automation_id)
+
+
+def resumed(story: Story, automation_id: int, how: Resumption) -> None:
+    with story.worker.database.write() as transaction:
+        assert resume(transaction, story.tenant.id, automation_id, how)
+        assert not resume(transaction, story.tenant.id, automation_id, how)
+
+
+def subjects(story: Story) -> list[str]:
+    return [subject for _, subject in story.mails()]
+
+
+def test_what_falls_due_in_a_pause_is_held(story: Story, series: int) -> None:
+    story.contact()
+    story.work()
+    paused(story, series)
+    new = story.contact()
+    story.calendar.move(days=3)
+    story.work()
+    assert subjects(story) == ["Hello"]
+    assert [(run.state, run.reason, run.step) for run in story.runs(series)] == [
+        ("held", "paused", "two days"),
+        ("held", "paused", "hello"),
+    ]
+    assert story.passed(new) == []
+
+
+def test_resuming_sends_what_was_held(story: Story, series: int) -> None:
+    story.contact()
+    story.work()
+    paused(story, series)
+    story.calendar.move(days=3)
+    story.work()
+    resumed(story, series, "send")
+    story.work()
+    assert subjects(story) == ["Hello", "Again"]
+    story.calendar.move(days=1)
+    story.work()
+    assert subjects(story) == ["Hello", "Again", "Last"]
+
+
+def test_resuming_skips_the_message_that_was_held_and_no_other(story: Story, series: int) -> None:
+    contact_id = story.contact()
+    story.work()
+    paused(story, series)
+    story.calendar.move(days=3)
+    story.work()
+    resumed(story, series, "skip")
+    story.work()
+    assert story.passed(contact_id)[1:] == [("two days", "done", None), ("again", "skipped", "paused")]
+    story.calendar.move(days=1)
+    story.work()
+    assert subjects(story) == ["Hello", "Last"]
+
+
+def test_resuming_shifts_all_that_was_to_come_by_the_length_of_the_pause(story: Story, series: int) -> None:
+    """What was held, and what would have been due after the pause alike."""
+    first = new_email()
+    story.contact(email=first)
+    story.work()
+    story.calendar.move(days=1)
+    second = new_email()
+    story.contact(email=second)
+    story.work()
+    paused(story, series)
+    story.calendar.move(days=1, hours=12)
+    story.work()
+    resumed(story, series, "shift")
+    story.work()
+    assert subjects(story) == ["Hello", "Hello"]
+    story.calendar.move(days=1, seconds=-1)
+    story.work()
+    assert len(story.mails()) == 2
+    story.calendar.move(seconds=1)
+    story.work()
+    assert story.mails()[2:] == [(first, "Again")]
+    story.calendar.move(days=1)
+    story.work()
+    assert sorted(story.mails()[3:]) == sorted([(first, "Last"), (second, "Again")])
+
+
+def test_many_held_runs_are_let_go_in_chunks(story: Story, series: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.runs.release.CHUNK", 2)
+    paused(story, series)
+    for _ in range(5):
+        story.contact()
+    story.work()
+    assert [state for state, _ in story.states(series)] == ["held"] * 5
+    resumed(story, series, "send")
+    story.work()
+    assert subjects(story) == ["Hello"] * 5
+
+
+def test_a_cancelled_run_is_over_and_its_contact_may_come_again(story: Story, series: int) -> None:
+    story.contact()
+    story.work()
+    (run,) = story.runs(series)
+    with story.worker.database.write() as transaction:
+        assert cancel(transaction, story.tenant.id, run.id)
+        assert not cancel(transaction, story.tenant.id, run.id)
+    story.calendar.move(days=2)
+    story.work()
+    assert subjects(story) == ["Hello"]
+    assert story.states(series) == [("ended", "cancelled")]
+    assert story.runs(series)[0].entry_key == run.id
