@@ -412,6 +412,7 @@ class Settings:
         parse_seconds,
     )
     max_groups: int = _setting("MAX_GROUPS", 10_000, "transactional groups that an account may have", parse_whole(1))
+    max_automations: int = _setting("MAX_AUTOMATIONS", 100, "automations that an account may have", parse_whole(1))
     max_request_bytes: int = _setting("MAX_REQUEST_BYTES", 32 * 1024 * 1024, "largest request body", parse_whole(1024))
     max_body_bytes: int = _setting(
         "MAX_BODY_BYTES",

@@ -146,6 +146,16 @@ class Stop:
 
 Step: TypeAlias = Send | Wait | Branch | SetFields | Unsubscribe | Call | Stop
 
+VERBS: Mapping[type[Step], str] = {
+    Send: "send",
+    Wait: "wait",
+    Branch: "branch",
+    SetFields: "set",
+    Unsubscribe: "unsubscribe",
+    Call: "call",
+    Stop: "stop",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -196,6 +206,11 @@ class Definition:
         """The step behind another in the same list, else the one behind the branch around that list, and so on; None
         at the end of the tree. Of a branch, this is the step where its two ways meet."""
         return self._next[name]
+
+
+def verb(step: Step) -> str:
+    """What a step does, by the key that it has in a definition."""
+    return VERBS[type(step)]
 
 
 def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:

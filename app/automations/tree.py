@@ -3,11 +3,26 @@ run may have got before (docs/automations.md#steps). Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from app.automations.definition import Branch, Outcome, Send, Step, Stop
+from app.automations.definition import Branch, Definition, Outcome, Send, Step, Stop
 from app.automations.shape import joined
 from app.errors import ErrorCollector
+
+
+def step_paths(definition: Definition) -> dict[str, str]:
+    """Name of each step -> its path in the definition. In a standard automation steps have none."""
+    return {} if definition.kind == "standard" else dict(_paths(definition.steps, "steps"))
+
+
+def _paths(steps: tuple[Step, ...], path: str) -> Iterator[tuple[str, str]]:
+    for index, step in enumerate(steps):
+        place = f"{path}[{index}]"
+        yield step.name, place
+        if isinstance(step, Branch):
+            yield from _paths(step.then, joined(place, "then"))
+            yield from _paths(step.otherwise, joined(place, "else"))
 
 
 def check_tree(steps: tuple[Step, ...], path: str, errors: ErrorCollector) -> None:

@@ -25,6 +25,13 @@ NEXT_IDS = text(
     "generate_series(1, :count)"
 )
 LAST_ID = text("SELECT seq FROM sqlite_sequence WHERE name = :table")
+TAKEN = (
+    text(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT :table, 0 WHERE NOT EXISTS "
+        "(SELECT 1 FROM sqlite_sequence WHERE name = :table)"
+    ),
+    text("UPDATE sqlite_sequence SET seq = :last WHERE name = :table"),
+)
 
 
 def draw_ids(session: Session, model: type[Base], count: int) -> list[int]:
@@ -39,6 +46,15 @@ def draw_ids(session: Session, model: type[Base], count: int) -> list[int]:
         return sorted(connection.execute(NEXT_IDS, {"table": table, "count": count}).scalars())
     last = connection.execute(LAST_ID, {"table": table}).scalar() or 0
     return list(range(last + 1, last + 1 + count))
+
+
+def take_ids(session: Session, model: type[Base], count: int) -> list[int]:
+    """As `draw_ids`, for rows of another table: the model's own rows never get these ids."""
+    ids = draw_ids(session, model, count)
+    if ids and not is_postgresql(session):
+        for statement in TAKEN:
+            session.connection().execute(statement, {"table": model.__tablename__, "last": ids[-1]})
+    return ids
 
 
 def insert_rows(

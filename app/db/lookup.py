@@ -7,11 +7,11 @@ from typing import TypeVar
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.models import Group, List, Message
+from app.db.models import Automation, Group, List, Message
 from app.errors import ServiceError
 from app.ids import id_in
 
-Named = TypeVar("Named", List, Message, Group)
+Named = TypeVar("Named", Automation, Group, List, Message)
 
 
 def find_by_name(session: Session, model: type[Named], account_id: int, name: str) -> Named | None:

@@ -79,7 +79,7 @@ class AutomationVersion(Base):
 class AutomationStep(Base):
     """A step of an automation, the same through its versions.
 
-    Its id comes from the sequence of groups (`draw_ids(transaction, Group, …)`): `step_id` and `report_id` of events,
+    Its id comes from the sequence of groups (`take_ids`): `step_id` and `report_id` of events,
     and the `group_id` under which the recipients of a step are counted and found, so that no group ever has it.
     """
 

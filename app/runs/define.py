@@ -1,0 +1,148 @@
+"""Creating and changing automations, which is not possible over HTTP (docs/automations.md#versions)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from app.automations.definition import Definition, verb
+from app.automations.tree import step_paths
+from app.automations.written import written_definition
+from app.clock import this_second
+from app.db.bulk import insert_rows, take_ids
+from app.db.database import Transaction
+from app.db.lookup import find_by_name
+from app.db.models import Automation, AutomationStep, AutomationVersion, Group, List
+from app.errors import ServiceError
+from app.runs.move import count_staying, move_runs
+from app.runs.references import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What came of a new definition."""
+
+    automation: Automation
+    changed: bool
+    """Whether there is a new version."""
+    moved: int = 0
+    """Runs that were taken along to it."""
+    staying: int = 0
+    """Runs that finish on an earlier version."""
+
+
+def create_automation(
+    transaction: Transaction, account_id: int, definition: Definition, max_automations: int
+) -> Automation:
+    """Creates an active automation with its first version.
+
+    Raises `ServiceError`: `conflict` for a taken name and beyond `max_automations`, and what `resolve` raises.
+    """
+    resolved, contact_list = resolve(transaction, account_id, definition)
+    names = transaction.scalars(select(Automation.name).where(Automation.account_id == account_id)).all()
+    if resolved.name in names:
+        raise ServiceError("conflict", field="name", detail=f"the account has an automation {resolved.name!r} already")
+    if len(names) >= max_automations:
+        raise ServiceError("conflict", field="name", detail=f"the account may have {max_automations} automations")
+    moment = this_second()
+    automation = Automation(
+        account_id=account_id,
+        name=resolved.name,
+        kind=resolved.kind,
+        list_id=contact_list.id,
+        action=resolved.action,
+        state="active",
+        version=1,
+        creation_time=moment,
+        last_modified_time=moment,
+    )
+    transaction.add(automation)
+    transaction.flush()
+    _add_version(transaction, automation, resolved)
+    _add_steps(transaction, automation, resolved)
+    # The list as clients see it has not changed, so its time stays.
+    listens = update(List).where(List.id == contact_list.id, List.has_automations.is_(False))
+    transaction.execute(listens.values(has_automations=True), execution_options={"synchronize_session": False})
+    return automation
+
+
+def update_automation(
+    transaction: Transaction, automation: Automation, definition: Definition, *, move: bool = False
+) -> Change:
+    """Adds a version if the definition differs from the newest one. With `move`, runs on earlier versions go on in the
+    newest where it still has their step.
+
+    Raises `ServiceError`: `conflict` for another kind or list, and for a step that does something else than the one
+    that had its name; and what `resolve` raises.
+    """
+    transaction.execute(select(Automation.id).where(Automation.id == automation.id).with_for_update())
+    transaction.refresh(automation)
+    resolved, contact_list = resolve(transaction, automation.account_id, definition)
+    for name, old, new in (
+        ("kind", automation.kind, resolved.kind),
+        ("list", automation.list_id, contact_list.id),
+    ):
+        if old != new:
+            detail = "cannot change: create an automation with another name, and pause this one"
+            raise ServiceError("conflict", field=name, detail=detail)
+    changed = newest_version(transaction, automation).definition != written_definition(resolved)
+    if changed:
+        _add_steps(transaction, automation, resolved)
+        automation.version += 1
+        automation.action, automation.last_modified_time = resolved.action, this_second()
+        transaction.flush()
+        _add_version(transaction, automation, resolved)
+    newest = newest_version(transaction, automation)
+    moved = move_runs(transaction, automation, newest, resolved) if move else 0
+    return Change(automation, changed, moved, count_staying(transaction, newest))
+
+
+def apply_automation(
+    transaction: Transaction, account_id: int, definition: Definition, max_automations: int
+) -> tuple[Automation, bool, bool]:
+    """The automation of that name with that definition, whether it was created, and whether it has a new version."""
+    automation = find_by_name(transaction, Automation, account_id, definition.name)
+    if automation is None:
+        return create_automation(transaction, account_id, definition, max_automations), True, False
+    return automation, False, update_automation(transaction, automation, definition).changed
+
+
+def newest_version(session: Session, automation: Automation) -> AutomationVersion:
+    """The version that contacts enter."""
+    of_automation = AutomationVersion.automation_id == automation.id, AutomationVersion.number == automation.version
+    return session.scalars(select(AutomationVersion).where(*of_automation)).one()
+
+
+def _add_version(transaction: Transaction, automation: Automation, definition: Definition) -> None:
+    version = AutomationVersion(
+        account_id=automation.account_id,
+        automation_id=automation.id,
+        number=automation.version,
+        definition=written_definition(definition),
+        creation_time=this_second(),
+    )
+    transaction.add(version)
+    transaction.flush()
+
+
+def _add_steps(transaction: Transaction, automation: Automation, definition: Definition) -> None:
+    """Adds the steps that no version had before."""
+    of_automation = select(AutomationStep).where(AutomationStep.automation_id == automation.id)
+    known = {row.name: row.kind for row in transaction.scalars(of_automation)}
+    _check_verbs(definition, known)
+    new = [step for name, step in definition.by_name.items() if name not in known]
+    ids = take_ids(transaction, Group, len(new))
+    rows = [{"id": step_id, "name": step.name, "kind": verb(step)} for step_id, step in zip(ids, new, strict=True)]
+    shared = {"account_id": automation.account_id, "automation_id": automation.id}
+    insert_rows(transaction, AutomationStep, rows, shared)
+
+
+def _check_verbs(definition: Definition, known: dict[str, str]) -> None:
+    """A report under one step id is about one kind of step."""
+    paths = step_paths(definition)
+    for name, step in definition.by_name.items():
+        if known.get(name, verb(step)) != verb(step):
+            detail = f"the step {name!r} was of the kind {known[name]} in an earlier version; use another name"
+            raise ServiceError("conflict", field=f"{paths[name]}.name" if name in paths else None, detail=detail)
