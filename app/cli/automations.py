@@ -1,18 +1,183 @@
-"""`flask automations`: triggers that have fired."""
+"""`flask automations`: automations, their counts, and the triggers that have fired."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import click
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from app.accounts.find import find_account
+from app.automations.definition import Definition, Send, Step
+from app.automations.drawing import draw
+from app.automations.parse import parse_definition, parse_stored
 from app.automations.triggers import trigger_names
-from app.cli.base import Group, Row, accounts_option, json_option, limit_option, print_rows, rows_of_accounts
-from app.db.models import TriggerFiring
+from app.cli.base import (
+    Group,
+    Row,
+    WrongValue,
+    account_option,
+    accounts_option,
+    echo,
+    json_option,
+    limit_option,
+    print_json,
+    print_row,
+    print_rows,
+    rows_of_accounts,
+)
+from app.db.lookup import find_by_name, find_by_name_or_id
+from app.db.models import Automation, List, TriggerFiring
 from app.http.context import services
+from app.runs.counts import StepCounts, count_states, count_steps
+from app.runs.define import create_automation, newest_version, update_automation
+from app.runs.read import steps_of
+from app.seed.read import read_file
+from app.seed.shape import SeedError
 
-group = Group("automations", help="Automations: their triggers fire when contacts are created or updated.")
+group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
+
+file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
 
-def _row(firing: TriggerFiring) -> Row:
+def definition_in(file: Path) -> Definition:
+    """The definition in a file of YAML or JSON."""
+    try:
+        return parse_definition(read_file(file, {}))
+    except SeedError as error:
+        raise WrongValue(f"{file}: {error}") from None
+
+
+def _row(session: Session, automation: Automation) -> Row:
+    return {
+        "id": automation.id,
+        "name": automation.name,
+        "kind": automation.kind,
+        "list": session.scalars(select(List.name).where(List.id == automation.list_id)).first(),
+        "trigger": trigger_names("created" if automation.action == "created" else "updated")[
+            "standard" if automation.kind == "standard" else "advanced"
+        ],
+        "state": automation.state,
+        "version": automation.version,
+    }
+
+
+def _rows(session: Session, account_id: int) -> list[Row]:
+    states = count_states(session, account_id)
+    statement = select(Automation).where(Automation.account_id == account_id).order_by(Automation.id)
+    return [
+        {**_row(session, one), **{state: states[one.id][state] for state in ("waiting", "held")}}
+        for one in session.scalars(statement)
+    ]
+
+
+@group.command("list")
+@accounts_option
+@json_option
+def list_(account: str | None, as_json: bool) -> None:
+    """Show the automations of an account, or of all, with the number of their runs in each state."""
+    with services().database.read() as session:
+        rows = rows_of_accounts(session, account, lambda one: _rows(session, one))
+    print_rows(rows, as_json)
+
+
+@group.command("show")
+@click.argument("automation")
+@account_option
+@json_option
+def show(automation: str, account: str | None, as_json: bool) -> None:
+    """Show an automation as a tree of its steps, each with what came of it."""
+    with services().database.read() as session:
+        found = _find(session, account, automation)
+        row, counts = _row(session, found), count_steps(session, found.account_id, found.id)
+        stored = newest_version(session, found).definition
+        steps = steps_of(session, found.account_id, found.id)
+    if as_json:
+        counted = [{**step, **_counted(counts.get(step["name"]))} for step in steps]
+        print_json({**row, "definition": stored, "steps": counted})
+        return
+    print_row(row, as_json=False)
+    definition = parse_stored(stored)
+    for line in draw(definition, lambda step: _note(step, counts.get(step.name))):
+        echo(line)
+
+
+def _find(session: Session, account: str | None, automation: str) -> Automation:
+    return find_by_name_or_id(session, Automation, find_account(session, account).id, automation, "automation")
+
+
+def _counted(counts: StepCounts | None) -> Row:
+    found = counts or StepCounts()
+    return {"here": found.here, **found.results, **{name: count for name, count in found.reported.items() if count}}
+
+
+def _note(step: Step, counts: StepCounts | None) -> str:
+    found = counts or StepCounts()
+    parts = [f"here {found.here}", *(f"{result} {count}" for result, count in sorted(found.results.items()))]
+    if isinstance(step, Send):
+        parts += [f"{name} {count}" for name, count in found.reported.items() if count and name != "sent"]
+    return ", ".join(parts)
+
+
+@group.command("create")
+@file_argument
+@account_option
+@json_option
+def create(file: Path, account: str | None, as_json: bool) -> None:
+    """Create an automation from a file; it is active at once."""
+    definition = definition_in(file)
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        made = create_automation(transaction, account_id, definition, services().settings.max_automations)
+        row = _row(transaction, made)
+    print_row(row, as_json)
+
+
+@group.command("update")
+@file_argument
+@click.option("--move", is_flag=True, help="Take along the runs on earlier versions whose step still exists.")
+@account_option
+@json_option
+def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
+    """Give the automation that a file names a new version, unless it is what the newest says."""
+    definition = definition_in(file)
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        found = find_by_name(transaction, Automation, account_id, definition.name)
+        if found is None:
+            raise WrongValue(f"the account has no automation {definition.name!r}; create it first")
+        change = update_automation(transaction, found, definition, move=move)
+        row = {
+            **_row(transaction, found),
+            "changed": change.changed,
+            "moved_runs": change.moved,
+            "runs_on_earlier_versions": change.staying,
+        }
+    print_row(row, as_json)
+
+
+@group.command("stats")
+@click.argument("automation")
+@account_option
+@json_option
+def stats(automation: str, account: str | None, as_json: bool) -> None:
+    """Show the counts of each step: the runs at it, and the report of what it has sent."""
+    with services().database.read() as session:
+        found = _find(session, account, automation)
+        counts = count_steps(session, found.account_id, found.id)
+        steps = steps_of(session, found.account_id, found.id)
+    rows = []
+    for step in steps:
+        of_step = counts.get(step["name"], StepCounts())
+        passed = sum(of_step.results.values()) - of_step.results["skipped"]
+        rows.append(
+            {**step, "here": of_step.here, "passed": passed, "skipped": of_step.results["skipped"], **of_step.reported}
+        )
+    print_rows(rows, as_json)
+
+
+def _firing(firing: TriggerFiring) -> Row:
     triggers = trigger_names("created" if firing.action == "created" else "updated")
     return {
         "time": firing.time,
@@ -32,6 +197,6 @@ def firings(limit: int, account: str | None, as_json: bool) -> None:
     latest = select(TriggerFiring).order_by(TriggerFiring.id.desc()).limit(limit)
     with services().database.read() as session:
         rows = rows_of_accounts(
-            session, account, lambda one: map(_row, session.scalars(latest.where(TriggerFiring.account_id == one)))
+            session, account, lambda one: map(_firing, session.scalars(latest.where(TriggerFiring.account_id == one)))
         )
     print_rows(rows, as_json)

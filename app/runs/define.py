@@ -111,8 +111,12 @@ def apply_automation(
 
 def newest_version(session: Session, automation: Automation) -> AutomationVersion:
     """The version that contacts enter."""
-    of_automation = AutomationVersion.automation_id == automation.id, AutomationVersion.number == automation.version
-    return session.scalars(select(AutomationVersion).where(*of_automation)).one()
+    of_automation = (
+        AutomationVersion.account_id == automation.account_id,
+        AutomationVersion.automation_id == automation.id,
+    )
+    is_newest = AutomationVersion.number == automation.version
+    return session.scalars(select(AutomationVersion).where(*of_automation, is_newest)).one()
 
 
 def _add_version(transaction: Transaction, automation: Automation, definition: Definition) -> None:

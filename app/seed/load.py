@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 
 from app.seed.accounts import apply_account, apply_domains, apply_keys, apply_senders
+from app.seed.automations import apply_automations
 from app.seed.contacts import apply_contacts
 from app.seed.context import SeedContext
 from app.seed.lists import apply_lists
@@ -47,6 +48,7 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
 
     Unsubscribers come before contacts, so that new contacts start with the right flags. Webhooks come last: an event
     goes only to webhooks that existed when it happened (docs/webhooks.md), and events of the seed itself are of no use.
+    So do automations, which the contacts of the seed do not enter when it is loaded for the first time.
     """
     apply_keys(context, account.get("keys", []))
     apply_domains(context, account.get("domains", []))
@@ -58,3 +60,4 @@ def _apply_parts(context: SeedContext, account: Mapping[str, Any], urls: Urls) -
         apply_contacts(context, row, contacts, path, account.get("unsubscribers", []))
     apply_messages(context, account.get("messages", []))
     apply_webhooks(context, account.get("webhooks", []), urls)
+    apply_automations(context, account.get("automations", []))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.seed.automations import automation
 from app.seed.shape import Check, Record, SeedError, each, flag, moment, nullable, number, text
 
 DEFAULT_FROM = Record({"address": text}, {"name": nullable(text)})
@@ -72,6 +73,7 @@ ACCOUNT = Record(
         "lists": each(LIST),
         "messages": each(MESSAGE),
         "webhooks": each(WEBHOOK),
+        "automations": each(automation),
     },
 )
 FILE = Record({}, {"accounts": each(ACCOUNT)})

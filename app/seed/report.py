@@ -18,6 +18,7 @@ class AccountReport:
     lists: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     webhooks: list[dict[str, Any]] = field(default_factory=list)
+    automations: list[dict[str, Any]] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
     """Noun -> how many were created."""
     updated: Counter[str] = field(default_factory=Counter)
@@ -38,6 +39,7 @@ class AccountReport:
             "lists": self.lists,
             "messages": self.messages,
             "webhooks": self.webhooks,
+            "automations": self.automations,
         }
 
     def as_lines(self) -> list[str]:

@@ -46,17 +46,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("services", "tracking", "transports"),
     ),
     "runs": (
-        *("automations", "contacts", "db", "events", "infrastructure", "lists", "recipients", "sends", "services"),
-        "tracking",
+        *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
+        *("services", "tracking"),
     ),
     "inbound": ("automations", "contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
     "maintenance": ("db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
-    "seed": ("accounts", "contacts", "db", "events", "lists", "messages", "services"),
+    "seed": ("accounts", "automations", "contacts", "db", "events", "lists", "messages", "runs", "services"),
     "cli": (
         *("accounts", "automations", "contacts", "db", "events", "groups", "http", "inbound", "infrastructure"),
-        *("lists", "maintenance", "messages", "query", "recipients", "seed", "sends", "services"),
+        *("lists", "maintenance", "messages", "query", "recipients", "runs", "seed", "sends", "services"),
     ),
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),

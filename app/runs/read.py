@@ -1,0 +1,168 @@
+"""Reading automations and their runs for the API (docs/endpoints.md#automations)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Row, and_, case, select
+from sqlalchemy.orm import Session
+
+from app.automations.triggers import TRIGGERS
+from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
+from app.ids import existing
+from app.lists.paths import contact_path, list_path
+from app.query.conditions import Query
+from app.query.fields import Filter, FilterType, Resource
+from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
+
+KINDS = ("standard", "advanced")
+STATES = ("active", "paused")
+RUN_STATES = ("waiting", "held", "ended")
+TRIGGER = case(
+    *(
+        (and_(Automation.kind == kind, Automation.action == action), name)
+        for action, names in TRIGGERS.items()
+        for kind, name in names.items()
+    )
+)
+TRIGGER_NAMES = tuple(name for names in TRIGGERS.values() for name in names.values())
+
+
+def automation_path(automation_id: int) -> str:
+    return f"/v1/automations/{automation_id}"
+
+
+def _links(row: Row[Any]) -> dict[str, Any]:
+    path = automation_path(row.id)
+    return {"self": {"href": path}, "list": {"href": list_path(row.list_id)}, "runs": {"href": f"{path}/runs"}}
+
+
+PROPERTIES = {
+    "id": Property(Automation.id),
+    "name": Property(Automation.name),
+    "kind": Property(Automation.kind),
+    "list_id": Property(Automation.list_id),
+    "trigger": Property(TRIGGER),
+    "state": Property(Automation.state),
+    "version": Property(Automation.version),
+    "paused_time": Property(Automation.paused_time, as_timestamp),
+    "creation_time": Property(Automation.creation_time, as_timestamp),
+    "last_modified_time": Property(Automation.last_modified_time, as_timestamp),
+}
+FILTERS = {
+    "id": Filter("id", FilterType.INTEGER),
+    "name": Filter("name", FilterType.STRING),
+    "kind": Filter("kind", FilterType.ENUM, KINDS),
+    "list_id": Filter("list_id", FilterType.INTEGER),
+    "trigger": Filter("trigger", FilterType.ENUM, TRIGGER_NAMES),
+    "state": Filter("state", FilterType.ENUM, STATES),
+    "version": Filter("version", FilterType.INTEGER),
+    "paused_time": Filter("paused_time", FilterType.TIMESTAMP),
+    "creation_time": Filter("creation_time", FilterType.TIMESTAMP),
+    "last_modified_time": Filter("last_modified_time", FilterType.TIMESTAMP),
+}
+AUTOMATIONS = Shape(
+    resource=Resource("automation", "automations", FILTERS, tuple(PROPERTIES)),
+    properties=PROPERTIES,
+    keys=(Automation.id, Automation.list_id),
+    links=_links,
+    order=(Automation.creation_time, Automation.id),
+)
+
+NEWEST = (
+    select(AutomationVersion.definition)
+    .where(AutomationVersion.automation_id == Automation.id, AutomationVersion.number == Automation.version)
+    .correlate(Automation)
+    .scalar_subquery()
+)
+WITH_DEFINITION = {
+    **PROPERTIES,
+    "definition": Property(NEWEST),
+    # Replaced by the rows of the steps.
+    "steps": Property(Automation.id),
+}
+AUTOMATION = replace(
+    AUTOMATIONS,
+    resource=Resource("automation", "automations", {}, tuple(WITH_DEFINITION)),
+    properties=WITH_DEFINITION,
+)
+"""One automation, with its newest definition and the ids of its steps."""
+
+RUN_PROPERTIES = {
+    "id": Property(AutomationRun.id),
+    "contact_id": Property(AutomationRun.contact_id),
+    "version": Property(
+        select(AutomationVersion.number)
+        .where(AutomationVersion.id == AutomationRun.version_id)
+        .correlate(AutomationRun)
+        .scalar_subquery()
+    ),
+    "state": Property(AutomationRun.state),
+    "reason": Property(AutomationRun.reason),
+    "step": Property(AutomationRun.step),
+    "trigger_time": Property(AutomationRun.trigger_time, as_timestamp),
+    "due_time": Property(case((AutomationRun.state != "ended", AutomationRun.due_time)), as_timestamp),
+    "end_time": Property(AutomationRun.end_time, as_timestamp),
+}
+RUN_FILTERS = {
+    "id": Filter("id", FilterType.INTEGER),
+    "contact_id": Filter("contact_id", FilterType.INTEGER),
+    "version": Filter("version", FilterType.INTEGER),
+    "state": Filter("state", FilterType.ENUM, RUN_STATES),
+    "reason": Filter("reason", FilterType.STRING),
+    "step": Filter("step", FilterType.STRING),
+    "trigger_time": Filter("trigger_time", FilterType.TIMESTAMP),
+    "due_time": Filter("due_time", FilterType.TIMESTAMP),
+    "end_time": Filter("end_time", FilterType.TIMESTAMP),
+}
+
+
+def _run_links(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "automation": {"href": automation_path(row.automation_id)},
+        "contact": {"href": contact_path(row.list_id, row.contact_id)},
+    }
+
+
+RUNS = Shape(
+    resource=Resource("run", "runs", RUN_FILTERS, tuple(RUN_PROPERTIES)),
+    properties=RUN_PROPERTIES,
+    keys=(AutomationRun.automation_id, AutomationRun.list_id, AutomationRun.contact_id),
+    links=_run_links,
+    order=(AutomationRun.trigger_time, AutomationRun.id),
+)
+
+
+def page_automations(session: Session, account_id: int, query: Query) -> Page:
+    """A page of the account's automations."""
+    return read_page(session, AUTOMATIONS, query, Automation.account_id == account_id)
+
+
+def require_automation(session: Session, account_id: int, automation_id: int) -> None:
+    """Raises `not_found` unless the account has the automation."""
+    of_account = Automation.account_id == account_id, Automation.id == automation_id
+    found = session.execute(select(Automation.id).where(*of_account))
+    existing(found.one_or_none(), "automation", automation_id)
+
+
+def get_automation(session: Session, account_id: int, automation_id: int, query: Query) -> dict[str, Any]:
+    """One automation. Raises `not_found`."""
+    found = read_one(session, AUTOMATION, query, {Automation.account_id: account_id, Automation.id: automation_id})
+    shown = existing(found, "automation", automation_id)
+    if "steps" in shown:
+        shown["steps"] = steps_of(session, account_id, automation_id)
+    return shown
+
+
+def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict[str, Any]]:
+    """The steps of all versions, the oldest first: `id`, `name` and `kind`."""
+    of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
+    statement = select(AutomationStep.id, AutomationStep.name, AutomationStep.kind).where(*of_automation)
+    return list(map(dict, session.execute(statement.order_by(AutomationStep.id)).mappings()))
+
+
+def page_runs(session: Session, account_id: int, automation_id: int, query: Query) -> Page:
+    """A page of the automation's runs, the last to enter first."""
+    of_automation = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
+    return read_page(session, RUNS, query, *of_automation)

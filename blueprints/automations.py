@@ -1,0 +1,98 @@
+"""`/v1/automations`: automations and their runs. They are created by the seed file and the command line."""
+
+from __future__ import annotations
+
+from flask import Response
+from flask.views import MethodView
+
+from app.automations.parse import parse_definition
+from app.automations.written import written_definition
+from app.http.api import Blueprint
+from app.http.bodies import json_object
+from app.http.collections import collection_query, collection_response, query_pairs
+from app.http.context import principal, services
+from app.http.openapi_parameters import collection_parameters, instance_parameters
+from app.http.paths import path_id
+from app.http.responses import json_response
+from app.query.grammar import parse_instance, parse_write
+from app.runs.read import (
+    AUTOMATION,
+    AUTOMATIONS,
+    RUNS,
+    get_automation,
+    page_automations,
+    page_runs,
+    require_automation,
+)
+from app.runs.references import resolve
+from schemas.automations import (
+    DEFINITION_BODY,
+    AutomationCollectionSchema,
+    AutomationWithDefinitionSchema,
+    DefinitionSchema,
+    RunCollectionSchema,
+)
+
+PATH = "/v1/automations"
+
+blp = Blueprint("automations", __name__, url_prefix=PATH, description="What contacts set off, and how far they are")
+
+
+@blp.route("")
+class Automations(MethodView):
+    """The account's automations."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=AutomationCollectionSchema, query=collection_parameters(AUTOMATIONS.resource))
+    def get(self) -> Response:
+        """A page of automations, newest first."""
+        query = collection_query(AUTOMATIONS.resource)
+        with services().database.read() as session:
+            page = page_automations(session, principal().account_id, query)
+        return collection_response(AUTOMATIONS.resource, query, page)
+
+
+@blp.route("/<automation_id>")
+class Automation(MethodView):
+    """One automation."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=AutomationWithDefinitionSchema, query=instance_parameters(AUTOMATION.resource))
+    def get(self, automation_id: str) -> Response:
+        """The automation with its definition."""
+        with services().database.read() as session:
+            require_automation(session, principal().account_id, path_id(automation_id))
+            query = parse_instance(query_pairs(), AUTOMATION.resource)
+            found = get_automation(session, principal().account_id, path_id(automation_id), query)
+        return json_response(found)
+
+
+@blp.route("/<automation_id>/runs")
+class Runs(MethodView):
+    """Contacts on their way through an automation."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=RunCollectionSchema, query=collection_parameters(RUNS.resource))
+    def get(self, automation_id: str) -> Response:
+        """A page of runs, the last to enter first."""
+        with services().database.read() as session:
+            require_automation(session, principal().account_id, path_id(automation_id))
+            query = collection_query(RUNS.resource)
+            page = page_runs(session, principal().account_id, path_id(automation_id), query)
+        return collection_response(RUNS.resource, query, page)
+
+
+@blp.route("/validate")
+class Validation(MethodView):
+    """Checking a definition."""
+
+    @blp.scope("contact.update")
+    @blp.describe(returns=DefinitionSchema, body=DEFINITION_BODY, errors=(422,))
+    def post(self) -> Response:
+        """The definition in full, as it would be stored; nothing is."""
+        parse_write(query_pairs(), (), AUTOMATION.resource)
+        definition = parse_definition(json_object())
+        with services().database.read() as session:
+            resolved, _ = resolve(session, principal().account_id, definition)
+        links = {"self": {"href": f"{PATH}/validate"}}
+        return json_response({"definition": written_definition(resolved), "_links": links})

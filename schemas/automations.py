@@ -1,0 +1,120 @@
+"""Automations and their runs as clients see them (docs/endpoints.md#automations)."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+
+
+class AutomationLinksSchema(SelfLinksSchema):
+    """The links of an automation."""
+
+    list = fields.Nested(LinkSchema, required=True)
+    runs = fields.Nested(LinkSchema, required=True)
+
+
+class AutomationSchema(Schema):
+    """What happens to contacts of a list when a trigger fires."""
+
+    id = fields.Integer()
+    name = fields.String()
+    kind = fields.String(validate=validate.OneOf(["standard", "advanced"]))
+    list_id = fields.Integer()
+    trigger = fields.String()
+    state = fields.String(validate=validate.OneOf(["active", "paused"]))
+    version = fields.Integer()
+    paused_time = fields.String(allow_none=True)
+    creation_time = fields.String()
+    last_modified_time = fields.String()
+    _links = fields.Nested(AutomationLinksSchema, required=True)
+
+
+class AutomationStepSchema(Schema):
+    """A step, the same through all versions."""
+
+    id = fields.Integer(required=True)
+    name = fields.String(required=True)
+    kind = fields.String(
+        required=True,
+        validate=validate.OneOf(["send", "wait", "branch", "set", "unsubscribe", "call", "stop"]),
+    )
+
+
+class AutomationWithDefinitionSchema(AutomationSchema):
+    """An automation with its newest definition and the steps of all versions."""
+
+    definition = fields.Dict()
+    steps = fields.List(fields.Nested(AutomationStepSchema))
+
+
+class AutomationsSchema(Schema):
+    """The items of a page of automations."""
+
+    automations = fields.List(fields.Nested(AutomationSchema), required=True)
+
+
+class AutomationCollectionSchema(EnvelopeSchema):
+    """A page of automations."""
+
+    _embedded = fields.Nested(AutomationsSchema, required=True)
+
+
+class RunLinksSchema(Schema):
+    """The links of a run."""
+
+    automation = fields.Nested(LinkSchema, required=True)
+    contact = fields.Nested(LinkSchema, required=True)
+
+
+class RunSchema(Schema):
+    """One contact on its way through an automation."""
+
+    id = fields.Integer()
+    contact_id = fields.Integer()
+    version = fields.Integer()
+    state = fields.String(validate=validate.OneOf(["waiting", "held", "ended"]))
+    reason = fields.String(allow_none=True)
+    step = fields.String(allow_none=True)
+    trigger_time = fields.String()
+    due_time = fields.String(allow_none=True)
+    end_time = fields.String(allow_none=True)
+    _links = fields.Nested(RunLinksSchema, required=True)
+
+
+class RunsSchema(Schema):
+    """The items of a page of runs."""
+
+    runs = fields.List(fields.Nested(RunSchema), required=True)
+
+
+class RunCollectionSchema(EnvelopeSchema):
+    """A page of runs."""
+
+    _embedded = fields.Nested(RunsSchema, required=True)
+
+
+DEFINITION_BODY = {
+    "type": "object",
+    "required": ["name", "kind", "list", "trigger"],
+    "properties": {
+        "name": {"type": "string"},
+        "kind": {"type": "string", "enum": ["standard", "advanced"]},
+        "list": {"type": "string", "description": "Name or id of the list."},
+        "trigger": {"type": "string"},
+        "if": {"type": "string", "description": "Conditions of entering."},
+        "again": {"description": "never, when ended, always, or an object with after."},
+        "after": {"type": "string", "description": "Of a standard automation: the delay, such as 2 hours."},
+        "message": {"type": "string", "description": "Of a standard automation: name or id of the message."},
+        "leave_when": {"type": "string", "description": "Of an advanced automation: conditions of leaving."},
+        "steps": {"type": "array", "items": {"type": "object"}, "description": "Of an advanced automation."},
+    },
+}
+"""The body of a definition. What it may say in detail is documented, and checked by app/automations/parse.py."""
+
+
+class DefinitionSchema(Schema):
+    """A definition as it would be stored."""
+
+    definition = fields.Dict(required=True)
+    _links = fields.Nested(SelfLinksSchema, required=True)
