@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -29,6 +31,7 @@ from app.cli.base import (
 )
 from app.db.lookup import find_by_name, find_by_name_or_id
 from app.db.models import Automation, List, TriggerFiring
+from app.errors import ServiceError
 from app.http.context import services
 from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import create_automation, newest_version, update_automation
@@ -41,10 +44,21 @@ group = Group("automations", help="Automations: what contacts set off when they 
 file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
 
+@contextmanager
+def paths_shown() -> Iterator[None]:
+    """Begins each error of a definition with its path."""
+    try:
+        yield
+    except ServiceError as error:
+        lines = (f"{one.field}: {one.detail}" if one.field else one.developer_message for one in error.errors)
+        raise WrongValue("\n       ".join(lines)) from None
+
+
 def definition_in(file: Path) -> Definition:
     """The definition in a file of YAML or JSON."""
     try:
-        return parse_definition(read_file(file, {}))
+        with paths_shown():
+            return parse_definition(read_file(file, {}))
     except SeedError as error:
         raise WrongValue(f"{file}: {error}") from None
 
@@ -127,7 +141,7 @@ def _note(step: Step, counts: StepCounts | None) -> str:
 def create(file: Path, account: str | None, as_json: bool) -> None:
     """Create an automation from a file; it is active at once."""
     definition = definition_in(file)
-    with services().database.write() as transaction:
+    with paths_shown(), services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         made = create_automation(transaction, account_id, definition, services().settings.max_automations)
         row = _row(transaction, made)
@@ -142,7 +156,7 @@ def create(file: Path, account: str | None, as_json: bool) -> None:
 def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
     """Give the automation that a file names a new version, unless it is what the newest says."""
     definition = definition_in(file)
-    with services().database.write() as transaction:
+    with paths_shown(), services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         found = find_by_name(transaction, Automation, account_id, definition.name)
         if found is None:

@@ -30,7 +30,7 @@ class StepCounts:
 def count_steps(session: Session, account_id: int, automation_id: int) -> Mapping[str, StepCounts]:
     """The counts by the name of the step: three selects."""
     counts: defaultdict[str, StepCounts] = defaultdict(StepCounts)
-    for name, here in session.execute(_here(account_id, automation_id)).tuples():
+    for name, here in session.execute(_here(account_id, automation_id)):
         counts[name or ""].here = here
     of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
     passed = (
@@ -39,7 +39,7 @@ def count_steps(session: Session, account_id: int, automation_id: int) -> Mappin
         .where(*of_automation)
         .group_by(AutomationStep.name, AutomationPassedStep.result)
     )
-    for name, result, count in session.execute(passed).tuples():
+    for name, result, count in session.execute(passed):
         counts[name].results[result] = count
     sums = [func.sum(getattr(GroupCount, counter)) for counter in REPORTED]
     reported = (
@@ -68,6 +68,6 @@ def count_states(session: Session, account_id: int) -> Mapping[int, Counter[str]
         .group_by(AutomationRun.automation_id, AutomationRun.state)
     )
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for automation_id, state, count in session.execute(statement).tuples():
+    for automation_id, state, count in session.execute(statement):
         counts[automation_id][state] = count
     return counts

@@ -70,7 +70,7 @@ def _messages(session: Session, account_id: int, wanted: Iterable[str]) -> dict[
 def _webhooks(session: Session, account_id: int, urls: Iterable[str]) -> dict[str, int]:
     wanted = list(urls)
     statement = select(Webhook.url, Webhook.id).where(Webhook.account_id == account_id, Webhook.url.in_(wanted))
-    return dict(session.execute(statement).tuples().all()) if wanted else {}
+    return {row.url: row.id for row in session.execute(statement)} if wanted else {}
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from app.automations.definition import (
 from app.automations.parse import parse_definition, parse_stored
 from app.automations.written import written_definition
 from app.errors import ServiceError
-from tests.unit.automations.documents import ADVANCED, STANDARD, advanced, branch, send, stop
+from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, send, stop
 
 
 def errors_of(document: Any) -> list[tuple[str, str | None]]:
