@@ -7,14 +7,18 @@ from flask.views import MethodView
 
 from app.automations.parse import parse_definition
 from app.automations.written import written_definition
+from app.db.database import Transaction
 from app.http.api import Blueprint
 from app.http.bodies import json_object
 from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import principal, services
+from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
+from app.query.conditions import Query
 from app.query.grammar import parse_instance, parse_write
+from app.runs.pause import pause, resume
 from app.runs.read import (
     AUTOMATION,
     AUTOMATIONS,
@@ -30,8 +34,10 @@ from schemas.automations import (
     AutomationCollectionSchema,
     AutomationWithDefinitionSchema,
     DefinitionSchema,
+    ResumptionSchema,
     RunCollectionSchema,
 )
+from schemas.base import load
 
 PATH = "/v1/automations"
 
@@ -80,6 +86,59 @@ class Runs(MethodView):
             query = collection_query(RUNS.resource)
             page = page_runs(session, principal().account_id, path_id(automation_id), query)
         return collection_response(RUNS.resource, query, page)
+
+
+@blp.route("/<automation_id>/pause")
+class Pause(MethodView):
+    """Pausing an automation."""
+
+    @blp.scope("contact.update")
+    @blp.describe(returns=AutomationWithDefinitionSchema, errors=(409, 422))
+    def post(self, automation_id: str) -> Response:
+        """Pauses the automation: what falls due is held. A paused one stays so."""
+        parse_write(query_pairs(), (), AUTOMATION.resource)
+        row_id = path_id(automation_id)
+
+        def work(transaction: Transaction) -> Response:
+            pause(transaction, principal().account_id, row_id)
+            return _shown(transaction, row_id)
+
+        return idempotent(lambda: work)
+
+
+@blp.route("/<automation_id>/resume")
+class Resume(MethodView):
+    """Resuming an automation."""
+
+    @blp.scope("contact.update")
+    @blp.describe(returns=AutomationWithDefinitionSchema, body=ResumptionSchema, errors=(409, 422))
+    def post(self, automation_id: str) -> Response:
+        """Resumes the automation; `due_steps` says what becomes of what is held. An active one stays so."""
+        parse_write(query_pairs(), (), AUTOMATION.resource)
+        row_id = path_id(automation_id)
+
+        def prepare() -> Work:
+            require_in_account(row_id)
+            how = load(ResumptionSchema(), json_object()).get("due_steps", "send")
+
+            def work(transaction: Transaction) -> Response:
+                resume(transaction, principal().account_id, row_id, how)
+                return _shown(transaction, row_id)
+
+            return work
+
+        return idempotent(prepare)
+
+
+def require_in_account(automation_id: int) -> None:
+    """Raises `not_found` before the body is judged."""
+    with services().database.read() as session:
+        require_automation(session, principal().account_id, automation_id)
+
+
+def _shown(transaction: Transaction, automation_id: int) -> Response:
+    transaction.flush()
+    return json_response(get_automation(transaction, principal().account_id, automation_id, Query()))
 
 
 @blp.route("/validate")

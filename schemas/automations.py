@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from schemas.base import CodeSchema
+from schemas.fields import String
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 
 
@@ -111,6 +113,12 @@ DEFINITION_BODY = {
     },
 }
 """The body of a definition. What it may say in detail is documented, and checked by app/automations/parse.py."""
+
+
+class ResumptionSchema(CodeSchema):
+    """What becomes of the steps that fell due in the pause (docs/automations.md#pausing)."""
+
+    due_steps = String(choices=("send", "skip", "shift"))
 
 
 class DefinitionSchema(Schema):

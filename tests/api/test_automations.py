@@ -1,0 +1,280 @@
+"""`/v1/automations` (docs/endpoints.md#automations)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from app.automations.parse import parse_definition
+from app.db.models import Automation, AutomationRun, AutomationVersion
+from app.runs.define import create_automation, update_automation
+from tests.support.client import Client, bad_query, ids, invalid, items, not_found
+from tests.support.definitions import ADVANCED, STANDARD, advanced, send
+from tests.support.filters import moment
+from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
+
+PATH, NAME = "/v1/automations", "automations"
+FIELDS = (
+    *("id", "name", "kind", "list_id", "trigger", "state", "version"),
+    *("paused_time", "creation_time", "last_modified_time"),
+)
+RUN_FIELDS = (
+    *("id", "contact_id", "version", "state", "reason", "step"),
+    *("trigger_time", "due_time", "end_time"),
+)
+
+
+def new_author(app: Flask) -> Tenant:
+    """An account with what the definitions name."""
+    tenant = new_tenant(app)
+    tenant.add_list("Customers", (*FULL_FIELDS, ("Status", "Text Field"), ("Note", "Text Field")))
+    tenant.add_message(name="Welcome")
+    tenant.add_message(name="Thanks")
+    return tenant
+
+
+def create(tenant: Tenant, document: dict[str, Any]) -> int:
+    """An automation as the command line creates it; its id."""
+    with tenant.services.database.write() as transaction:
+        return create_automation(transaction, tenant.id, parse_definition(document), 100).id
+
+
+@pytest.fixture(scope="module")
+def author(app: Flask) -> Tenant:
+    """An account with four automations, called by letters, and four runs of the first."""
+    tenant = new_author(app)
+    list_id = tenant.add_list("Others")
+    for name, row in AUTOMATIONS.items():
+        tenant.add(Automation, **{**row, "name": name, "list_id": list_id, "shifted_seconds": 0})
+    (first,) = ids(tenant.api.get(PATH, {"name": "a"}), NAME)
+    shared = {"account_id": tenant.id, "automation_id": first, "definition": {}, "creation_time": moment("2026-01-01")}
+    versions = [tenant.add(AutomationVersion, **{**shared, "number": number}) for number in (1, 2)]
+    for number, (version, row) in enumerate(RUNS.values(), start=1):
+        columns = {"automation_id": first, "list_id": list_id, "contact_id": number, "entry_key": number}
+        tenant.add(AutomationRun, **{**columns, **row, "version_id": versions[version - 1], "skips_next": False})
+    return tenant
+
+
+AUTOMATIONS: dict[str, dict[str, Any]] = {
+    name: {
+        "kind": kind,
+        "action": action,
+        "state": "paused" if day > 2 else "active",
+        "version": day,
+        "paused_time": moment(f"2026-03-0{day}") if day > 2 else None,
+        "creation_time": moment(f"2026-01-0{day}"),
+        "last_modified_time": moment(f"2026-02-0{5 - day}"),
+    }
+    for day, (name, kind, action) in enumerate(
+        [
+            *[("a", "standard", "created"), ("b", "standard", "updated")],
+            *[("c", "advanced", "created"), ("d", "advanced", "updated")],
+        ],
+        start=1,
+    )
+}
+RUNS: dict[str, tuple[int, dict[str, Any]]] = {
+    name: (
+        version,
+        {
+            "state": state,
+            "reason": reason,
+            "step": step,
+            "trigger_time": moment(f"2026-01-0{version}"),
+            "due_time": moment(f"2026-02-0{version}"),
+            "end_time": moment("2026-03-01") if state == "ended" else None,
+        },
+    )
+    for name, version, state, reason, step in [
+        ("w", 1, "waiting", None, "delay"),
+        ("x", 1, "held", "paused", "message"),
+        ("y", 2, "ended", "completed", None),
+        ("z", 2, "ended", "left", None),
+    ]
+}
+
+
+def test_an_automation_has_every_property_its_definition_and_its_steps(app: Flask) -> None:
+    tenant = new_author(app)
+    automation_id = create(tenant, {**STANDARD, "after": "1 day", "if": "plan:HAS"})
+    path = f"{PATH}/{automation_id}"
+    found = tenant.api.get(path).get_json()
+    assert list(found) == [*FIELDS, "definition", "steps", "_links"]
+    assert [(step["name"], step["kind"]) for step in found["steps"]] == [("delay", "wait"), ("message", "send")]
+    (message,) = items(tenant.api.get("/v1/messages", {"name": "Welcome"}), "messages")
+    assert found["definition"] == {
+        **STANDARD,
+        **{"if": "plan:HAS", "again": "always", "after": "1 day"},
+        **{"message_id": message["id"], "message_type": "email"},
+    }
+    links = {"self": path, "list": f"/v1/lists/{found['list_id']}", "runs": f"{path}/runs"}
+    assert found["_links"] == {name: {"href": href} for name, href in links.items()}
+    (item,) = items(tenant.api.get(PATH), NAME)
+    assert item == {name: value for name, value in found.items() if name not in ("definition", "steps")}
+
+
+def test_each_field_can_be_requested_alone(app: Flask) -> None:
+    tenant = new_author(app)
+    path = f"{PATH}/{create(tenant, STANDARD)}"
+    whole = tenant.api.get(path).get_json()
+    for name in (*FIELDS, "definition", "steps"):
+        assert tenant.api.get(path, {"fields": name}).get_json() == {name: whole[name], "_links": whole["_links"]}
+
+
+def test_the_newest_definition_is_shown_with_the_steps_of_all_versions(app: Flask) -> None:
+    tenant = new_author(app)
+    automation_id = create(tenant, advanced(send("a"), send("b")))
+    with tenant.services.database.write() as transaction:
+        row = transaction.get_one(Automation, automation_id)
+        update_automation(transaction, row, parse_definition(advanced(send("c"), send("b"))))
+    found = tenant.api.get(f"{PATH}/{automation_id}").get_json()
+    assert found["version"] == 2
+    assert [step["name"] for step in found["definition"]["steps"]] == ["c", "b"]
+    assert [step["name"] for step in found["steps"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, "dcba"),
+        ({"name:in": "a,d"}, "da"),
+        ({"kind": "advanced"}, "dc"),
+        ({"trigger": "When a Contact is created from the REST API"}, "a"),
+        ({"trigger:ne": "REST API Contact Updated"}, "cba"),
+        ({"state": "paused"}, "dc"),
+        ({"version:in": "2..3"}, "cb"),
+        ({"paused_time": "2026-03-03"}, "c"),
+        ({"creation_time:in": "2026-01-03.."}, "d"),
+        ({"last_modified_time:in": "2026-02-04.."}, ""),
+        ({"limit": "2", "offset": "1"}, "cb"),
+    ],
+)
+def test_filters_of_automations(author: Tenant, query: dict[str, str], names: str) -> None:
+    assert [item["name"] for item in items(author.api.get(PATH, query), NAME)] == list(names)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, "zyxw"),
+        ({"contact_id:in": "1,4"}, "zw"),
+        ({"version": "2"}, "zy"),
+        ({"state:ne": "ended"}, "xw"),
+        ({"reason": ""}, "w"),
+        ({"reason:in": "left,paused"}, "zx"),
+        ({"step": "delay"}, "w"),
+        ({"trigger_time": "2026-01-02"}, "zy"),
+        ({"due_time": "2026-02-01"}, "xw"),
+        ({"due_time": ""}, "zy"),
+        ({"end_time:ne": ""}, "zy"),
+    ],
+)
+def test_filters_of_runs(author: Tenant, query: dict[str, str], names: str) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    found = items(author.api.get(f"{PATH}/{automation_id}/runs", query), "runs")
+    assert ["wxyz"[item["contact_id"] - 1] for item in found] == list(names)
+
+
+def test_a_run_has_every_property(author: Tenant) -> None:
+    (automation,) = items(author.api.get(PATH, {"name": "a"}), NAME)
+    path = automation["_links"]["runs"]["href"]
+    held, waiting = items(author.api.get(path, {"state:ne": "ended"}), "runs")
+    assert list(held) == [*RUN_FIELDS, "_links"]
+    assert (waiting["version"], waiting["trigger_time"], waiting["due_time"]) == (
+        *(1, "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"),
+    )
+    assert held["_links"] == {
+        "automation": {"href": f"{PATH}/{automation['id']}"},
+        "contact": {"href": f"/v1/lists/{automation['list_id']}/contacts/2"},
+    }
+
+
+def test_pages_of_runs_are_linked_by_cursors(author: Tenant) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    page = author.api.get(f"{PATH}/{automation_id}/runs", {"limit": 3}).get_json()
+    following = author.api.get(page["_links"]["next"]["href"]).get_json()
+    assert [item["contact_id"] for item in following["_embedded"]["runs"]] == [1]
+
+
+@pytest.mark.parametrize(("key", "code"), [("if", "parameter_not_supported"), ("q", "text_search_not_supported")])
+def test_wrong_parameters_are_refused(author: Tenant, key: str, code: str) -> None:
+    bad_query(author.api.get(PATH, {key: "x"}), code, field=key)
+
+
+# ---------------------------------------------------------------------------------------------- pause and resume
+
+
+def test_an_automation_is_paused_and_resumed(app: Flask) -> None:
+    tenant = new_author(app)
+    path = f"{PATH}/{create(tenant, STANDARD)}"
+    before = tenant.api.get(path).get_json()
+    paused = tenant.api.post(f"{path}/pause", {}).get_json()
+    assert (paused["state"], paused["paused_time"] is None) == ("paused", False)
+    assert tenant.api.raw("POST", f"{path}/pause", b"").get_json() == tenant.api.get(path).get_json() == paused
+    for how in ("send", "skip", "shift"):
+        resumed = tenant.api.post(f"{path}/resume", {"due_steps": how}).get_json()
+        assert {**resumed, "last_modified_time": ""} == {**before, "last_modified_time": ""}
+        tenant.api.post(f"{path}/pause", {})
+    assert tenant.api.post(f"{path}/resume", {}).get_json()["state"] == "active"
+    invalid(tenant.api.post(f"{path}/resume", {"due_steps": "drop"}), "invalid_string", field="due_steps")
+    invalid(tenant.api.post(f"{path}/resume", {"due": "skip"}), "unexpected_field", field="due")
+
+
+def test_a_repeated_pause_with_its_key_does_not_undo_a_resumption(app: Flask) -> None:
+    tenant = new_author(app)
+    path = f"{PATH}/{create(tenant, STANDARD)}"
+    headers = {"Idempotency-Key": "pause-it"}
+    first = tenant.api.post(f"{path}/pause", {}, headers=headers)
+    tenant.api.post(f"{path}/resume", {})
+    assert tenant.api.post(f"{path}/pause", {}, headers=headers).get_json() == first.get_json()
+    assert tenant.api.get(path).get_json()["state"] == "active"
+
+
+# ---------------------------------------------------------------------------------------------- validate
+
+
+def test_a_valid_definition_is_shown_as_it_would_be_stored_and_nothing_is_stored(app: Flask) -> None:
+    tenant = new_author(app)
+    answer = tenant.api.post(f"{PATH}/validate", {**STANDARD, "after": "1 days", "list": "Customers"})
+    assert answer.status_code == 200
+    assert answer.get_json()["definition"]["after"] == "1 day"
+    assert answer.get_json()["definition"]["message_type"] == "email"
+    assert items(tenant.api.get(PATH), NAME) == []
+
+
+def test_all_errors_of_a_definition_are_reported_with_their_paths(app: Flask) -> None:
+    tenant = new_author(app)
+    document = advanced(send("a"), {"name": "b", "wait": "soon"}, {"name": "c", "stop": True, "now": 1})
+    body = invalid(tenant.api.post(f"{PATH}/validate", document), "invalid_string", field="steps[1].wait")
+    assert [error["field"] for error in body["_embedded"]["errors"]] == ["steps[1].wait", "steps[2].now"]
+    missing = {**STANDARD, "message": "Nothing", "if": "plna:HAS"}
+    body = invalid(tenant.api.post(f"{PATH}/validate", missing), "unexpected_field", field="if")
+    assert [error["field"] for error in body["_embedded"]["errors"]] == ["if", "message"]
+    invalid(tenant.api.post(f"{PATH}/validate", ADVANCED), "invalid_id", field="steps[6].call")
+    invalid(tenant.api.post(f"{PATH}/validate", {}), "required", field="kind")
+
+
+def test_names_of_another_account_are_not_found(tenant: Tenant, app: Flask) -> None:
+    new_author(app)
+    invalid(tenant.api.post(f"{PATH}/validate", STANDARD), "invalid_id", field="list")
+
+
+def test_another_account_sees_and_pauses_nothing(author: Tenant, other: Tenant) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    path = f"{PATH}/{automation_id}"
+    for one in (path, f"{path}/runs"):
+        not_found(other.api.get(one))
+    for one in (f"{path}/pause", f"{path}/resume"):
+        not_found(other.api.post(one, {}))
+    assert items(other.api.get(PATH), NAME) == []
+    assert author.api.get(path, {"fields": "state"}).get_json()["state"] == "active"
+
+
+def test_reading_needs_the_level_report_and_pausing_the_level_standard(author: Tenant) -> None:
+    (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
+    client: Client = author.client("report")
+    assert client.get(f"{PATH}/{automation_id}/runs").status_code == 200
+    for path in (f"{automation_id}/pause", f"{automation_id}/resume", "validate"):
+        assert author.client("limited").post(f"{PATH}/{path}", {}).status_code == 403
