@@ -122,11 +122,19 @@ def _may_come_again(definition: Definition, moment: datetime) -> ColumnElement[b
 
 
 def end_runs(
-    transaction: Transaction, list_id: int, contact_ids: Collection[int], reason: str, moment: datetime
+    transaction: Transaction,
+    account_id: int,
+    list_id: int,
+    contact_ids: Collection[int],
+    reason: str,
+    moment: datetime,
 ) -> None:
     """Ends what runs for contacts that leave the list; before they are locked, as everywhere."""
     statement = update(AutomationRun).where(
-        in_json(AutomationRun.contact_id, contact_ids), AutomationRun.list_id == list_id, AutomationRun.state != "ended"
+        in_json(AutomationRun.contact_id, contact_ids),
+        AutomationRun.account_id == account_id,
+        AutomationRun.list_id == list_id,
+        AutomationRun.state != "ended",
     )
     values = {"state": "ended", "reason": reason, "step": None, "end_time": moment, "watched_step": None}
     transaction.execute(statement.values(values), execution_options={"synchronize_session": False})

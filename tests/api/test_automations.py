@@ -9,9 +9,9 @@ from flask import Flask
 
 from app.automations.parse import parse_definition
 from app.db.models import Automation, AutomationRun, AutomationVersion
-from app.runs.define import create_automation, update_automation
+from app.runs.define import update_automation
 from tests.support.client import Client, bad_query, ids, invalid, items, not_found
-from tests.support.definitions import ADVANCED, STANDARD, advanced, send
+from tests.support.definitions import ADVANCED, STANDARD, advanced, create, send
 from tests.support.filters import moment
 from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
 
@@ -33,12 +33,6 @@ def new_author(app: Flask) -> Tenant:
     tenant.add_message(name="Welcome")
     tenant.add_message(name="Thanks")
     return tenant
-
-
-def create(tenant: Tenant, document: dict[str, Any]) -> int:
-    """An automation as the command line creates it; its id."""
-    with tenant.services.database.write() as transaction:
-        return create_automation(transaction, tenant.id, parse_definition(document), 100).id
 
 
 @pytest.fixture(scope="module")

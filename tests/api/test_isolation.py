@@ -18,8 +18,9 @@ from app.accounts.auth import SCOPES
 from app.db.models import Base
 from app.http.api import scopes_of
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
+from tests.support.definitions import STANDARD, create
 from tests.support.statements import StatementCounter
-from tests.support.tenants import Tenant, new_email, new_tenant, unique
+from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 
 # ---------------------------------------------------------------------------------------------- statements
 
@@ -83,6 +84,7 @@ class Estate:
     list_id: int
     message_id: int
     group_id: int
+    automation_id: int
     uuid: str
 
     def path(self, rule: str) -> str:
@@ -91,6 +93,7 @@ class Estate:
             "<list_id>": self.list_id,
             "<message_id>": self.message_id,
             "<group_id>": self.group_id,
+            "<automation_id>": self.automation_id,
             "<uuid>": self.uuid,
         }
         if "<contact_id>" in rule:
@@ -126,7 +129,9 @@ def neighbour(app: Flask) -> Estate:
 
 def new_estate(tenant: Tenant) -> Estate:
     """Creates one row of everything."""
-    estate = Estate(tenant, tenant.add_list("People"), tenant.add_message(), 0, "")
+    list_id, message_id = tenant.add_list("People", FULL_FIELDS), tenant.add_message(name="Welcome")
+    automation_id = create(tenant, {**STANDARD, "list": "People"})
+    estate = Estate(tenant, list_id, message_id, 0, automation_id, "")
     answer = tenant.api.post(SENDS, estate.send())
     assert answer.status_code == 202
     estate.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
@@ -155,6 +160,12 @@ SUCCESS = {
     ("GET", f"{SENDS}/<uuid>"): 200,
     ("GET", "/v1/transactional-groups"): 200,
     ("GET", "/v1/transactional-groups/<group_id>"): 200,
+    ("GET", "/v1/automations"): 200,
+    ("GET", "/v1/automations/<automation_id>"): 200,
+    ("GET", "/v1/automations/<automation_id>/runs"): 200,
+    ("POST", "/v1/automations/<automation_id>/pause"): 200,
+    ("POST", "/v1/automations/<automation_id>/resume"): 200,
+    ("POST", "/v1/automations/validate"): 200,
 }
 """Every endpoint, and the status of a request that is good in every way."""
 
@@ -182,6 +193,10 @@ def body_for(estate: Estate, method: str, rule: str) -> Any:
     """A valid body for the endpoint."""
     if rule == SENDS:
         return estate.send()
+    if rule == "/v1/automations/validate":
+        return {**STANDARD, "list": "People"}
+    if rule.endswith("/resume"):
+        return {}
     if (method, rule) == ("PATCH", CONTACTS):
         contact = estate.tenant.new_contact(estate.list_id, email=new_email())
         return {"contacts": [{"id": contact["id"], "first_name": "Ann"}]}
@@ -208,12 +223,13 @@ def test_every_endpoint_for_every_level(app: Flask, estate: Estate, method: str,
 @pytest.mark.parametrize(("method", "rule"), [route for route in SUCCESS if "<" in route[1]])
 def test_paths_of_another_account_do_not_exist(estate: Estate, neighbour: Estate, method: str, rule: str) -> None:
     path, body = estate.path(rule), body_for(estate, method, rule)
-    before = estate.tenant.api.get(path).get_json()
+    shown = re.sub("/(pause|resume)$", "", path)
+    before = estate.tenant.api.get(shown).get_json()
     not_found(send_request(neighbour.tenant.api, method, path, body))
-    assert estate.tenant.api.get(path).get_json() == before
+    assert estate.tenant.api.get(shown).get_json() == before
 
 
-@pytest.mark.parametrize("name", ["lists", "messages", "transactional-groups"])
+@pytest.mark.parametrize("name", ["lists", "messages", "transactional-groups", "automations"])
 def test_collections_show_rows_of_the_own_account_only(estate: Estate, neighbour: Estate, name: str) -> None:
     own, foreign = ids(estate.tenant.api.get(f"/v1/{name}"), name), ids(neighbour.tenant.api.get(f"/v1/{name}"), name)
     assert own

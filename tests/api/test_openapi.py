@@ -34,8 +34,10 @@ from app.lists.read import LISTS
 from app.messages.read import CONTENT, MESSAGES
 from app.query.fields import Resource
 from app.recipients.read import RECIPIENT
+from app.runs.read import AUTOMATION, AUTOMATIONS, RUNS
 from app.settings import Settings
 from tests.support.client import SENDS, Client
+from tests.support.definitions import STANDARD, create
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
 
 VERBS = {"get", "post", "patch", "delete"}
@@ -139,6 +141,9 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
         ("SentContact", SENT_CONTACTS.resource),
         ("Group", GROUPS.resource),
         ("Timeline", RECIPIENT.resource),
+        ("Automation", AUTOMATIONS.resource),
+        ("AutomationWithDefinition", AUTOMATION.resource),
+        ("Run", RUNS.resource),
     ],
 )
 def test_each_resource_is_described_with_exactly_its_properties(
@@ -167,9 +172,10 @@ class Estate:
 
 @pytest.fixture(scope="module")
 def estate(app: Flask) -> Estate:
-    """A list with a contact, a message and a group."""
+    """A list with a contact, which has entered an automation, a message and a group."""
     tenant = new_tenant(app)
-    list_id, message = tenant.add_list("People", FULL_FIELDS), tenant.add_message()
+    list_id, message = tenant.add_list("People", FULL_FIELDS), tenant.add_message(name="Welcome")
+    automation = create(tenant, {**STANDARD, "list": "People"})
     contact = tenant.new_contact(list_id, email=new_email(), plan="gold", score=1.5)
     send = {
         "type": "email",
@@ -182,6 +188,7 @@ def estate(app: Flask) -> Estate:
     assert answer.status_code == 202, answer.text
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
     ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
+    ids["automation_id"] = automation
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     return Estate(tenant, schemathesis.openapi.from_wsgi("/docs/openapi.json", app), ids)
 
@@ -204,6 +211,9 @@ READS = [
     ("/v1/transactional-sends/{uuid}", "fields=state,timeline"),
     ("/v1/transactional-groups", "fields=id,type"),
     ("/v1/transactional-groups/{group_id}", ""),
+    ("/v1/automations", ""),
+    ("/v1/automations/{automation_id}", "_tz=Asia/Tokyo"),
+    ("/v1/automations/{automation_id}/runs", ""),
 ]
 
 

@@ -14,6 +14,7 @@ from flask import Flask
 
 from app.http.api import scopes_of
 from tests.support.client import Client
+from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
 
 PAGE = (Path(__file__).parents[2] / "docs" / "endpoints.md").read_text("utf-8")
@@ -62,6 +63,7 @@ class Curl:
         command = command.replace(UUID, ids["uuid"])
         for name, row_id in ids.items():
             command = re.sub(rf"/{name}/1\b", f"/{name}/{row_id}", command)
+        command = command.replace('"list": "Customers"', f'"list": "{ids["lists"]}"')
         command = re.sub(r'"list_id": 1\b', f'"list_id": {ids["lists"]}', command)
         command = re.sub(r'"message_id": 1\b', f'"message_id": {ids["messages"]}', command)
         command = re.sub(r'"id": 1\b', f'"id": {ids["contacts"]}', command)
@@ -81,6 +83,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     """The ids of objects for every path."""
     contact = tenant.new_contact(customers, email="ann@example.com")
     message = tenant.add_message(name="Welcome")
+    automation = create(tenant, {**STANDARD, "list": str(customers)})
     body = {
         "type": "email",
         "list_id": customers,
@@ -95,6 +98,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "contacts": contact["id"],
         "messages": message,
         "transactional-groups": group,
+        "automations": automation,
         "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
     }
 

@@ -41,6 +41,12 @@ ENDPOINTS = {
     ("GET", "/v1/transactional-sends/<>"): ("report.view",),
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),
+    ("GET", "/v1/automations"): ("report.view",),
+    ("GET", "/v1/automations/<>"): ("report.view",),
+    ("GET", "/v1/automations/<>/runs"): ("report.view",),
+    ("POST", "/v1/automations/<>/pause"): ("contact.update",),
+    ("POST", "/v1/automations/<>/resume"): ("contact.update",),
+    ("POST", "/v1/automations/validate"): ("contact.update",),
 }
 """Every endpoint with its scopes (docs/requests.md#keys-and-scopes)."""
 

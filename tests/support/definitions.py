@@ -1,10 +1,14 @@
-"""Definitions as an author writes them."""
+"""Definitions of automations as an author writes them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import yaml
+
+from app.automations.parse import parse_definition
+from app.runs.define import create_automation
+from tests.support.tenants import Tenant
 
 STANDARD: dict[str, Any] = {
     "name": "Welcome gold customers",
@@ -58,3 +62,9 @@ def branch(name: str, then: list[Any], otherwise: list[Any] | None = None, *, on
     """A branch; by default on a condition."""
     asked = on or {"if": "plan:HAS"}
     return {"name": name, "branch": asked, "then": then, **({"else": otherwise} if otherwise else {})}
+
+
+def create(tenant: Tenant, document: dict[str, Any]) -> int:
+    """An automation as the command line creates it; its id."""
+    with tenant.services.database.write() as transaction:
+        return create_automation(transaction, tenant.id, parse_definition(document), 100).id
