@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from app.automations.definition import Definition
 from app.automations.triggers import Action
 from app.automations.versions import load_versions
+from app.clock import now
 from app.db.bulk import draw_ids, insert_new_rows
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -122,12 +123,7 @@ def _may_come_again(definition: Definition, moment: datetime) -> ColumnElement[b
 
 
 def end_runs(
-    transaction: Transaction,
-    account_id: int,
-    list_id: int,
-    contact_ids: Collection[int],
-    reason: str,
-    moment: datetime,
+    transaction: Transaction, account_id: int, list_id: int, contact_ids: Collection[int], reason: str
 ) -> None:
     """Ends what runs for contacts that leave the list; before they are locked, as everywhere."""
     statement = update(AutomationRun).where(
@@ -136,5 +132,5 @@ def end_runs(
         AutomationRun.list_id == list_id,
         AutomationRun.state != "ended",
     )
-    values = {"state": "ended", "reason": reason, "step": None, "end_time": moment, "watched_step": None}
+    values = {"state": "ended", "reason": reason, "step": None, "end_time": now(), "watched_step": None}
     transaction.execute(statement.values(values), execution_options={"synchronize_session": False})

@@ -8,7 +8,7 @@ from sqlalchemy import delete, select
 
 from app.automations.entry import end_runs
 from app.automations.facts import EndReason
-from app.clock import now, this_second
+from app.clock import this_second
 from app.contacts.counts import count_in_list, forget_count
 from app.contacts.events import record_contact_events
 from app.contacts.rules import raise_in_order, system_errors
@@ -43,7 +43,7 @@ def delete_contacts(
 def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> int:
     """Deletes the contacts with their events; the caller counts."""
     if contact_list.has_automations:
-        end_runs(transaction, contact_list.account_id, contact_list.id, ids, EndReason.CONTACT_DELETED, now())
+        end_runs(transaction, contact_list.account_id, contact_list.id, ids, EndReason.CONTACT_DELETED)
     statement = delete(Contact).where(Contact.list_id == contact_list.id, Contact.id.in_(ids)).returning(Contact.id)
     rows = transaction.execute(statement, execution_options={"synchronize_session": False})
     deleted = sorted(rows.scalars())
