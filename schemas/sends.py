@@ -165,9 +165,10 @@ class StepSchema(Schema):
 
 
 class TimelineLinksSchema(SelfLinksSchema):
-    """The objects that a recipient refers to."""
+    """The objects that a recipient refers to: a group, or the automation of the step that sent."""
 
-    transactional_group = fields.Nested(LinkSchema, required=True)
+    transactional_group = fields.Nested(LinkSchema)
+    automation = fields.Nested(LinkSchema)
     list = fields.Nested(LinkSchema)
     contact = fields.Nested(LinkSchema)
     message = fields.Nested(LinkSchema)
@@ -186,7 +187,9 @@ class TimelineSchema(Schema):
     list_id = fields.Integer(allow_none=True)
     contact_id = fields.Integer(allow_none=True)
     message_id = fields.Integer(allow_none=True)
-    group_id = fields.Integer()
+    group_id = fields.Integer(allow_none=True)
+    automation_id = fields.Integer(allow_none=True)
+    step_id = fields.Integer(allow_none=True)
     email = fields.String(allow_none=True)
     mobile = fields.String(allow_none=True)
     attempts = fields.Integer()

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, case, null, select
+from sqlalchemy import ColumnElement, Row, case, null, select
 from sqlalchemy.orm import Session
 
-from app.db.models import Recipient, RecipientStep
+from app.db.models import Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.groups.read import group_path
 from app.lists.paths import contact_path, list_path
@@ -23,16 +23,31 @@ from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
 from app.recipients.redaction import Redaction
 from app.recipients.states import RecipientState
 
+
+def _of_send(name: str) -> ColumnElement[Any]:
+    """A column of the recipient's send, as a lookup by its key."""
+    return select(getattr(Send, name)).where(Send.id == Recipient.send_id).correlate(Recipient).scalar_subquery()
+
+
+_OF_SEND = {name: _of_send(name) for name in ("automation_id", "step_id")}
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
 STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
 STEP_COLUMNS: tuple[Any, ...] = (RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail)
-PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "email", "mobile", "attempts")
-CURRENT: dict[str, Any] = {"state": CURRENT_STATE, "attempts": CURRENT_ATTEMPTS}
+PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "automation_id", "step_id")
+LOOKED_UP: dict[str, Any] = {
+    "state": CURRENT_STATE,
+    "group_id": case((_OF_SEND["step_id"].is_(None), Recipient.group_id)),
+    **_OF_SEND,
+}
+"""Values that are no columns of the recipient, or not always."""
 PROPERTIES = {
     "uuid": Property(Recipient.uuid),
     "id": Property(Recipient.id),
-    **{name: Property(CURRENT[name] if name in CURRENT else getattr(Recipient, name)) for name in PLAIN},
+    **{name: Property(LOOKED_UP[name] if name in LOOKED_UP else getattr(Recipient, name)) for name in PLAIN},
+    "email": Property(Recipient.email),
+    "mobile": Property(Recipient.mobile),
+    "attempts": Property(CURRENT_ATTEMPTS),
     "creation_time": Property(Recipient.creation_time, as_timestamp),
     "send_time": Property(Recipient.sent_time, as_timestamp),
     "first_open_time": Property(Recipient.first_open_time, as_timestamp),
@@ -49,9 +64,18 @@ def recipient_path(uuid: str) -> str:
     return f"/v1/transactional-sends/{uuid}"
 
 
+def automation_path(automation_id: int) -> str:
+    """The path of an automation."""
+    return f"/v1/automations/{automation_id}"
+
+
 def _links(row: Row[Any]) -> dict[str, Any]:
     """Links to the objects that the recipient refers to; some may be deleted by now."""
-    links = {"self": recipient_path(row.uuid), "transactional_group": group_path(row.group_id)}
+    links = {"self": recipient_path(row.uuid)}
+    if row.automation_id is None:
+        links["transactional_group"] = group_path(row.group_id)
+    else:
+        links["automation"] = automation_path(row.automation_id)
     if row.list_id is not None:
         links["list"] = list_path(row.list_id)
         if row.contact_id is not None:
@@ -74,6 +98,7 @@ RECIPIENT = Shape(
         Recipient.id,
         Recipient.uuid,
         Recipient.group_id,
+        _OF_SEND["automation_id"].label("automation_id"),
         Recipient.list_id,
         Recipient.contact_id,
         Recipient.message_id,

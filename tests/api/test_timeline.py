@@ -48,6 +48,8 @@ def test_a_queued_recipient(sends: SendsApi) -> None:
         "contact_id": row.contact_id,
         "message_id": message,
         "group_id": row.group_id,
+        "automation_id": None,
+        "step_id": None,
         "email": email,
         "mobile": None,
         "attempts": 0,
