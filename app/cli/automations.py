@@ -15,6 +15,8 @@ from app.automations.definition import Definition, Send, Step
 from app.automations.drawing import draw
 from app.automations.parse import parse_definition, parse_stored
 from app.automations.triggers import trigger_names
+from app.cli.automation_runs import commands as run_commands
+from app.cli.automation_runs import find_automation
 from app.cli.base import (
     Group,
     Row,
@@ -29,7 +31,7 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
-from app.db.lookup import find_by_name, find_by_name_or_id
+from app.db.lookup import find_by_name
 from app.db.models import Automation, List, TriggerFiring
 from app.errors import ServiceError
 from app.http.context import services
@@ -40,6 +42,8 @@ from app.seed.read import read_file
 from app.seed.shape import SeedError
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
+for command in run_commands.commands.values():
+    group.add_command(command)
 
 file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
@@ -103,7 +107,7 @@ def list_(account: str | None, as_json: bool) -> None:
 def show(automation: str, account: str | None, as_json: bool) -> None:
     """Show an automation as a tree of its steps, each with what came of it."""
     with services().database.read() as session:
-        found = _find(session, account, automation)
+        found = find_automation(session, account, automation)
         row, counts = _row(session, found), count_steps(session, found.account_id, found.id)
         stored = newest_version(session, found).definition
         steps = steps_of(session, found.account_id, found.id)
@@ -115,10 +119,6 @@ def show(automation: str, account: str | None, as_json: bool) -> None:
     definition = parse_stored(stored)
     for line in draw(definition, lambda step: _note(step, counts.get(step.name))):
         echo(line)
-
-
-def _find(session: Session, account: str | None, automation: str) -> Automation:
-    return find_by_name_or_id(session, Automation, find_account(session, account).id, automation, "automation")
 
 
 def _counted(counts: StepCounts | None) -> Row:
@@ -178,7 +178,7 @@ def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
 def stats(automation: str, account: str | None, as_json: bool) -> None:
     """Show the counts of each step: the runs at it, and the report of what it has sent."""
     with services().database.read() as session:
-        found = _find(session, account, automation)
+        found = find_automation(session, account, automation)
         counts = count_steps(session, found.account_id, found.id)
         steps = steps_of(session, found.account_id, found.id)
     rows = []

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, case, null, select
 from sqlalchemy.orm import Session
 
+from app.automations.paths import automation_path
 from app.db.models import Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.groups.read import group_path
@@ -62,11 +63,6 @@ PROPERTIES = {
 def recipient_path(uuid: str) -> str:
     """The path of a recipient."""
     return f"/v1/transactional-sends/{uuid}"
-
-
-def automation_path(automation_id: int) -> str:
-    """The path of an automation."""
-    return f"/v1/automations/{automation_id}"
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:

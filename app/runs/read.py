@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Row, and_, case, select
 from sqlalchemy.orm import Session
 
+from app.automations.paths import automation_path
 from app.automations.triggers import TRIGGERS
 from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
 from app.ids import existing
@@ -27,10 +28,6 @@ TRIGGER = case(
     )
 )
 TRIGGER_NAMES = tuple(name for names in TRIGGERS.values() for name in names.values())
-
-
-def automation_path(automation_id: int) -> str:
-    return f"/v1/automations/{automation_id}"
 
 
 def _links(row: Row[Any]) -> dict[str, Any]:

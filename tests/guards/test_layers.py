@@ -38,7 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "groups": ("db", "lists", "query"),
     "automations": ("content", "db"),
     "events": ("db", "infrastructure", "network", "services"),
-    "recipients": ("db", "events", "groups", "lists", "messages", "query"),
+    "recipients": ("automations", "db", "events", "groups", "lists", "messages", "query"),
     "contacts": ("accounts", "automations", "db", "events", "lists", "query"),
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
