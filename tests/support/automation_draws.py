@@ -32,6 +32,7 @@ from app.automations.definition import (
 from app.content.conditions import parse_conditions
 from tests.support.automation_model import Change, Happening, History
 
+Outages = tuple[tuple[datetime, datetime], ...]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 MOST_STEPS = 12
@@ -183,7 +184,7 @@ def _changes(start: datetime) -> st.SearchStrategy[tuple[Change, ...]]:
     return st.lists(change, max_size=5).map(lambda changes: tuple(sorted(changes, key=lambda one: one.time)))
 
 
-def _outages(start: datetime) -> st.SearchStrategy[tuple[tuple[datetime, datetime], ...]]:
+def outages_from(start: datetime) -> st.SearchStrategy[Outages]:
     """None mostly, else one of hours or days."""
     hours = st.tuples(st.integers(0, 100), st.sampled_from([1, 20, 30, 80]))
     span = hours.map(lambda pair: (start + timedelta(hours=pair[0]), start + timedelta(hours=pair[0] + pair[1])))
@@ -191,19 +192,25 @@ def _outages(start: datetime) -> st.SearchStrategy[tuple[tuple[datetime, datetim
 
 
 @st.composite
-def histories(draw: Draw, definition: Definition, *, troubled: bool = True) -> History:
-    """What happens around a run of that automation; with outages and refusals where it may be troubled."""
+def histories(
+    draw: Draw,
+    definition: Definition,
+    start: datetime | None = None,
+    zone: ZoneInfo | None = None,
+    outages: Outages | None = None,
+) -> History:
+    """What happens around a run of that automation; what is not given is drawn."""
     senders = {name: step.message for name, step in definition.by_name.items() if isinstance(step, Send)}
-    start = draw(st.sampled_from(STARTS))
+    start = start or draw(st.sampled_from(STARTS))
     values = {"plan": draw(st.sampled_from(PLANS))}
     if draw(st.integers(0, 3)):
         values["born"] = draw(st.sampled_from(DATES))
     return History(
         start,
-        draw(st.sampled_from(ZONES)),
+        zone or draw(st.sampled_from(ZONES)),
         values,
         draw(_changes(start)),
         {name: tuple(draw(st.lists(_happenings(message), max_size=3))) for name, message in senders.items()},
-        {name: "invalid_message_id" for name in senders if troubled and draw(st.integers(0, 7)) == 0},
-        draw(_outages(start)) if troubled else (),
+        {name: "invalid_id" for name in senders if draw(st.integers(0, 7)) == 0},
+        draw(outages_from(start)) if outages is None else outages,
     )

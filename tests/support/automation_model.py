@@ -39,7 +39,7 @@ TICK = timedelta(minutes=30)
 @dataclass(frozen=True)
 class Change:
     """Something that happens to the contact from outside: a field gets a value, or one of `delete`, `deactivate`,
-    `activate`, `unsubscribe email`, `unsubscribe mobile`, `subscribe email`, `subscribe mobile`."""
+    `activate`, and `unsubscribe`, `subscribe` or `block` with `email` or `mobile` behind it."""
 
     time: datetime
     what: str
@@ -113,7 +113,9 @@ class ContactModel:
     def __init__(self, history: History) -> None:
         self.values: dict[str, str] = dict(history.values)
         self.exists = self.is_active = True
-        self.unsubscribed: set[str] = set()
+        self.refused: dict[str, str] = {}
+        """Channel -> why it is closed; a block stays whatever the subscription."""
+        self._happenings = history.happenings
         self._changes = list(history.changes)
 
     def pass_time(self, moment: datetime) -> None:
@@ -129,11 +131,25 @@ class ContactModel:
             case ["activate"]:
                 self.is_active = True
             case ["unsubscribe", channel]:
-                self.unsubscribed.add(channel)
+                self.unsubscribe(channel)
             case ["subscribe", channel]:
-                self.unsubscribed.discard(channel)
+                if self.refused.get(channel) == "unsubscribed":
+                    del self.refused[channel]
+            case ["block", channel]:
+                self.refused[channel] = "blocked"
             case [key]:
                 self.set(key, change.value)
+
+    def unsubscribe(self, channel: str) -> None:
+        self.refused.setdefault(channel, "unsubscribed")
+
+    def get_message(self, step: Send, moment: datetime) -> None:
+        """A mail that will bounce blocks the address then."""
+        if step.message_type == "email":
+            bounces = [one for one in self._happenings.get(step.name, ()) if one.did == "bounced"]
+            self._changes += [Change(moment + one.after, "block email") for one in bounces]
+            self._changes.sort(key=lambda change: change.time)
+            self.pass_time(moment)
 
     def set(self, key: str, value: object) -> None:
         if value is None:
@@ -205,7 +221,8 @@ class _Player:
                     self.contact.set(key, value)
                 self.passed(step, "done")
             case Unsubscribe():
-                self.contact.unsubscribed |= set(step.channels)
+                for channel in step.channels:
+                    self.contact.unsubscribe(channel)
                 self.passed(step, "done")
             case Call():
                 self.passed(step, "done")
@@ -215,13 +232,14 @@ class _Player:
 
     def send(self, step: Send) -> None:
         channel = "email" if step.message_type == "email" else "mobile"
-        if channel in self.contact.unsubscribed:
-            self.passed(step, "skipped", "unsubscribed")
+        if channel in self.contact.refused:
+            self.passed(step, "skipped", self.contact.refused[channel])
         elif step.name in self.history.refusals:
             self.passed(step, "skipped", self.history.refusals[step.name])
         else:
             self.sent[step.name] = self.now
             self.passed(step, "done")
+            self.contact.get_message(step, self.now)
 
     def wait(self, step: Wait) -> None:
         if isinstance(step.until, Duration):

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.automations.definition import Definition, Send, SetFields, Unsubscribe
+from app.automations.definition import Channel, Definition, Send, SetFields, Unsubscribe
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
 from app.automations.parse import parse_definition
 from app.automations.walk import Ended, Waiting, Walk, refused, walk
 from app.automations.written import written_definition
 from tests.support.automation_draws import automations, histories
 from tests.support.automation_model import ContactModel, History, Line, Story, play
+
+CHANNELS: tuple[Channel, ...] = ("email", "mobile")
 
 
 class Runner:
@@ -56,17 +58,20 @@ class Runner:
         effect = walked.effect
         if isinstance(effect, Send) and effect.name in self.history.refusals:
             return refused(self.definition, walked, self.history.refusals[effect.name], now)
+        if isinstance(effect, Send):
+            self.contact.get_message(effect, now)
         if isinstance(effect, SetFields):
             for key, value in effect.values.items():
                 self.contact.set(key, value)
         if isinstance(effect, Unsubscribe):
-            self.contact.unsubscribed |= set(effect.channels)
+            for channel in effect.channels:
+                self.contact.unsubscribe(channel)
         return walked
 
     def _facts(self, now: datetime) -> Facts:
         model = self.contact
-        refused_channels = {channel: "unsubscribed" for channel in ("email", "mobile") if channel in model.unsubscribed}
-        contact = ContactFacts(dict(model.values), is_active=model.is_active, refused=refused_channels)
+        closed = {channel: model.refused[channel] for channel in CHANNELS if channel in model.refused}
+        contact = ContactFacts(dict(model.values), is_active=model.is_active, refused=closed)
         sent = [line for line in self.lines if isinstance(self.definition.by_name[line.step], Send)]
         fates = {line.step: self._fate(line.step, now) for line in sent if line.result == "done"}
         passed = {line.step: Passage(line.time, StepResult(line.result)) for line in self.lines}
