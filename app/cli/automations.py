@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -11,9 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.automations.definition import Definition, Send, Step
+from app.automations.definition import Send, Step
 from app.automations.drawing import draw
-from app.automations.parse import parse_definition, parse_stored
+from app.automations.parse import parse_stored
 from app.automations.triggers import trigger_names
 from app.cli.automation_runs import commands as run_commands
 from app.cli.automation_runs import find_automation
@@ -31,40 +29,19 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.definition_files import definition_in, file_argument, paths_shown
+from app.cli.simulate import simulate_command
 from app.db.lookup import find_by_name
 from app.db.models import Automation, List, TriggerFiring
-from app.errors import ServiceError
 from app.http.context import services
 from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import create_automation, newest_version, update_automation
 from app.runs.read import steps_of
-from app.seed.read import read_file
-from app.seed.shape import SeedError
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
+group.add_command(simulate_command)
 for command in run_commands.commands.values():
     group.add_command(command)
-
-file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-
-
-@contextmanager
-def paths_shown() -> Iterator[None]:
-    """Begins each error of a definition with its path."""
-    try:
-        yield
-    except ServiceError as error:
-        lines = (f"{one.field}: {one.detail}" if one.field else one.developer_message for one in error.errors)
-        raise WrongValue("\n       ".join(lines)) from None
-
-
-def definition_in(file: Path) -> Definition:
-    """The definition in a file of YAML or JSON."""
-    try:
-        with paths_shown():
-            return parse_definition(read_file(file, {}))
-    except SeedError as error:
-        raise WrongValue(f"{file}: {error}") from None
 
 
 def _row(session: Session, automation: Automation) -> Row:

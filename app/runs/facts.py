@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import String, bindparam, case, func, not_, select
+from sqlalchemy.orm import Session
 
 from app.automations.definition import Channel
 from app.automations.facts import ContactFacts, Facts, Fate, Passage, Place, StepResult
@@ -17,7 +18,7 @@ from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import HIDEABLE, ContactValues
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
-from app.db.models import AutomationPassedStep, ListField
+from app.db.models import Account, AutomationPassedStep, ListField
 from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
 from app.recipients.reasons import FailReason
@@ -123,8 +124,20 @@ def _contact(run: DueRun, row: ContactRow | None, hidden: int | None) -> _Contac
     """None when it was deleted."""
     if row is None or row.list_id != run.list_id:
         return None
-    values = ContactValues(row, zone_of_account(run.time_zone), hidden)
-    return _Contact(row, ContactFacts(values, row.is_active, refused_channels(row)))
+    return _Contact(row, contact_facts(row, run.time_zone, hidden))
+
+
+def load_contact_facts(session: Session, account: Account, contact_id: int) -> ContactFacts:
+    """A contact of the account, which exists."""
+    row = load_contact_rows(session, [contact_id])[contact_id]
+    hidden = dict(HIDDEN.tuples(session, ids=json_array([row.list_id])))
+    return contact_facts(row, account.time_zone, hidden.get(row.list_id))
+
+
+def contact_facts(row: ContactRow, time_zone: str, hidden: int | None) -> ContactFacts:
+    """A contact of an account with that time zone; `hidden` as in `HIDDEN`."""
+    values = ContactValues(row, zone_of_account(time_zone), hidden)
+    return ContactFacts(values, row.is_active, refused_channels(row))
 
 
 def _loaded(run: DueRun, version: Version, contact: _Contact | None, history: _History, moment: datetime) -> LoadedRun:
