@@ -8,7 +8,19 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from app.db.models import Base, Contact, Group, List, Message, Recipient, RecipientStep, Send
+from app.db.models import (
+    Automation,
+    AutomationRun,
+    AutomationVersion,
+    Base,
+    Contact,
+    Group,
+    List,
+    Message,
+    Recipient,
+    RecipientStep,
+    Send,
+)
 from tests.support.client import SENDS
 from tests.support.filters import moment
 from tests.support.tenants import Tenant, new_email, unique
@@ -125,6 +137,31 @@ def sent_contacts(tenant: Tenant, count: int) -> Paged:
     return Paged(tenant, path, Recipient, "report_id", _embedded("sent-contacts"))
 
 
+def automations(tenant: Tenant, count: int) -> Paged:
+    """Automations without versions."""
+    columns = {
+        **{"kind": "standard", "action": "created", "state": "active", "version": 1, "shifted_seconds": 0},
+        "list_id": tenant.add_list(),
+    }
+    tenant.add_all(Automation, [{"name": unique("automation"), **columns, **_times(number)} for number in range(count)])
+    return Paged(tenant, "/v1/automations", Automation, "id", _embedded("automations"))
+
+
+def runs(tenant: Tenant, count: int) -> Paged:
+    """The runs of one automation."""
+    automation_id = automations(tenant, 1).page()["_embedded"]["automations"][0]["id"]
+    version = {"automation_id": automation_id, "number": 1, "definition": {}, "creation_time": BEGINNING}
+    columns = {
+        **{"automation_id": automation_id, "version_id": tenant.add(AutomationVersion, **version), "list_id": 1},
+        **{"entry_key": 0, "state": "held", "step": "a", "due_time": BEGINNING, "skips_next": False},
+    }
+    rows = [
+        {**columns, "contact_id": number, "trigger_time": _times(number)["creation_time"]} for number in range(count)
+    ]
+    tenant.add_all(AutomationRun, rows)
+    return Paged(tenant, f"/v1/automations/{automation_id}/runs", AutomationRun, "id", _embedded("runs"))
+
+
 def timeline(tenant: Tenant, count: int) -> Paged:
     """The steps of one recipient, distinguished by their details."""
     body = {
@@ -158,5 +195,5 @@ def _add_send(tenant: Tenant) -> int:
 
 
 COLLECTIONS: dict[str, Callable[[Tenant, int], Paged]] = {
-    one.__name__: one for one in (lists, contacts, messages, groups, sent_contacts, timeline)
+    one.__name__: one for one in (lists, contacts, messages, groups, sent_contacts, automations, runs, timeline)
 }
