@@ -35,6 +35,7 @@ from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.conftest import BACKENDS, test_settings
 from tests.support.client import SENDS, Client
+from tests.support.definitions import STANDARD, create
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.plans import StatementRecorder, scanned
@@ -47,6 +48,7 @@ SENDGRID_SECRET = "a-secret-of-sendgrid"
 NUMBER = "61499000001"
 LIST, MESSAGE = "/v1/lists/1/contacts", "/v1/messages/1"
 SENT = f"{MESSAGE}/sent-contacts"
+RUNS = "/v1/automations/1/runs"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
         new_tenant(app)
         assert (tenant.id, tenant.add_list("Customers", FULL_FIELDS), tenant.add_message()) == (1, 1, 1)
         assert Rows(tenant.services, tenant.id).add_webhook() == 1
+        assert create(tenant, {**STANDARD, "list": "1", "message": "1"}) == 1
         with tenant.services.database.engine.begin() as connection:
             fill(connection, ROWS)
         for index in (FieldIndex("score", "number"), FieldIndex("born", "date"), FieldIndex("visit", "date")):
@@ -146,6 +149,11 @@ FILTERS: dict[str, tuple[str, ...]] = {
         "subject=Nobody",
         "creation_time=2030-01-01",
     ),
+    "/v1/automations": ("limit=0", "id=1", "name=Nobody", "state=paused", "list_id=1"),
+    RUNS: (
+        *("id=5", "contact_id=5", "state=held", "state=waiting", "step=a"),
+        *("trigger_time:in=2026-01-01..", "trigger_time:in=2030-01-01.."),
+    ),
     "/v1/transactional-groups": (
         "limit=0",
         "id=1",
@@ -159,13 +167,14 @@ FILTERS: dict[str, tuple[str, ...]] = {
 
 
 def read_everything(full: Full) -> None:
-    """Reads every collection and instance with each filter, and counts each except all sent contacts, which are counted
-    by their index (docs/querying.md#counting)."""
+    """Reads every collection and instance with each filter, and counts each except all sent contacts and runs, which
+    are counted by an index (docs/querying.md#counting)."""
     for path, queries in FILTERS.items():
-        count = () if path == SENT else ("limit=0",)
+        count = () if path in (SENT, RUNS) else ("limit=0",)
         for query in ("", *count, "limit=1&offset=500", *queries):
             answer = full.tenant.api.get(f"{path}?{query}".replace("2030..", "2030-01-01.."))
             assert answer.status_code == 200, answer.text
+    assert full.tenant.api.get("/v1/automations/1").status_code == 200
     for path in ("/v1/lists?expand=contacts", f"{LIST}/5", f"{MESSAGE}?expand=content", f"{MESSAGE}/content"):
         assert full.tenant.api.get(path).status_code == 200
 
@@ -269,6 +278,7 @@ COMMANDS = (
     *("contacts create email=one.more@example.com --list 1", "contacts update 17 score=7 --list 1"),
     "contacts delete 18 --list 1",
     *("lists list", "lists show 1", "lists indexes", "messages list", "messages show 1", "automations firings"),
+    *("automations list", "automations show 1", "automations stats 1"),
     "suppressions show p19@example.com",
     *("suppressions block p19@example.com", "suppressions unblock p19@example.com"),
     *("suppressions unsubscribe p20@example.com", "suppressions unsubscribe p20@example.com --list 1"),

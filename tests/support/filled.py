@@ -16,6 +16,7 @@ from app.db.types import UtcDateTime
 FEW_ROWS = {
     *("accounts", "api_keys", "domains", "dkim_keys", "sms_senders", "webhooks", "webhook_secrets"),
     *("domain_backoffs", "event_rotation", "reply_parts"),
+    *("automations", "automation_versions", "automation_steps"),
 }
 """Tables whose size is bounded by what people set up, by deferring domains, or by incomplete replies."""
 GROWING = {name: table for name, table in Base.metadata.tables.items() if name not in FEW_ROWS}
@@ -48,15 +49,16 @@ RECIPIENTS = {
     **{"state": "'delivered'", "type": "'email'", "open_type": "'not_opened'"},
 }
 EVENTS = {"slot": "0", "webhook_id": "1", "payload": "'{}'"}
-EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
-OF_THE_ACCOUNT = {"contacts", "recipients", "sends", "recipient_steps"}
-REFERENCES = {"webhooks.id": "1"}
+RUNS = {"state": "CASE WHEN n % 1000 = 0 THEN 'held' ELSE 'ended' END", "step": "'a'"}
+EXPRESSIONS = {"automation_runs": RUNS, "contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
+OF_THE_ACCOUNT = {"automation_runs", "automation_passed_steps", "contacts", "recipients", "sends", "recipient_steps"}
+REFERENCES = {"webhooks.id": "1", "automations.id": "1", "automation_versions.id": "1"}
 """References to rows other than the one of the same number."""
 
 
 def fill(connection: Connection, rows: int) -> None:
     """Adds rows to each growing table: up to number `rows` to those of the account, a fifth of them to the others.
-    Account 1 has list, message and webhook 1; the other account is 2."""
+    Account 1 has list, message, webhook and automation 1; the other account is 2."""
     for table in Base.metadata.sorted_tables:
         if table.name in GROWING:
             last = rows if table.name in OF_THE_ACCOUNT else rows // 5
