@@ -85,14 +85,13 @@ def _shifted(run: DueRun) -> DueRun:
 
 
 def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> None:
-    """Holds what falls due while its automation is paused, and leaves what a pause has shifted."""
+    """Leaves what a pause has shifted, and holds what falls due while its automation is paused."""
     rows = []
-    for run in runs:
-        if run.automation_state != "active":
-            held = unmoved(run, state="held", reason=PAUSED, attempts=run.attempts)
-            rows.append({**held, "shifted_seconds": run.shifted_seconds})
-        elif (later := _shifted(run).due_time) > moment:
-            rows.append(unmoved(run, due_time=later, attempts=run.attempts))
+    for run in map(_shifted, runs):
+        if run.due_time > moment:
+            rows.append(unmoved(run, attempts=run.attempts))
+        elif run.automation_state != "active":
+            rows.append(unmoved(run, state="held", reason=PAUSED, attempts=run.attempts))
     update_runs(transaction, rows)
 
 

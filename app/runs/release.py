@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import case, exists, select, update
 from sqlalchemy.orm import Session
 
+from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun
 from app.services import Services
@@ -31,8 +32,9 @@ def release_held(services: Services) -> None:
 
 
 def _release(transaction: Transaction, automation_id: int) -> bool:
-    """Lets go of a chunk; returns whether there may be more. They keep their due times, so they are due at once unless
-    the pause has shifted them."""
+    """Lets go of a chunk; returns whether there may be more. What the pause has shifted keeps its due time, to which
+    the pause is added when it is found. The rest is due from now on: so none of it is late by the length of the
+    pause."""
     statement = select(Automation).where(Automation.id == automation_id, Automation.release.is_not(None))
     automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
     if automation is None:
@@ -45,7 +47,9 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         .with_for_update()
     )
     ids = transaction.scalars(held).all()
-    values = {"state": "waiting", "reason": None, "skips_next": automation.release == "skip"}
+    is_shifted = AutomationRun.shifted_seconds != automation.shifted_seconds
+    due_time = case((is_shifted, AutomationRun.due_time), else_=now())
+    values = {"state": "waiting", "reason": None, "skips_next": automation.release == "skip", "due_time": due_time}
     transaction.execute(
         update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
         execution_options={"synchronize_session": False},

@@ -110,6 +110,50 @@ def test_resuming_shifts_all_that_was_to_come_by_the_length_of_the_pause(story: 
     assert sorted(story.mails()[3:]) == sorted([(first, "Last"), (second, "Again")])
 
 
+def test_what_a_pause_held_is_not_late_by_its_length(story: Story) -> None:
+    """A date that went past in the pause counts as the moment of resuming."""
+    story.tenant.add_message(name="Hello")
+    steps = [
+        {"name": "birthday", "wait": {"date": "born", "past": "stop"}},
+        {"name": "morning", "wait": {"until": "09:00"}},
+        {"name": "hello", "send": "Hello"},
+    ]
+    birthday = story.automation(**ADVANCED, steps=steps)
+    contact_id = story.contact(born="2026-03-03")
+    story.work()
+    paused(story, birthday)
+    story.calendar.move(days=3)
+    story.work()
+    resumed(story, birthday, "send")
+    story.work()
+    assert story.passed(contact_id) == [("birthday", "done", None)]
+    paused(story, birthday)
+    story.calendar.move(days=3)
+    story.work()
+    resumed(story, birthday, "send")
+    story.work()
+    assert story.passed(contact_id)[1:] == [("morning", "done", None), ("hello", "done", None)]
+
+
+def test_a_run_that_a_pause_has_shifted_is_not_held_before_it_is_due(story: Story, series: int) -> None:
+    story.contact()
+    story.work()
+    paused(story, series)
+    story.calendar.move(days=1)
+    resumed(story, series, "shift")
+    story.calendar.move(hours=12)
+    paused(story, series)
+    story.calendar.move(hours=12)
+    story.work()
+    assert [state for state, _ in story.states(series)] == ["waiting"]
+    resumed(story, series, "send")
+    story.work()
+    assert subjects(story) == ["Hello"]
+    story.calendar.move(days=1)
+    story.work()
+    assert subjects(story) == ["Hello", "Again"]
+
+
 def test_many_held_runs_are_let_go_in_chunks(story: Story, series: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runs.release.CHUNK", 2)
     paused(story, series)
