@@ -17,6 +17,7 @@ from app.clock import now, zone_of_account
 from app.contacts.row import ContactRow, load_contact_rows
 from app.contacts.wildcard_values import ContactValues, hidden_by
 from app.db.database import Transaction
+from app.db.pipeline import DriverStatement
 from app.lists.fields import ListSpec
 
 FIRED = "fired triggers"
@@ -78,5 +79,6 @@ class _Fired:
         fired.update(new)
         return new
 
-    def __call__(self) -> None:
-        """Nothing is left to do at the commit."""
+    def __call__(self) -> Sequence[DriverStatement]:
+        """Nothing is left to write at the commit."""
+        return ()

@@ -1,5 +1,5 @@
 """Advancing the runs of a chunk as far as they go, in one transaction
-(docs/decisions/020-automations-without-leases.md).
+(docs/decisions/021-automations-without-leases.md).
 
 Nothing that a run does exists without the step passed and the place to which the run has moved on, and nothing of it
 exists twice. The number of statements depends on how many different steps the runs are at, not on that of the runs.

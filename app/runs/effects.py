@@ -48,7 +48,7 @@ def carry_out(transaction: Transaction, effects: Sequence[tuple[LoadedRun, Effec
     """Carries out all of them: for each step that any run is at, as many statements for one run as for a thousand.
 
     Contacts are written before anything else, which is the order of the locks
-    (docs/decisions/020-automations-without-leases.md).
+    (docs/decisions/021-automations-without-leases.md).
     """
     done = CarriedOut()
     for runs, step in sorted(_by_step(effects), key=lambda group: isinstance(group[1], Send | Call)):

@@ -103,7 +103,7 @@ class AutomationRun(Base):
 
     `state` is waiting (due at `due_time`), held (it fell due while its automation was paused; `due_time` stays as it
     was) or ended. A run has no lease: what it does is written in the transaction that has locked its row
-    (docs/decisions/020-automations-without-leases.md).
+    (docs/decisions/021-automations-without-leases.md).
 
     `entry_key` makes "once" a matter of a unique index. 0 takes the contact's only place in the automation: entering is
     one `INSERT … ON CONFLICT DO NOTHING`. A contact that may enter again gives the place up by the run's own id as its

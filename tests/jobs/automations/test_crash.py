@@ -1,5 +1,5 @@
 """A worker that dies at any moment: each step is carried out once
-(docs/decisions/020-automations-without-leases.md)."""
+(docs/decisions/021-automations-without-leases.md)."""
 
 from __future__ import annotations
 
