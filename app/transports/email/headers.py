@@ -27,6 +27,8 @@ _WORDS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_
 
 def one_line(text: str) -> str:
     """`text` with each run of line breaks and control characters replaced by a space, and stripped."""
+    if text.isascii() and text.isprintable():  # nearly all are, and hold nothing to replace
+        return text.strip()
     return _NO_TEXT.sub(" ", text).encode("utf-8", "replace").decode().strip()
 
 
@@ -42,6 +44,8 @@ def address_header(name: str, address: str, display_name: str = "") -> bytes:
     (RFC 6532): only a server with SMTPUTF8 accepts that message.
     """
     address = ascii_domain(one_line(address))
+    if not display_name:
+        return _field(name, address)
     phrase = _phrase(name, one_line(display_name))
     if not phrase:
         return _field(name, address)
