@@ -53,8 +53,8 @@ class Transactions:
         following: OutboundEmail | None = None,
         while_waiting: Callable[[], None] = wait_only,
     ) -> DeliveryResult:
-        """Sends one message, and pipelines the commands of the following one if possible. `while_waiting` is called once
-        it is sent.
+        """Sends one message, and pipelines the commands of the following one if possible. `while_waiting` is called
+        once it is sent.
 
         Raises `SessionClosed`, with the result of this message, when the session cannot be used any more.
         """

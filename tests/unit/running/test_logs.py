@@ -68,7 +68,7 @@ LINES: list[tuple[str, dict[str, object]]] = [
 
 def test_many_lines_at_once_are_those_of_as_many_records(capsys: pytest.CaptureFixture[str]) -> None:
     configure("json")
-    lines = [*LINES, ("half a pair", {"detail": "\ud800"})]
+    lines: list[tuple[str, dict[str, object]]] = [*LINES, ("half a pair", {"detail": "\ud800"})]
     logs.log_many(logger, lines)
     quick = capsys.readouterr().err.splitlines()
     for message, fields in lines:
@@ -84,7 +84,7 @@ def test_many_lines_at_once_reach_every_handler(capsys: pytest.CaptureFixture[st
     configure(log_format)
     seen = list[logging.LogRecord]()
     other = logging.Handler()
-    other.emit = seen.append  # type: ignore[method-assign]
+    other.emit = seen.append  # type: ignore[assignment, method-assign]
     logging.getLogger().addHandler(other)
     logs.log_many(logger, LINES)
     assert [(record.getMessage(), vars(record)["account_id"]) for record in seen] == [("sent", 7), ("bounced", 8)]
