@@ -57,7 +57,7 @@ def test_a_message_is_built_while_an_answer_is_awaited(
         assert len(mail_server.mails) <= 2
     wait_until(is_done, "all have a result")
     assert outcomes(results) == [*[Outcome.ACCEPTED] * 3, Outcome.DEFERRED, Outcome.ACCEPTED]
-    assert caplog.messages == ["cannot send"]  # it was built once
+    assert caplog.messages.count("cannot send") == 1  # it was built once
 
 
 def test_another_connection_sends_what_was_built_behind_a_message_without_an_answer(
