@@ -151,9 +151,8 @@ class CompiledMessage:
         """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
         (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
         content = self._encode(recipient, rendered, limit, None)
-        return OutboundEmail(
-            f"{recipient.claimed.uuid}-bcc", channels.return_path, self.send.bcc_address or "", content
-        )
+        to, uuid = self.send.bcc_address or "", f"{recipient.claimed.uuid}-bcc"
+        return OutboundEmail(uuid, channels.return_path, to, content)
 
     def _encode(
         self,
