@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.outage import log_failure
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
+from app.sends.queue_begin import publish_begin
 from app.services import Services
 from jobs.runtime import process_services
 from jobs.stop import Stop
@@ -60,6 +61,7 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep) -> None:
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
         runs = sweeps.runs_waiting(session)
+    publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
     if events:

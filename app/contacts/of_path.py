@@ -26,9 +26,9 @@ from app.lists.key_and_list import (
 )
 from app.query.reader import whole_columns
 
-# Lists differ in their fields alone, which all come from one column, the last.
+# Lists differ only in their fields, which all come from the last column.
 CONTACT_COLUMNS = whole_columns(contact_shape((FieldSpec(0, "any", "Any", "Text Field"),)), "contact_")
-"""What `show_contact` needs, of a contact of any list."""
+"""The columns of a contact of any list for `show_contact`."""
 
 WITH_CONTACT = KEY_AND_LIST_TABLES.outerjoin(
     table_of(Contact),
@@ -39,11 +39,12 @@ KEY_LIST_AND_CONTACT = PreparedStatement(
 )
 
 OfPath = tuple[Principal, ListSpec | None, Sequence[Any] | None]
-"""The key, the list of its account, and the CONTACT_COLUMNS of the contact of that list; None for what there is not."""
+"""The key, the list of its account, and the CONTACT_COLUMNS of the contact of that list; None for what does not
+exist."""
 
 
 def find_of_path(session: Session, token: str, list_id: int | None, contact_id: int | None) -> OfPath:
-    """The key with this token and what the ids of its path name. Raises as `find_principal` does."""
+    """The key with this token and what the ids of its path name. Raises like `find_principal`."""
     if list_id is None:
         return find_principal(session, token), None, None
     if contact_id is None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from typing import NamedTuple
 
 from app.content.conditionals import Branch, Exit, Step, compile_steps
 from app.content.conditions import Condition, holds
@@ -23,8 +24,7 @@ class RenderingTooLong(ValueError):
     """A rendering exceeded its size limit and was aborted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """The text, and the names of the attachments that it references with `%%attachment:<name>%%`."""
 
     text: str
@@ -49,24 +49,32 @@ class Template:
     not change a template, so threads may share one. Times in conditions without an offset are in `zone`.
     """
 
-    __slots__ = ("_steps", "_zone")
+    __slots__ = ("_form", "_steps", "_zone")
 
     def __init__(self, source: str, zone: tzinfo = UTC) -> None:
         self._steps = compile_steps(tokenize(source))
+        self._form = _Form.of(self._steps)
         self._zone = zone
 
     def html(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
         """For `body_html`: plain values and fallbacks are encoded, encoded values are inserted as they are."""
-        return _Rendering(_HTML, values, attachments, max_bytes, self._zone).run(self._steps)
+        return self._render(_HTML, values, attachments, max_bytes)
 
     def text(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
         """For `body_text`: HTML-encoded values are decoded."""
-        return _Rendering(_TEXT, values, attachments, max_bytes, self._zone).run(self._steps)
+        return self._render(_TEXT, values, attachments, max_bytes)
 
     def header(self, values: WildcardValues, attachments: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Rendered:
         """For `subject` and other headers: as `text`, and each run of line breaks and control characters is a space."""
         rendered = self.text(values, attachments, max_bytes)
         return Rendered(_CONTROL.sub(" ", rendered.text), rendered.inline)
+
+    def _render(
+        self, format_: "_OutputFormat", values: WildcardValues, attachments: Mapping[str, str], max_bytes: int
+    ) -> Rendered:
+        if self._form:
+            return self._form.filled_in(format_, values, max_bytes)
+        return _Rendering(format_, values, attachments, max_bytes, self._zone).run(self._steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,49 @@ def _fallback_as_html(source: str) -> str:
 
 _HTML = _OutputFormat(value=_as_html, fallback=_fallback_as_html, operand=decode)
 _TEXT = _OutputFormat(value=_as_text, fallback=str, operand=str)
+
+
+def _value_of(wildcard: Wildcard, format_: _OutputFormat, values: WildcardValues) -> str:
+    """The value of a wildcard; empty where there is none."""
+    value = values.get(wildcard.key)
+    return format_.value(value) if value else ""
+
+
+class _Form(NamedTuple):
+    """The steps of a template that has nothing but text and wildcards, as most have: it takes half the time to fill
+    them in that it takes to run them one by one."""
+
+    pieces: list[str]
+    """The text, with an empty piece for each wildcard."""
+    wildcards: list[tuple[int, Wildcard]]
+    """Each wildcard with its place."""
+
+    @classmethod
+    def of(cls, steps: list[Step]) -> "_Form | None":
+        if not all(isinstance(step, str | Wildcard) for step in steps):
+            return None
+        return cls(
+            [step if isinstance(step, str) else "" for step in steps],
+            [(place, step) for place, step in enumerate(steps) if isinstance(step, Wildcard)],
+        )
+
+    def filled_in(self, format_: _OutputFormat, values: WildcardValues, max_bytes: int) -> Rendered:
+        pieces, found = self.pieces.copy(), dict[str, str]()
+        for place, wildcard in self.wildcards:
+            text = found.get(wildcard.key)
+            if text is None:
+                text = found[wildcard.key] = _value_of(wildcard, format_, values)
+            pieces[place] = text or format_.fallback(wildcard.fallback)
+        # Before they are joined: a value is one string in memory, however often it is repeated.
+        if sum(map(len, pieces)) > max_bytes:
+            raise RenderingTooLong
+        return _within(max_bytes, Rendered("".join(pieces), frozenset()))
+
+
+def _within(max_bytes: int, rendered: Rendered) -> Rendered:
+    if rendered.size > max_bytes:
+        raise RenderingTooLong
+    return rendered
 
 
 class _Rendering:
@@ -132,10 +183,7 @@ class _Rendering:
             remaining -= len(piece)
             if remaining < 0:
                 raise RenderingTooLong
-        rendered = Rendered("".join(output), frozenset(self._inline))
-        if rendered.size > self._max_bytes:
-            raise RenderingTooLong
-        return rendered
+        return _within(self._max_bytes, Rendered("".join(output), frozenset(self._inline)))
 
     def _render_placeholder(self, step: Wildcard | AttachmentReference) -> str:
         return self._render_wildcard(step) if isinstance(step, Wildcard) else self._attachment_reference(step.name)
@@ -143,8 +191,7 @@ class _Rendering:
     def _render_wildcard(self, wildcard: Wildcard) -> str:
         rendered = self._rendered_values.get(wildcard.key)
         if rendered is None:
-            value = self._values.get(wildcard.key)
-            rendered = self._rendered_values[wildcard.key] = self._format.value(value) if value else ""
+            rendered = self._rendered_values[wildcard.key] = _value_of(wildcard, self._format, self._values)
         return rendered or self._format.fallback(wildcard.fallback)
 
     def _attachment_reference(self, name: str) -> str:

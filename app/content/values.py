@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 
 class WildcardValue(NamedTuple):
@@ -47,7 +47,8 @@ class MergedValues(Mapping[str, WildcardValue]):
         self._own = own
         self._sources = sources
 
-    def __getitem__(self, key: str) -> WildcardValue:
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value or the default; not by way of an exception, because a body looks up each of its wildcards."""
         own = self._own.get(key)
         if own is not None:
             return own
@@ -55,7 +56,13 @@ class MergedValues(Mapping[str, WildcardValue]):
             value = source.get(key)
             if value is not None:
                 return WildcardValue(_text(value), encoded=False)
-        raise KeyError(key)
+        return default
+
+    def __getitem__(self, key: str) -> WildcardValue:
+        value: WildcardValue | None = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return value
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys(name for source in (self._own, *self._sources) for name in source)

@@ -1,8 +1,8 @@
 """Several statements in one round trip to PostgreSQL, by the pipeline mode of its protocol
 (docs/decisions/020-statements-in-one-round-trip.md).
 
-The driver's own block for it sends each statement when it is executed; here all of them leave together, and the server
-is waited for once. tests/unit/db/test_pipeline.py pins what this relies on in psycopg.
+The driver's own block for it sends each statement when it is executed; here all of them are sent together, and the
+server is awaited once. tests/unit/db/test_pipeline.py pins what this relies on in psycopg.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _execute(connection: BoundedConnection, statements: Sequence[DriverStatement
     pipeline = connection._pipeline = psycopg.Pipeline(connection, _no_lock=True)
     connection.pgconn.enter_pipeline_mode()
     begins, autocommit = begins_transaction(connection), connection.autocommit
-    connection.use_transactions(False)  # else the driver would wait for the answer to BEGIN
+    connection.use_transactions(False)  # otherwise the driver would wait for the answer to BEGIN
     try:
         if begins:
             yield from connection._exec_command(connection._get_tx_start_command())
@@ -62,7 +62,7 @@ def _execute(connection: BoundedConnection, statements: Sequence[DriverStatement
         yield from send(connection.pgconn)
         yield from pipeline._fetch_gen(flush=False)
     except BaseException:
-        # The driver counts a statement as prepared that the server has skipped.
+        # The driver takes a statement for prepared that the server has skipped.
         connection._prepared.clear()
         raise
     finally:
@@ -73,7 +73,7 @@ def _execute(connection: BoundedConnection, statements: Sequence[DriverStatement
 
 
 def _leave(connection: BoundedConnection, pipeline: psycopg.Pipeline) -> None:
-    """Ends the pipeline mode. A connection of which not all answers have been read is of no use any more."""
+    """Ends the pipeline mode. A connection with unread answers cannot be used any more."""
     if pipeline.result_queue:
         connection.pgconn.finish()
     elif connection.pgconn.status != ConnStatus.BAD:

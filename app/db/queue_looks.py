@@ -74,10 +74,12 @@ def look_at_ready(session: Session, since: datetime, moment: datetime) -> dict[i
     return {**found}
 
 
-def still_due(session: Session, accounts: Mapping[int, Positions], moment: datetime) -> set[int]:
-    """Those of the accounts that have due entries at or behind their positions."""
+def still_due(session: Session, accounts: Mapping[int, Positions], moment: datetime) -> dict[int, Positions]:
+    """Those of the accounts that have due entries at or behind their positions, with the positions of the first."""
     statement = _still_due(on_postgresql=is_postgresql(session))
-    return {row[0] for row in statement.tuples(session, moment=moment, accounts=as_json(accounts))}
+    rows = statement.tuples(session, moment=moment, accounts=as_json(accounts))
+    found = {account_id: _positions(zip(PRIORITIES, firsts, strict=True), moment) for account_id, *firsts in rows}
+    return {account_id: positions for account_id, positions in found.items() if positions}
 
 
 def _positions(firsts: Iterable[tuple[str, datetime | None]], moment: datetime) -> Positions:
@@ -122,7 +124,7 @@ def _ready() -> PreparedStatement:
 @cache
 def _still_due(*, on_postgresql: bool) -> PreparedStatement:
     given = given_accounts(on_postgresql=on_postgresql)
-    return PreparedStatement(select(given.c.account_id).where(has_due_entries(given)))
+    return PreparedStatement(select(given.c.account_id, *(_first_of(given, priority) for priority in PRIORITIES)))
 
 
 def has_due_entries(given: FromClause) -> ColumnElement[bool]:

@@ -12,6 +12,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 def storable_text(value: object, longest: int = MAX_TEXT) -> str:
     """One line without control characters and surrogates, truncated. Bytes are decoded as UTF-8; other values are
     replaced by the name of their type. Raises nothing."""
+    if type(value) is str and value.isascii() and value.isprintable():
+        return value[:longest].strip()
     text = _text(value, longest)
     if text is None:
         return "" if value is None else f"({type(value).__name__})"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -73,8 +74,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def write(self, lines: Sequence[str]) -> None:
-        """Writes formatted lines."""
-        with self.lock or contextlib.nullcontext():
+        """Writes formatted lines. Raises nothing, like every handler: a full disk must not end who logs."""
+        with self.lock or contextlib.nullcontext(), contextlib.suppress(OSError, ValueError):
             self.stream.write("".join(f"{line}{self.terminator}" for line in lines))
             self.flush()
 
@@ -91,6 +92,36 @@ def buffered() -> Iterator[None]:
         for handler in logging.getLogger().handlers:
             if lines and isinstance(handler, LineHandler):
                 handler.write(lines)
+
+
+def log_many(logger: logging.Logger, lines: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Logs many lines of level INFO with one write, each a message and its extra fields.
+
+    Where nobody else handles the records, the lines are made without them: a record takes three times as long as the
+    line that is made of it.
+    """
+    if not lines or not logger.isEnabledFor(logging.INFO):
+        return
+    handler = _only_handler(logger)
+    if handler is None or not isinstance(handler.formatter, JsonFormatter):
+        with buffered():
+            for message, fields in lines:
+                logger.info(message, extra=fields)
+        return
+    common = {"time": _time_text(datetime.now(UTC)), "level": "info", "logger": logger.name}
+    process = {"request_id": request_id.get(), "process": os.getpid()}
+    handler.write([_json_text({**common, "message": message, **process, **fields}) for message, fields in lines])
+
+
+def _only_handler(logger: logging.Logger) -> LineHandler | None:
+    """The handler of the records of this logger, if it is the one that `configure` has set, alone."""
+    above: logging.Logger | None = logger
+    while above and above.parent:
+        if above.handlers or above.filters or not above.propagate:
+            return None
+        above = above.parent
+    handlers = above.handlers if above else []
+    return handlers[0] if len(handlers) == 1 and isinstance(handlers[0], LineHandler) else None
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:
@@ -115,7 +146,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Writes values that JSON does not know as their text."""
         line: dict[str, Any] = {
-            "time": f"{moment(record).isoformat(timespec='milliseconds')[:-6]}Z",
+            "time": _time_text(moment(record)),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -125,10 +156,18 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        try:
-            return orjson.dumps(line, default=str).decode()
-        except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits
-            return json.dumps(line, default=str)
+        return _json_text(line)
+
+
+def _time_text(time: datetime) -> str:
+    return f"{time.isoformat(timespec='milliseconds')[:-6]}Z"
+
+
+def _json_text(line: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(line, default=str).decode()
+    except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits
+        return json.dumps(line, default=str)
 
 
 class ConsoleFormatter(logging.Formatter):

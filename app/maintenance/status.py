@@ -16,22 +16,27 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Event, QueueEntry, Webhook
 from app.events.batch_contents import oldest_waiting, waiting_events
-from app.recipients.conditions import IS_SENDING, entry_in_state
+from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
+from app.sends.queue_begin import QueueBegin
 from app.settings import Settings
 
+FROM_THE_FIRST = QueueBegin()
 
-def status(session: Session, settings: Settings, moment: datetime) -> dict[str, int | float | None]:
+
+def status(
+    session: Session, settings: Settings, moment: datetime, begin: QueueBegin = FROM_THE_FIRST
+) -> dict[str, int | float | None]:
     """Numbers of recipients and events per status, and for some the age of the oldest in seconds; None if there is
     none.
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
     `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight`
-    have a request in flight.
+    have a request in flight. `begin` is where the send queue begins, if it is known.
     """
     shown: dict[str, int | float | None] = {}
     ages = _since(settings)
-    for name, statement in figures(moment).items():
+    for name, statement in figures(moment, begin).items():
         count, oldest = session.execute(statement).one()
         shown[name] = count
         if name in ages:
@@ -40,14 +45,15 @@ def status(session: Session, settings: Settings, moment: datetime) -> dict[str, 
     return shown
 
 
-def figures(moment: datetime) -> dict[str, Select[int, Any]]:
+def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, Select[int, Any]]:
     """The statement of each figure: the number, and the time or event from which the age of the oldest is derived."""
-    queued = entry_in_state(RecipientState.QUEUED)
+    leased = and_(IS_SENDING, QueueEntry.lease_time >= begin.lease)
     return {
-        "due": _entries(and_(queued, QueueEntry.due_time <= moment)),
-        "deferred": _entries(and_(queued, QueueEntry.due_time > moment)),
-        "in_flight": _entries(IS_SENDING),
-        "abandoned": _entries(and_(IS_SENDING, QueueEntry.lease_time < moment)),
+        "due": _entries(and_(IS_READY, QueueEntry.ready_time >= begin.ready, QueueEntry.due_time <= moment)),
+        # An entry that is due later is ready later.
+        "deferred": _entries(and_(IS_READY, QueueEntry.ready_time > moment, QueueEntry.due_time > moment)),
+        "in_flight": _entries(leased),
+        "abandoned": _entries(and_(leased, QueueEntry.lease_time < moment)),
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN)),
         "events_waiting": _events_waiting(),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),

@@ -11,11 +11,12 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, delete, not_, select, tuple_
+from sqlalchemy import ColumnElement, CursorResult, Select, and_, delete, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
 from app.db.full_looks import FULL_SHARE
+from app.db.in_json import in_json
 from app.db.models import (
     Base,
     DomainBackoff,
@@ -32,11 +33,14 @@ from app.db.run_queue import next_due_time
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly
+from app.recipients.conditions import IS_READY, entry_in_state
+from app.recipients.states import RecipientState
+from app.recipients.store import delete_queue_entries
 from app.runs.release import has_held_to_release
-from app.sends.delivery.claim import has_due
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.uncertain import has_uncertain_due
+from app.sends.queue_begin import QueueBegin, known_begin
 from app.services import Services
 
 logger = logging.getLogger(__name__)
@@ -60,7 +64,13 @@ class SendQueueSweep:
 
     def finds_work(self, session: Session) -> bool:
         """Whether there is a recipient that is due, has an expired lease, or has been uncertain for long enough."""
-        return has_due(session, self._due) or bool(self._leases.workers(session)) or has_uncertain_due(session)
+        is_new, is_due = self._due.look(session), self._due.has_any(session)
+        return is_new or is_due or bool(self._leases.workers(session)) or has_uncertain_due(session)
+
+    @property
+    def begin(self) -> QueueBegin:
+        """Where the queue begins, by what it has found."""
+        return QueueBegin(self._due.begin, self._leases.begin)
 
 
 def events_waiting(session: Session) -> bool:
@@ -93,7 +103,7 @@ def clean(services: Services) -> None:
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
-    _delete_entries_without_recipient(services)
+    _delete_entries_without_recipient(services, known_begin(services.redis))
     rotate_events(services)
     services.database.refresh_statistics()
 
@@ -111,18 +121,26 @@ def _delete_older(
         logger.info("cleaned %s", model.__tablename__, extra={"rows": total})
 
 
-def _delete_entries_without_recipient(services: Services) -> None:
-    """They would be claimed in vain for ever. Only the oldest entries are checked, since those with a recipient leave
-    the queue."""
-    by_id = select(QueueEntry.recipient_id, QueueEntry.due_time).where(QueueEntry.recipient_id > 0)
-    entry = by_id.order_by(QueueEntry.recipient_id).limit(CHUNK).subquery("oldest").c
-    recipient = select(Recipient.id).where(Recipient.id == entry.recipient_id).exists()
-    left = select(entry.recipient_id).where(entry.due_time < now() - OVERDUE, not_(recipient))
+def _delete_entries_without_recipient(services: Services, begin: QueueBegin) -> None:
+    """They would be claimed in vain for ever, or stay uncertain. Only the oldest entries are checked, since those with
+    a recipient leave the queue."""
+    overdue = now() - OVERDUE
+    queued = and_(IS_READY, QueueEntry.ready_time >= begin.ready, QueueEntry.ready_time < overdue)
+    uncertain = and_(entry_in_state(RecipientState.UNCERTAIN), QueueEntry.due_time < overdue)
     with services.database.write() as transaction:
-        statement = delete(QueueEntry).where(QueueEntry.recipient_id.in_(left))
-        result: CursorResult[Any] = transaction.connection().execute(statement)
-    if result.rowcount:
-        logger.warning("deleted queue entries without a recipient", extra={"rows": result.rowcount})
+        oldest = [
+            *transaction.scalars(_recipient_ids(queued).order_by(QueueEntry.ready_time).limit(CHUNK)),
+            *transaction.scalars(_recipient_ids(uncertain).order_by(QueueEntry.due_time).limit(CHUNK)),
+        ]
+        found = set(transaction.scalars(select(Recipient.id).where(in_json(Recipient.id, oldest)))) if oldest else set()
+        left = [recipient_id for recipient_id in oldest if recipient_id not in found]
+        delete_queue_entries(transaction, left)
+    if left:
+        logger.warning("deleted queue entries without a recipient", extra={"rows": len(left)})
+
+
+def _recipient_ids(condition: ColumnElement[bool]) -> Select[int]:
+    return select(QueueEntry.recipient_id).where(condition)
 
 
 def _delete_chunk(

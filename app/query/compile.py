@@ -40,6 +40,9 @@ Order = Sequence[ColumnElement[Any]]
 """What orders a collection: expressions that are never null and together unique."""
 
 GROUP_SIZE = 100
+DEEP = 500
+"""From this offset on the first item of a page is found by the index of the order alone, and only the rows from there
+on are read: at an offset of 4,500,000 in 0.7 seconds instead of 3.1 (docs/performance.md#growth)."""
 
 Row = TypeVar("Row")
 
@@ -55,14 +58,19 @@ def page(select: Select[Any], query: Query, order: Order, *, ascending: bool = F
     """The rows of the page and one more, which shows whether there is a further page; see `split_page`. From a position
     on they are read with the index of the order, however many rows come before it (docs/querying.md#cursors)."""
     position = query.position
-    if position is None:
-        # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
-        select = select.offset(literal(query.offset, BigInteger()))
-    else:
+    if position is not None:
         ascending = ascending is not position.backward
         select = select.where(_beyond(order, position, ascending))
     directed = [column.asc() if ascending else column.desc() for column in order]
-    return select.order_by(*directed).limit(query.limit + 1)
+    ordered = select.order_by(*directed).limit(query.limit + 1)
+    if position is not None:
+        return ordered
+    # Explicitly 64 bits: a plain integer is 32 bits wide in PostgreSQL and fails for a large offset.
+    offset = literal(query.offset, BigInteger())
+    if query.offset < DEEP or query.conditions:
+        return ordered.offset(offset)
+    first = select.with_only_columns(*order).order_by(*directed).limit(1).offset(offset).correlate(None)
+    return ordered.where(_compared(order, first.scalar_subquery(), ascending, inclusive=True))
 
 
 def split_page(rows: Sequence[Row], query: Query) -> tuple[Sequence[Row], bool]:
@@ -81,10 +89,12 @@ def count(select: Select[Any]) -> Select[int]:
 def _beyond(order: Order, position: Position, ascending: bool) -> ColumnElement[bool]:
     """The rows on one side of the position; both databases read such a comparison of rows from an index."""
     item = tuple_(*(literal(value, column.type) for value, column in zip(position.item, order, strict=True)))
-    if ascending:
-        compare = operator.ge if position.inclusive else operator.gt
-    else:
-        compare = operator.le if position.inclusive else operator.lt
+    return _compared(order, item, ascending, inclusive=position.inclusive)
+
+
+def _compared(order: Order, item: ColumnElement[Any], ascending: bool, *, inclusive: bool) -> ColumnElement[bool]:
+    beyond, from_it_on = (operator.gt, operator.ge) if ascending else (operator.lt, operator.le)
+    compare = from_it_on if inclusive else beyond
     return cast("ColumnElement[bool]", compare(tuple_(*order), item))
 
 

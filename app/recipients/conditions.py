@@ -3,7 +3,7 @@ database would use the partial index."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, literal_column
+from sqlalchemy import ColumnElement, and_, literal_column
 
 from app.recipients.states import RecipientState
 
@@ -16,3 +16,6 @@ def entry_in_state(state: RecipientState) -> ColumnElement[bool]:
 
 
 IS_SENDING = entry_in_state(RecipientState.SENDING)
+IS_READY = and_(entry_in_state(RecipientState.QUEUED), literal_column("send_queue.attempts >= 0"))
+"""The entry is queued. The second part is always true, and lets the index on `ready_time` answer
+(app/db/models/send_queue.py)."""

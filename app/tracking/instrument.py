@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.settings import Settings
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token
@@ -26,8 +26,7 @@ OWN_PAGES = ("u", "o", "c")
 _BODY_END = re.compile("</body", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Instrumenter:
+class Instrumenter(NamedTuple):
     """Adds the pixel and the tracked links of this service."""
 
     public_url: str

@@ -66,9 +66,13 @@ def verify_token(secret_key: str, purpose: str, token: str) -> bytes | None:
 
 
 def _signature(secret_key: str, purpose: str, content: bytes) -> bytes:
-    return hmac.digest(_key(secret_key, purpose), content, "sha256")[:SIGNATURE_BYTES]
+    signature = _keyed(secret_key, purpose).copy()
+    signature.update(content)
+    return signature.digest()[:SIGNATURE_BYTES]
 
 
 @lru_cache(maxsize=32)
-def _key(secret_key: str, purpose: str) -> bytes:
-    return f"transactional-messaging-service {purpose} links\0{secret_key}".encode()
+def _keyed(secret_key: str, purpose: str) -> hmac.HMAC:
+    """The hash with its key and no content yet: a copy of it takes half the time of a new one."""
+    key = f"transactional-messaging-service {purpose} links\0{secret_key}".encode()
+    return hmac.new(key, digestmod="sha256")

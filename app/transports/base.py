@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -111,14 +112,27 @@ class Connection(Protocol[Message_contra]):
         ...
 
 
+def wait_only() -> None:
+    """What is done while an answer is awaited: nothing else."""
+
+
 @runtime_checkable
 class PipeliningConnection(Protocol):
     """A mail connection that can pipeline: the commands of the next message are sent with the end of one."""
 
     pipelines: Literal[True]
 
-    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
-        """Sends one message; `following` is the one that is sent next over this connection, if it is known."""
+    def send(
+        self,
+        message: OutboundEmail,
+        following: OutboundEmail | None = None,
+        while_waiting: Callable[[], None] = wait_only,
+        /,
+    ) -> DeliveryResult:
+        """Sends one message; `following` is the one that is sent next over this connection, if it is known.
+
+        `while_waiting` raises nothing and may be called once the message is sent, before its answer is read.
+        """
         ...
 
 

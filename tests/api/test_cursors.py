@@ -210,12 +210,12 @@ def test_a_page_whose_items_are_deleted_leads_back(contacts_of_a_list: Paged) ->
 
 # ---------------------------------------------------------------------------------------------- cost
 
-MANY = 600
+MANY = 1500
 
 
 @pytest.fixture(scope="module", params=COLLECTIONS)
 def long_collection(request: pytest.FixtureRequest, app: Flask) -> Paged:
-    """A collection of 600 items, of which the planner knows."""
+    """A collection of 1,500 items, of which the planner knows."""
     paged = COLLECTIONS[request.param](new_tenant(app), MANY)
     database = paged.tenant.services.database
     if database.is_postgresql:
@@ -250,3 +250,16 @@ def test_no_page_reached_by_a_link_costs_more_than_another(long_collection: Page
         costs = [cost(links[direction]["href"]) for links in (early, late)]
         assert costs[1] <= costs[0] * 1.5, direction
         assert cost(without_cursor(late[direction]["href"])) > 3 * costs[1]
+
+
+def test_a_page_far_from_the_first_has_the_same_items_by_its_offset_and_by_its_link(long_collection: Paged) -> None:
+    path, keys = long_collection.path, long_collection.keys
+    first = long_collection.page(f"{path}?limit={LIMIT}&offset={MANY - 20}")
+    linked = long_collection.page(next_of(first))
+    assert len({*keys(first), *keys(linked)}) == 2 * LIMIT
+    assert keys(long_collection.page(without_cursor(next_of(first)))) == keys(linked)
+    assert (
+        keys(long_collection.page(f"{path}?limit={LIMIT}&offset={MANY - 2}"))
+        == keys(list(long_collection.follow(next_of(first), "next"))[-1])[-2:]
+    )
+    assert keys(long_collection.page(f"{path}?limit={LIMIT}&offset={MANY}")) == []

@@ -16,8 +16,8 @@ LONG_MODULES = {
 }
 LONG_FUNCTIONS = {
     "app.db.migrations.versions.v0001_initial.upgrade": "creates all tables",
-    "app.db.migrations.versions.v0002_carriers.downgrade": "reverts all of it",
-    "app.db.migrations.versions.v0002_carriers.upgrade": "creates and widens the tables of one issue",
+    "app.db.migrations.versions.v0002_delivery_reports.downgrade": "reverts all of it",
+    "app.db.migrations.versions.v0002_delivery_reports.upgrade": "creates and widens the tables of one issue",
 }
 """Declarations are easier to read in one piece: name -> why it may be long."""
 

@@ -51,6 +51,16 @@ def scanned(connection: Connection, statement: str, parameters: Any, tables: Col
     return sorted(read & set(tables))
 
 
+def reads_index_alone(connection: Connection, statement: str, parameters: Any, table: str) -> bool:
+    """Whether the plan of the statement reads rows of the table from an index that has all of their columns."""
+    if connection.dialect.name == "postgresql":
+        explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
+        nodes = _nodes(explained[0]["Plan"])
+        return any(node["Node Type"] == "Index Only Scan" and _table(node) == table for node in nodes)
+    rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    return any(f"{table} USING COVERING INDEX" in row[3] for row in rows)
+
+
 PARTIAL = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '% WHERE %'"
 
 

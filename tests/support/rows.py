@@ -212,7 +212,7 @@ def change_recipients(transaction: Transaction, ids: Sequence[int], **values: An
     own = {name: value for name, value in values.items() if name in table_of(Recipient).columns}
     entries = table_of(QueueEntry)
     if of_entries:
-        of_entries["ready_time"] = max(now(), values.get("due_time") or now())
+        of_entries["ready_time"] = values.get("ready_time") or max(now(), values.get("due_time") or now())
     if values.get("state", "queued") in UNSETTLED:
         own = {name: value for name, value in own.items() if name not in of_entries}
         if "state" in values:

@@ -22,5 +22,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     ${downgrades if downgrades else "pass"}

@@ -39,12 +39,12 @@ class NamedContacts:
 
     @classmethod
     def of(cls, found: Mapping[str, Sequence[Any]]) -> NamedContacts:
-        """By what the `contact_reads` have found."""
+        """From the results of `contact_reads`."""
         return cls(frozenset(row.id for row in found.get(BY_ID, ())), dict(found.get(BY_ADDRESS, ())))
 
 
 def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
-    """The statements that find them: none for a send without a list, nor where no recipient has an id or an address."""
+    """The statements that find them: none for a send without a list, or if no recipient has an id or an address."""
     if draft.list_id is None:
         return {}
     of_list = {"account_id": account_id, "list_id": min(draft.list_id, BIGGEST)}
@@ -60,6 +60,6 @@ def contact_reads(account_id: int, draft: SendDraft) -> dict[str, Read]:
 
 
 def addresses_of(draft: SendDraft) -> list[str]:
-    """The addresses by which recipients are named, as they are in the request."""
+    """The addresses of the recipients as in the request."""
     named = (recipient.email if draft.type == "email" else recipient.mobile for recipient in draft.recipients)
     return [address for address in named if address is not None]

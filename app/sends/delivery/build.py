@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.infrastructure import logs
 from app.sends.delivery.compose import PreparedRecipient, RenderedContent
@@ -18,8 +18,7 @@ from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltMessage:
+class BuiltMessage(NamedTuple):
     """The message of a recipient, and how many bytes were rendered for it. If none could be built, `message` is the
     reason. `copy` is the blind copy, which is sent once the message is accepted."""
 

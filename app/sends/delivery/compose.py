@@ -137,11 +137,12 @@ class CompiledMessage:
 
         Raises `MessageTooLarge` for a mail of more than `limit` bytes.
         """
-        tracked = rendered._replace(
-            html=rendered.html and self._with_html_tracking(rendered.html, recipient, channels),
-            text=rendered.text and self._with_text_tracking(rendered.text, recipient, channels),
-        )
-        content = self._encode(recipient, tracked, limit, self._list_unsubscribe(channels))
+        if self.send.track_clicks or self.send.track_opens:
+            rendered = rendered._replace(
+                html=rendered.html and self._with_html_tracking(rendered.html, recipient, channels),
+                text=rendered.text and self._with_text_tracking(rendered.text, recipient, channels),
+            )
+        content = self._encode(recipient, rendered, limit, self._list_unsubscribe(channels))
         return OutboundEmail(recipient.claimed.uuid, channels.return_path, recipient.address, content)
 
     def build_copy(
@@ -150,9 +151,8 @@ class CompiledMessage:
         """The blind copy of one recipient's mail: it has the same text, but nothing in it acts for the recipient
         (docs/sending.md#blind-copies). It is rendered with `FeedbackChannels.of_copy`."""
         content = self._encode(recipient, rendered, limit, None)
-        return OutboundEmail(
-            f"{recipient.claimed.uuid}-bcc", channels.return_path, self.send.bcc_address or "", content
-        )
+        to, uuid = self.send.bcc_address or "", f"{recipient.claimed.uuid}-bcc"
+        return OutboundEmail(uuid, channels.return_path, to, content)
 
     def _encode(
         self,

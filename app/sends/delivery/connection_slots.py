@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.sends.delivery.build import BuiltMessage
-from app.transports.base import Connection, DeliveryResult, OutboundEmail, OutboundSms, Outcome, PipeliningConnection
+from app.transports.base import (
+    Connection,
+    DeliveryResult,
+    OutboundEmail,
+    OutboundSms,
+    Outcome,
+    PipeliningConnection,
+    wait_only,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +60,19 @@ class ConnectionSlot:
                 logger.exception("a connection cannot be closed")
 
 
-def send_over(slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None) -> DeliveryResult:
-    """Sends the message; `following` is the message that the slot sends next, if it is known."""
+def send_over(
+    slot: ConnectionSlot,
+    built: BuiltMessage,
+    following: BuiltMessage | None = None,
+    while_waiting: Callable[[], None] = wait_only,
+) -> DeliveryResult:
+    """Sends the message; `following` is the message that the slot sends next, if it is known. `while_waiting` may be
+    called before the answer to the message is read."""
     match built.message:
         case OutboundEmail() as email:
             next_message = following.message if following else None
             if slot.pipelining and isinstance(next_message, OutboundEmail):
-                return slot.pipelining.send(email, next_message)
+                return slot.pipelining.send(email, next_message, while_waiting)
             return slot.email.send(email)
         case OutboundSms() as text:
             return slot.sms.send(text)

@@ -49,6 +49,10 @@ class Dispatcher:
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
         self._building_large = False
         """Whether a thread builds a large message."""
+        self._being_built: set[int] = set()
+        """Recipients in the queue whose messages are being built ahead."""
+        self._built: dict[int, BuiltMessage] = {}
+        """Messages of recipients in the queue that were built ahead."""
         self._results: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
 
     def __len__(self) -> int:
@@ -82,6 +86,7 @@ class Dispatcher:
         with self._lock:
             while self._queue and self._queue[0].queued_at <= latest:
                 withdrawn.append(self._queue.popleft().id)
+                self._built.pop(withdrawn[-1], None)
         self._in_flight.difference_update(withdrawn)
         return withdrawn
 
@@ -129,7 +134,7 @@ class Dispatcher:
         # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
         following = self._next() if self._may_pipeline(slot) and not built.copy else None
         with contextlib.nullcontext() if slot.is_quick else self._blocking():
-            result = self._sender_worker.transmit(slot, built, following)
+            result = self._sender_worker.transmit(slot, built, following, self._build_ahead)
         self._results.put(result)
         return following
 
@@ -158,8 +163,9 @@ class Dispatcher:
         """
         with self._lock:
             recipient = self._pop()
-        if recipient is None:
-            return None
+            built = self._built.pop(recipient.id, None) if recipient else None
+        if recipient is None or built:
+            return built
         if not recipient.is_large:
             return self._sender_worker.builder.build(recipient)
         try:
@@ -169,6 +175,30 @@ class Dispatcher:
             with self._lock:
                 self._building_large = False
                 self._start_thread()
+
+    def _build_ahead(self) -> float:
+        """Builds the message that comes next, while a thread awaits an answer; returns the seconds that it took.
+
+        The recipient stays in the queue: should the answer not come, another thread sends what was built.
+        """
+        began = time.monotonic()
+        with self._lock:
+            recipient = self._queue[0] if self._queue else None
+            if recipient is None or not self._may_build_ahead(recipient):
+                return 0.0
+            self._being_built.add(recipient.id)
+        built = self._sender_worker.builder.build(recipient)
+        with self._lock:
+            self._being_built.discard(recipient.id)
+            if recipient in self._queue:  # else it was withdrawn
+                self._built[recipient.id] = built
+        return time.monotonic() - began
+
+    def _may_build_ahead(self, recipient: PreparedRecipient) -> bool:
+        """A large message is built by a thread that waits for nothing else, and what counts against a quota only when
+        it is sent for sure. Under the lock."""
+        is_begun = recipient.id in self._built or recipient.id in self._being_built
+        return not (is_begun or recipient.is_large or recipient.quota) and self._may_begin(recipient)
 
     def _pop(self) -> PreparedRecipient | None:
         """The first recipient whose message may be built now. Under the lock."""
@@ -184,7 +214,8 @@ class Dispatcher:
         return any(map(self._may_begin, self._queue))
 
     def _may_begin(self, recipient: PreparedRecipient) -> bool:
-        return _is_fresh(recipient) and not (self._building_large and recipient.is_large)
+        is_free = recipient.id not in self._being_built and not (self._building_large and recipient.is_large)
+        return is_free and _is_fresh(recipient)
 
 
 def _is_fresh(recipient: PreparedRecipient) -> bool:

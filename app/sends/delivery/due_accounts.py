@@ -74,10 +74,20 @@ class DueAccounts:
         while self._positions:
             probed = dict(islice(self._positions.items(), PROBED))
             due = still_due(session, probed, now())
+            self._forget_accounts(probed.keys() - due.keys())
+            for account_id, found in due.items():
+                # Behind the others, which are probed the next time.
+                known = self._positions.pop(account_id)
+                self._positions[account_id] = {name: max(first, known[name]) for name, first in found.items()}
             if due:
                 return True
-            self._forget_accounts(probed)
         return False
+
+    @property
+    def begin(self) -> datetime:
+        """The time before which no entry that is due has become ready, as far as is known after a look."""
+        firsts = (position.due_time for positions in self._positions.values() for position in positions.values())
+        return min([self._looked - FAR_REACH, *firsts])
 
     def next_accounts(self, after: int, count: int) -> dict[int, Positions]:
         """At most that many accounts with due entries: those after the account `after`, then from the first one on."""

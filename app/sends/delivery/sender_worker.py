@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from app.clock import now
@@ -37,6 +37,11 @@ from app.transports.sms import sms_transport
 from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
 
 logger = logging.getLogger(__name__)
+
+
+def no_time() -> float:
+    """What a thread does while it awaits an answer, if it has nothing to do."""
+    return 0.0
 
 
 class SenderWorker:
@@ -63,19 +68,25 @@ class SenderWorker:
         """The numbers of its claims."""
 
     def transmit(
-        self, slot: ConnectionSlot, built: BuiltMessage, following: BuiltMessage | None = None
+        self,
+        slot: ConnectionSlot,
+        built: BuiltMessage,
+        following: BuiltMessage | None = None,
+        while_waiting: Callable[[], float] = no_time,
     ) -> AttemptResult:
         """Sends one message and journals the result. Raises nothing: an internal fault defers.
 
-        `following` is the message that the slot sends next, if it is known.
+        `following` is the message that the slot sends next, if it is known. `while_waiting` is called while the answer
+        is awaited; it raises nothing, and returns the seconds that it took.
         """
         recipient = built.recipient
         logs.request_id.set(recipient.compiled.send.request_id)
         if isinstance(built.message, Unsendable):
             return _unsendable(recipient, built.message)
-        start = time.monotonic()
+        start, other = time.monotonic(), list[float]()
         try:
-            result = redact_reply(sanitize_result(send_over(slot, built, following)), self._redaction)
+            answer = send_over(slot, built, following, lambda: other.append(while_waiting()))
+            result = redact_reply(sanitize_result(answer), self._redaction)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
@@ -83,7 +94,7 @@ class SenderWorker:
         if built.copy and result.outcome is Outcome.ACCEPTED:
             with_copy = sanitize_result(result._replace(reply=result.reply + send_copy(slot, built.copy)))
             result = redact_reply(with_copy, self._redaction)
-        slot.seconds = time.monotonic() - start
+        slot.seconds = time.monotonic() - start - sum(other)
         attempt = AttemptResult(
             recipient.id,
             recipient.claimed.attempts,

@@ -28,6 +28,8 @@ def signed(email: OutboundEmail, keys: Sequence[StoredKey], secret_key: str, mom
     Raises `SecretUnreadable` for a key that was stored under another SECRET_KEY: mail that should be signed is not sent
     unsigned.
     """
+    if not keys:
+        return email
     signers = [_signer(key, secret_key) for key in keys]
     return email._replace(content=dkim.sign(email.content, signers, moment))
 

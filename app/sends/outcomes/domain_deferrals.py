@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -84,8 +84,8 @@ def is_domain_deferral(result: DeliveryResult | None) -> bool:
 def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
     nothing to write, so it selects first: that takes no lock."""
-    delivered = {_route(transition) for transition in transitions if transition.soft_bounces == "reset"}
-    deferred = Counter(_route(transition) for transition in transitions if _is_deferred_by_domain(transition))
+    delivered = set(_routes(one for one in transitions if one.soft_bounces == "reset"))
+    deferred = _routes(one for one in transitions if _is_deferred_by_domain(one))
     routes = {route for route in delivered | set(deferred) if route.domain}
     if not routes:
         return
@@ -102,11 +102,16 @@ def _is_deferred_by_domain(transition: Transition) -> bool:
     return transition.recipient.type == "email" and is_domain_deferral(transition.attempt_result.result)
 
 
-def _route(transition: Transition) -> Route:
-    recipient = transition.recipient
-    return Route(
-        recipient.account_id, domain_of(recipient.from_address), domain_of(transition.attempt_result.address or "")
+def _routes(transitions: Iterable[Transition]) -> Counter[Route]:
+    """The routes, with the number of transitions of each. Domains are normalised once, however many share them."""
+    found: Counter[Route] = Counter()
+    written = Counter(
+        (one.recipient.account_id, one.recipient.from_address, (one.attempt_result.address or "").rpartition("@")[2])
+        for one in transitions
     )
+    for (account_id, sender, domain), count in written.items():
+        found[Route(account_id, domain_of(sender), domain_of(domain))] += count
+    return found
 
 
 def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, str]]) -> list[Backoff]:

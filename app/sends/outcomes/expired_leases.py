@@ -8,7 +8,7 @@ Now and then it still looks at all of them.
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
@@ -17,8 +17,8 @@ from app.clock import now
 from app.db.full_looks import FULL_SHARE, FullLooks
 from app.db.models import QueueEntry
 from app.recipients.conditions import IS_SENDING
+from app.sends.queue_begin import BEGINNING
 
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 REACH = timedelta(seconds=2)
 """Clocks differ slightly."""
 
@@ -28,20 +28,21 @@ class ExpiredLeases:
 
     def __init__(self, full_share: float = FULL_SHARE) -> None:
         self._full_looks = FullLooks(full_share)
-        self._since = BEGINNING
+        self.begin = BEGINNING
+        """No lease that still stands ends before it."""
 
     def workers(self, session: Session) -> set[str]:
         """The workers whose leases have expired."""
         moment, began = now(), time.monotonic()
         is_full = self._full_looks.is_due()
         statement = (
-            select(QueueEntry.worker).distinct().where(_is_expired(BEGINNING if is_full else self._since, moment))
+            select(QueueEntry.worker).distinct().where(_is_expired(BEGINNING if is_full else self.begin, moment))
         )
         workers = {worker for worker in session.scalars(statement) if worker}
         if is_full:
             self._full_looks.note(began)
         if not workers:
-            self._since = moment - REACH
+            self.begin = moment - REACH
         return workers
 
 

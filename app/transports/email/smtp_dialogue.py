@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import smtplib
 
-from app.transports.email.replies import Reply
+from app.transports.email.replies import Reply, one_line_reply, reply_code
 
 BUFFER_SIZE = 64 * 1024
 MAX_LINE_LENGTH, MAX_LINES = 8192, 1000
@@ -48,20 +48,18 @@ class Dialogue:
             raise Unsent(count, error) from error
 
     def read_reply(self, timeouts: int = 1) -> Reply:
-        """The next reply; waits for `timeouts` times the socket's timeout. Raises `OSError` if the connection is lost
-        and `ValueError` if the reply is not SMTP."""
-        lines: list[bytes] = []
-        while True:
-            line = self._line(timeouts)
-            lines.append(line[4:])
-            if line[3:4] != b"-":
-                break
+        """The next reply; waits for `timeouts` times the socket's timeout. Raises `OSError` if the connection is
+        lost and `ValueError` when the reply is not SMTP."""
+        line = self._line(timeouts)
+        if line[3:4] != b"-":
+            return one_line_reply(line)
+        lines = [line[4:]]
+        while line[3:4] == b"-":
             if len(lines) == MAX_LINES:
                 raise ValueError("a reply without an end")
-        code = int(line[:3])
-        if not 200 <= code <= 599:
-            raise ValueError(f"unintelligible reply: {line[:100]!r}")
-        return Reply.from_wire(code, b"\n".join(lines))
+            line = self._line(timeouts)
+            lines.append(line[4:])
+        return Reply.from_wire(reply_code(line), b"\n".join(lines))
 
     def _line(self, timeouts: int) -> bytes:
         line, found, rest = self._received.partition(b"\n")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.transports.base import DeliveryResult, OutboundEmail
 from app.transports.email.addresses import ascii_domain, is_safe
 from app.transports.email.smtp_dialogue import Dialogue
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """Sender and recipient, and the parameters of MAIL."""
 
     sender: str
@@ -35,11 +34,11 @@ def envelope_of(dialogue: Dialogue, email: OutboundEmail) -> Envelope | Delivery
     return _ascii_envelope(email.content, Envelope(sender, to, options))
 
 
-def _utf8_options(content: bytes, *addresses: str) -> str:
+def _utf8_options(content: bytes, sender: str, to: str) -> str:
     """SMTPUTF8 only for a message that needs it: any server on the way without it would have to refuse the message."""
     if not content.isascii():
         return " SMTPUTF8 BODY=8BITMIME"
-    return "" if all(address.isascii() for address in addresses) else " SMTPUTF8"
+    return "" if sender.isascii() and to.isascii() else " SMTPUTF8"
 
 
 def _ascii_envelope(content: bytes, envelope: Envelope) -> Envelope | DeliveryResult:

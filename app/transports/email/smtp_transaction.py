@@ -7,10 +7,10 @@ before, and all replies are read together.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from app.transports.base import DeliveryResult, OutboundEmail, Outcome
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome, wait_only
 from app.transports.email.replies import Reply
 from app.transports.email.smtp_dialogue import Dialogue, Unsent
 from app.transports.email.smtp_envelope import Envelope, envelope_of
@@ -27,8 +27,7 @@ NO_FINAL_REPLY = (
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class _PipelinedMessage:
+class _PipelinedMessage(NamedTuple):
     """A message whose commands were sent ahead, and their result: None when the server waits for the content, the
     result when it refused the message, or the exception when the session was closed."""
 
@@ -48,12 +47,18 @@ class Transactions:
         """Whether the server waits for a command, not for the content of a pipelined message."""
         return self._pipelined is None
 
-    def send(self, email: OutboundEmail, following: OutboundEmail | None = None) -> DeliveryResult:
-        """Sends one message, and pipelines the commands of the following one if possible.
+    def send(
+        self,
+        email: OutboundEmail,
+        following: OutboundEmail | None = None,
+        while_waiting: Callable[[], None] = wait_only,
+    ) -> DeliveryResult:
+        """Sends one message, and pipelines the commands of the following one if possible. `while_waiting` is called
+        once it is sent.
 
         Raises `SessionClosed`, with the result of this message, when the session cannot be used any more.
         """
-        return self._open(email) or self._transmit(email, following)
+        return self._open(email) or self._transmit(email, following, while_waiting)
 
     def _open(self, email: OutboundEmail) -> DeliveryResult | None:
         """The commands before the content, unless they were pipelined; None when the server waits for the content."""
@@ -67,7 +72,9 @@ class Transactions:
             raise pipelined.result
         return pipelined.result
 
-    def _transmit(self, email: OutboundEmail, following: OutboundEmail | None) -> DeliveryResult:
+    def _transmit(
+        self, email: OutboundEmail, following: OutboundEmail | None, while_waiting: Callable[[], None]
+    ) -> DeliveryResult:
         """The content and the final reply, which alone determines whether the server has accepted the message."""
         content, ahead = _dot_stuffed(email.content), self._pipelined_commands(following)
         try:
@@ -76,6 +83,7 @@ class Transactions:
             if error.count >= len(content):
                 raise SessionClosed(DeliveryResult.uncertain(NO_FINAL_REPLY, "4.4.2")) from error
             raise SessionClosed(_connection_lost(error), may_resend=True) from error
+        while_waiting()
         try:
             reply = self._dialogue.read_reply(DATA_TIMEOUTS)
         except (OSError, ValueError) as error:
@@ -155,7 +163,7 @@ def _commands(dialogue: Dialogue, commands: Sequence[str]) -> list[Reply]:
 
 
 def _wire(commands: Sequence[str]) -> bytes:
-    return "".join(f"{command}\r\n" for command in commands).encode()
+    return "\r\n".join([*commands, ""]).encode()
 
 
 def _replies(dialogue: Dialogue, count: int) -> list[Reply]:

@@ -4,18 +4,22 @@ looks slower (docs/decisions/015-send-queue-apart.md#a-snapshot-held-elsewhere).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from sqlalchemy import text, update
 
 from app.clock import now
 from app.db.database import Transaction
 from app.db.full_looks import FullLooks
 from app.db.models import QueueEntry
-from app.maintenance.sweeps import SendQueueSweep
+from app.maintenance.status import status
+from app.maintenance.sweeps import OVERDUE, SendQueueSweep, clean
 from app.recipients.store import delete_queue_entries
 from app.sends.delivery import due_accounts
 from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
@@ -26,13 +30,16 @@ from app.sends.outcomes.requeue import requeue
 from app.sends.outcomes.transitions import RetryRules
 from app.sends.outcomes.uncertain import resolve_uncertain
 from app.sends.outcomes.write import write_outcomes
+from app.sends.queue_begin import KEY, QueueBegin, known_begin, publish_begin
 from app.services import Services
 from app.transports.base import DeliveryResult
+from jobs.schedule import tick
 from tests.jobs.conftest import new_account
 from tests.jobs.delivery.test_fairness import addresses, take
 from tests.support.rows import Rows
 from tests.support.statements import SentStatement, StatementCounter
 
+NO_REDIS = Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
 ONCE = 1e-9
 """A share of the time so small that only the first look reads the whole queue."""
 DEAD = 3000
@@ -66,46 +73,109 @@ def _executed(transaction: Transaction, sent: SentStatement) -> dict[str, Any]:
     return plan
 
 
+@pytest.mark.usefixtures("backup")
 def test_claims_and_looks_read_nothing_that_was_claimed_before(
     rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PostgreSQL keeps settled entries while any snapshot may see them, and a full look reads them all."""
-    if not worker.database.is_postgresql:
-        pytest.skip("SQLite removes entries at once")
     monkeypatch.setattr(due_accounts, "REACH", timedelta(0))
     monkeypatch.setattr(due_accounts, "FAR_EVERY", timedelta(days=1))
     read = worker.database.read
-    with worker.database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as backup:
-        backup.execute(text("SELECT 1"))
-        due, sweep = DueAccounts(ONCE), SendQueueSweep(ONCE)
+    due, sweep = DueAccounts(ONCE), SendQueueSweep(ONCE)
+    with read() as session:
+        assert not sweep.finds_work(session)
+    settle_some(rows, worker, due)
+
+    def claim_one(due: DueAccounts) -> None:
+        assert len(take_due(worker, due, 1)) == 1
+
+    def find_nothing(sweep: SendQueueSweep) -> None:
         with read() as session:
             assert not sweep.finds_work(session)
-        settle_some(rows, worker, due)
 
-        def claim_one(due: DueAccounts) -> None:
-            assert len(take_due(worker, due, 1)) == 1
-
-        def find_nothing(sweep: SendQueueSweep) -> None:
-            with read() as session:
-                assert not sweep.finds_work(session)
-
-        with read() as session:
-            assert sweep.finds_work(session)  # what was added since its first look
-        few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts()))
-        settle(worker, take(worker, 10))
-        with read() as session:
-            assert not sweep.finds_work(session)
-        more = (
-            blocks_read(worker, lambda: find_nothing(sweep)),
-            blocks_read(worker, lambda: find_nothing(SendQueueSweep())),
-        )
+    with read() as session:
+        assert sweep.finds_work(session)  # what was added since its first look
+    few = blocks_read(worker, lambda: claim_one(due)), blocks_read(worker, lambda: claim_one(DueAccounts()))
+    settle(worker, take(worker, 10))
+    with read() as session:
+        assert not sweep.finds_work(session)
+    more = (
+        blocks_read(worker, lambda: find_nothing(sweep)),
+        blocks_read(worker, lambda: find_nothing(SendQueueSweep())),
+    )
     for remembering, forgetful in (few, more):
         assert remembering < DEAD // 60 < forgetful
 
 
-def settle_some(rows: Rows, worker: Services, due: DueAccounts) -> None:
-    """Leaves `DEAD` settled entries, whose leases would have expired, and four due ones."""
-    rows.add_send(addresses(DEAD))
+@pytest.fixture
+def backup(worker: Services) -> Iterator[None]:
+    """A snapshot that is held during the test."""
+    if not worker.database.is_postgresql:
+        pytest.skip("SQLite removes entries at once")
+    with worker.database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        connection.execute(text("SELECT 1"))
+        yield
+
+
+@pytest.mark.usefixtures("backup")
+def test_what_looks_once_begins_where_the_scheduler_has_come_to(
+    rows: Rows, worker: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`flask status` and the cleaning, which remember nothing, ask for what the scheduler remembers."""
+    monkeypatch.setattr(due_accounts, "FAR_REACH", timedelta(0))
+    monkeypatch.setattr("app.sends.delivery.claim.LEASE", -60.0)  # what was leased within a lease's time is read
+    sweep = SendQueueSweep(ONCE)
+    tick(worker, [], sweep)
+    settle_some(rows, worker, DueAccounts(), ready=now() - 2 * OVERDUE)
+    settle(worker, take(worker, 4))
+    tick(worker, [], sweep)
+    (late,) = rows.add_send(["late@example.com"], due_in=-7200)
+    moment = now() + timedelta(seconds=1)
+
+    def show_status() -> dict[str, int | float | None]:
+        with worker.database.read() as session:
+            return status(session, worker.settings, moment, known_begin(worker.redis))
+
+    known = show_status()
+    few = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
+    worker.redis.delete(KEY)
+    assert show_status() == known
+    many = blocks_read(worker, show_status), blocks_read(worker, lambda: clean(worker))
+    assert known["due"] == 1
+    for remembering, forgetful in zip(few, many, strict=True):
+        assert remembering < DEAD // 60 < forgetful
+    assert [row.id for row in take(worker, 4)] == [late]
+
+
+def test_a_process_that_looks_often_moves_on_with_the_backlog(rows: Rows, worker: Services) -> None:
+    """Also one that claims nothing."""
+    moment = now() - timedelta(hours=3)
+    rows.add_send(addresses(2), due_in=-3 * 3600)
+    rows.add_send(addresses(2), due_in=-2 * 3600)
+    sweep = SendQueueSweep(ONCE)
+    with worker.database.read() as session:
+        assert sweep.finds_work(session)
+    first = sweep.begin.ready
+    assert abs(first - moment) < timedelta(minutes=1)
+    settle(worker, take(worker, 2))
+    with worker.database.read() as session:
+        assert sweep.finds_work(session)
+    assert abs(sweep.begin.ready - first - timedelta(hours=1)) < timedelta(minutes=1)
+
+
+def test_without_redis_everything_is_read(worker: Services) -> None:
+    worker.redis.delete(KEY)
+    assert known_begin(worker.redis) == QueueBegin()
+    publish_begin(NO_REDIS, QueueBegin())
+    assert known_begin(NO_REDIS) == QueueBegin()
+
+
+def settle_some(rows: Rows, worker: Services, due: DueAccounts, ready: datetime | None = None) -> None:
+    """Leaves `DEAD` settled entries, whose leases would have expired, and four due ones; the former became due and
+    ready at that moment."""
+    ids = rows.add_send(addresses(DEAD))
+    if ready:
+        rows.change(ids, due_time=ready, ready_time=ready)
     claimed = take_due(worker, due, DEAD)
     assert len(claimed) == DEAD
     rows.change([one.id for one in claimed], lease_time=now() - timedelta(minutes=1))

@@ -93,13 +93,26 @@ def test_entries_go_with_their_account(rows: Rows, worker: Services) -> None:
 def test_the_cleaning_deletes_entries_that_have_lost_their_recipient(rows: Rows, worker: Services) -> None:
     """They would be claimed in vain for ever. Entries that are merely late stay."""
     gone, late, due = rows.add_send(addresses(3), due_in=-7200)
+    early = now() - timedelta(hours=2)
+    rows.change([gone, late], due_time=early, ready_time=early)
     rows.change([due], due_time=now())
     with worker.database.write() as transaction:
         transaction.execute(delete(Recipient).where(Recipient.id.in_([gone, due])))
     clean(worker)
     with worker.database.read() as session:
         assert set(session.scalars(select(QueueEntry.recipient_id))) == {late, due}
-    rows.change([due], due_time=now() - timedelta(hours=2))
+    rows.change([due], due_time=early, ready_time=early)
+    clean(worker)
+    with worker.database.read() as session:
+        assert session.scalars(select(QueueEntry.recipient_id)).all() == [late]
+
+
+def test_the_cleaning_deletes_uncertain_entries_that_have_lost_their_recipient(rows: Rows, worker: Services) -> None:
+    """Nobody could decide them."""
+    gone, late = rows.add_send(addresses(2))
+    rows.change([gone, late], state="uncertain", due_time=now() - timedelta(hours=2))
+    with worker.database.write() as transaction:
+        transaction.execute(delete(Recipient).where(Recipient.id == gone))
     clean(worker)
     with worker.database.read() as session:
         assert session.scalars(select(QueueEntry.recipient_id)).all() == [late]

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -57,6 +58,44 @@ def test_a_record_carries_the_request_id_of_its_context(capsys: pytest.CaptureFi
         logs.request_id.reset(token)
     lines = capsys.readouterr().err.splitlines()
     assert [json.loads(line)["request_id"] for line in lines] == ["abc", "given"]
+
+
+LINES: list[tuple[str, dict[str, object]]] = [
+    ("sent", {"request_id": "abc", "account_id": 7, "detail": 'a "quoted" text'}),
+    ("bounced", {"account_id": 8, "moment": date(2026, 11, 22)}),
+]
+
+
+def test_many_lines_at_once_are_those_of_as_many_records(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    lines: list[tuple[str, dict[str, object]]] = [*LINES, ("half a pair", {"detail": "\ud800"})]
+    logs.log_many(logger, lines)
+    quick = capsys.readouterr().err.splitlines()
+    for message, fields in lines:
+        logger.info(message, extra=fields)
+    slow = capsys.readouterr().err.splitlines()
+    assert [list(json.loads(line)) for line in quick] == [list(json.loads(line)) for line in slow]
+    for one, other in zip(quick, slow, strict=True):
+        assert {**json.loads(one), "time": ""} == {**json.loads(other), "time": ""}
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_many_lines_at_once_reach_every_handler(capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    configure(log_format)
+    seen = list[logging.LogRecord]()
+    other = logging.Handler()
+    other.emit = seen.append  # type: ignore[assignment, method-assign]
+    logging.getLogger().addHandler(other)
+    logs.log_many(logger, LINES)
+    assert [(record.getMessage(), vars(record)["account_id"]) for record in seen] == [("sent", 7), ("bounced", 8)]
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_many_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("json")
+    logging.getLogger().setLevel(logging.WARNING)
+    logs.log_many(logger, LINES)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_traceback_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:

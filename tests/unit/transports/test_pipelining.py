@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome
 from app.transports.email.relays import Relay, RelayConnection
 from app.transports.email.smtp import SmtpConnection, smtp_transport
-from tests.unit.transports.mailserver import LineServer
+from tests.support.servers import wait_until
+from tests.unit.transports.mailserver import LineServer, MailServer
 
 MakeMail = Callable[..., OutboundEmail]
 
@@ -124,3 +126,16 @@ def test_a_paused_relay_is_not_left_waiting_for_its_pipelined_message(mail: Make
         assert commands(first) == "EMRDMRD"
         connection.close()
     assert b"RCPT TO:<bob@example.com>\r\n" in second.lines
+
+
+def test_work_for_the_time_of_waiting_is_done_between_a_message_and_its_answer(mail: MakeMail) -> None:
+    with MailServer() as relay, ExitStack() as held:
+        held.enter_context(relay.hold_answers())
+
+        def release_answer() -> None:
+            wait_until(lambda: relay.unanswered, "the message has been sent")
+            held.close()
+
+        connection = smtp_transport(f"{relay.url()}?timeout=5").connect()
+        assert connection.send(mail(), None, release_answer).outcome is Outcome.ACCEPTED
+        connection.close()

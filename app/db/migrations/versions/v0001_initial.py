@@ -39,7 +39,7 @@ TABLES = [
     "webhook_secrets",
     "recipient_steps",
 ]
-"""In the order in which they refer to each other."""
+"""In the order of their references to each other."""
 
 
 def upgrade() -> None:
@@ -528,6 +528,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     for table in reversed(TABLES):
         op.drop_table(table)

@@ -1,4 +1,4 @@
-"""Long replies come in parts that wait for each other."""
+"""Parts of long replies are stored until all have arrived."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("reply_parts", schema=None) as batch_op:
         batch_op.drop_index("ix_reply_parts_time")
 

@@ -1,4 +1,4 @@
-"""A webhook knows the events of its batch, which are no longer stamped one by one."""
+"""A webhook stores the events of its batch, instead of a batch id in each event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHERE webhooks.id = events.webhook_id AND events.id IN ({ids})
 
 
 def upgrade() -> None:
-    """To this revision. Batches that are on their way keep their id and their events."""
+    """To this revision. Batches in flight keep their id and their events."""
     with op.batch_alter_table("webhooks", schema=None) as batch_op:
         batch_op.add_column(sa.Column("batch_events", JSON, nullable=True))
         batch_op.add_column(sa.Column("first_failed_time", MOMENT, nullable=True))
@@ -40,7 +40,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("events", schema=None) as batch_op:
         batch_op.add_column(sa.Column("batch_id", sa.String(), nullable=True))
         batch_op.add_column(sa.Column("first_failed_time", MOMENT, nullable=True))

@@ -1,4 +1,4 @@
-"""Visits to a message beyond those that have a step are counted."""
+"""Visits of a message beyond those recorded as steps are counted."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("recipients", recreate="never") as batch_op:
         batch_op.drop_column("further_visits")

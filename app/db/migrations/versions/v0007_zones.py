@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the revision before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("accounts", recreate="never") as batch_op:
         batch_op.drop_column("time_zone")

@@ -1,4 +1,4 @@
-"""What a recipient's message was rendered to is known, so that all that a send renders can be bounded."""
+"""The rendered size of each recipient's message is stored, so that the total of a send can be limited."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("recipients", recreate="never") as batch_op:
         batch_op.drop_column("rendered_bytes")

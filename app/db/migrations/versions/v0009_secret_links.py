@@ -1,4 +1,4 @@
-"""Sends tell whether links that look as if they held a secret are tracked."""
+"""Sends store whether secret links are tracked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("sends", recreate="never") as batch_op:
         batch_op.drop_column("track_secrets")

@@ -21,7 +21,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("idempotency_records", schema=None) as batch_op:
         batch_op.drop_column("lease_time")
         batch_op.drop_column("holder")

@@ -1,4 +1,4 @@
-"""What a step tells the operator alone stands apart from what tenants read."""
+"""The operator's note on a timeline step is separate from the detail that tenants read."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("recipient_steps", recreate="never") as batch_op:
         batch_op.drop_column("note")

@@ -1,4 +1,4 @@
-"""No event gets the id of an earlier one: on SQLite revision 0004 built the table anew without that promise."""
+"""No event gets the id of an earlier one: on SQLite revision 0004 rebuilt the table without AUTOINCREMENT."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before, which does not mind the promise."""
+    """Back to the previous revision, which works with either table."""

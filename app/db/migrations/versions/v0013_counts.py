@@ -1,7 +1,7 @@
 """Groups are counted in slots, so that concurrent sends do not wait for one row; and there are counts by hour.
 
-What a group has counted so far stays in its own row, to which its slots are added. The hours before this revision are
-not counted afterwards.
+The counts of a group so far stay in its own row, to which its slots are added. Hours before this revision have no
+counts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before, whose groups have all that they count in their own row."""
+    """Back to the previous revision, whose groups have all counts in their own row."""
     sums = ", ".join(f"{name} = {name} + coalesce({_of_slots(f'sum(slots.{name})')}, 0)" for name in COUNTERS)
     op.execute(f"UPDATE transactional_groups SET {sums}")  # noqa: S608 - names
     latest = _of_slots("max(slots.last_sent_time)")
@@ -65,5 +65,5 @@ def _account_key(table: str) -> sa.ForeignKeyConstraint:
 
 
 def _of_slots(value: str) -> str:
-    """What a group's slots together have of it; null without slots."""
+    """The sum over a group's slots; null without slots."""
     return f"(SELECT {value} FROM group_counts slots WHERE slots.group_id = transactional_groups.id)"  # noqa: S608

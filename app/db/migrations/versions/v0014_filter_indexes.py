@@ -1,4 +1,4 @@
-"""Filters of contacts and sent contacts are answered by indexes for what few of them are, too."""
+"""Indexes for filters of contacts and sent contacts that few rows match."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECIPIENTS = {
     "sent_by_open_type": (("message_id", "open_type", *SENT_ORDER), SENT, None),
     "sent_by_opening": (("message_id", "first_open_time", "id"), f"{SENT} AND first_open_time IS NOT NULL", None),
 }
-"""Name -> columns and condition, the latter for SQLite too where it is written otherwise there."""
+"""Name -> columns and condition, and the condition for SQLite if it is written differently there."""
 
 
 def upgrade() -> None:
@@ -51,7 +51,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     op.drop_index("ix_unsubscribers_address", table_name="unsubscribers")
     for table, indexes in (("recipients", RECIPIENTS), ("contacts", CONTACTS)):
         for name in reversed(indexes):

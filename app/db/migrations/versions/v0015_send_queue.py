@@ -1,7 +1,7 @@
-"""The send queue in a table of its own, apart from the recipients; sends have a priority.
+"""The send queue is a separate table; sends have a priority.
 
-What takes time is one statement per state over those rows that are not settled, found by their partial indexes. On
-SQLite each column that goes rewrites the table (docs/operations.md#migrations).
+One statement per state over the unsettled rows, found by their partial indexes, takes most of the time. On SQLite each
+dropped column rewrites the table (docs/operations.md#migrations).
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before: what is not settled returns to the recipients."""
+    """Back to the previous revision: unsettled entries return to the recipients."""
     _stop_writers()
     with op.batch_alter_table("sends", recreate="never") as batch_op:
         batch_op.drop_column("priority")
     with op.batch_alter_table("recipients", recreate="never") as batch_op:
-        # Of settled recipients nobody asks for it; the default is there so that no row has to be written for it.
+        # It is not used for settled recipients; with the default no row needs to be written.
         default = sa.text("'2000-01-01 00:00:00'")
         batch_op.add_column(sa.Column("due_time", MOMENT, server_default=default, nullable=False))
         batch_op.add_column(sa.Column("lease_time", MOMENT, nullable=True))
@@ -89,7 +89,7 @@ def downgrade() -> None:
 
 
 def _stop_writers() -> None:
-    """An older process that still runs waits and then fails; it must not add a row to what has been moved already."""
+    """An older process that still runs waits and then fails; it must not add a row to what has already been moved."""
     if op.get_bind().dialect.name == "postgresql":
         op.execute("LOCK TABLE recipients IN ACCESS EXCLUSIVE MODE")
 

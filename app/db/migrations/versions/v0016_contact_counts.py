@@ -33,5 +33,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before, which counts the contacts themselves."""
+    """Back to the previous revision, which counts the contacts themselves."""
     op.drop_table("contact_counts")

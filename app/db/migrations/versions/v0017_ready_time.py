@@ -1,6 +1,6 @@
-"""Entries of the send queue say since when they are ready, so that a look for them need not read what was claimed.
+"""Entries of the send queue store since when they are ready, so that a look for them does not read claimed ones.
 
-What is in the queue is written once; everything else is as large as the queue, too.
+Each entry of the queue is written once; the new index has the size of the queue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     op.drop_index("ix_send_queue_ready", "send_queue")
     with op.batch_alter_table("send_queue", recreate="never") as batch_op:
         batch_op.drop_column("ready_time")

@@ -1,4 +1,4 @@
-"""Accounts have a priority for each type of message, which applies to sends that say none."""
+"""Accounts have a priority for each type of message, which applies to sends without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("accounts", recreate="never") as batch_op:
         for name in COLUMNS:
             batch_op.drop_column(name)

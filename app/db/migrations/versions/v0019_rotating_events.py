@@ -1,7 +1,7 @@
-"""Events stand in rotating tables, and a webhook has a position in them; nothing is deleted when it is delivered.
+"""Events are kept in rotating tables, and a webhook has a position in them; delivery deletes nothing.
 
-Waiting events get new ids: those of a batch that is under way come first. What takes time is one copy of the events
-that wait, and an index of them.
+Waiting events get new ids: those of a batch in flight come first. Copying and indexing the waiting events takes most of
+the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 SLOTS = (0, 1)
 LONG_AGO = "2000-01-01 00:00:00.000000"
-"""The first rotation may be at once: the other table is empty."""
+"""The first rotation may happen at once: the other table is empty."""
 
 ROTATING = """
 CREATE TABLE events (
@@ -90,7 +90,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before: events that are done are gone then."""
+    """Back to the previous revision: delivered events are lost."""
     _stop_writers()
     op.drop_index("ix_events_webhook", "events")
     op.rename_table("events", "rotating_events")

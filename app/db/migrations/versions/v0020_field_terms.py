@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     _stop_writers("reply_parts", "domain_backoffs", "soft_bounces")
     op.execute("ALTER TABLE reply_parts RENAME COLUMN recorded TO told")
     _create_backoffs("destination_pauses")

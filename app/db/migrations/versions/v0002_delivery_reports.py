@@ -1,4 +1,4 @@
-"""What the exchange with carriers needs: signing keys, tracked links, receipts, reports, pauses."""
+"""Signing keys, tracked links, receipts, inbound reports and domain back-offs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ depends_on = None
 BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 MOMENT = sa.DateTime(timezone=True)
-# Tables are altered in place (recreate="never"): on SQLite a table made anew would lose its AUTOINCREMENT, and with it
-# the promise that an id is never used twice.
+# Tables are altered in place (recreate="never"): on SQLite a rebuilt table would lose its AUTOINCREMENT, and with it
+# the guarantee that no id is used twice.
 
 
 def upgrade() -> None:
@@ -91,7 +91,7 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("trusted", sa.Boolean(), server_default=sa.false(), nullable=False))
         batch_op.add_column(sa.Column("checked_time", MOMENT, nullable=True))
         batch_op.add_column(sa.Column("findings", JSON, nullable=True))
-    # Until now a domain counted as verified only because the operator said so.
+    # Until this revision a domain counted as verified only by decision of the operator.
     op.execute(sa.text("UPDATE domains SET trusted = true WHERE verified_time IS NOT NULL"))
 
     with op.batch_alter_table("recipients", recreate="never") as batch_op:
@@ -130,7 +130,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     with op.batch_alter_table("sms_senders", recreate="never") as batch_op:
         batch_op.drop_column("messages_per_second")
 

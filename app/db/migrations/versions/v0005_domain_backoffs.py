@@ -1,4 +1,5 @@
-"""A pause belongs to an account, a sender's domain and a destination. Those of before, an hour long at most, end."""
+"""A domain back-off belongs to an account, a sender's domain and a recipient's domain. Existing ones, at most an hour
+long, are dropped."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to the one before."""
+    """Back to the previous revision."""
     op.drop_table("destination_pauses")
     _create(sa.UniqueConstraint("domain", name="uq_destination_pauses_domain"))
 
