@@ -94,15 +94,15 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
     transaction must then be rolled back.
     """
-    check = begin_check(transaction, request.account_id, request.draft, request.content)
-    valid = finish_check(check, request.saved_message, find_group(check, services.settings.max_groups))
+    check = send_check(transaction, request.account_id, request.draft, request.content)
+    valid = valid_send(check, request.saved_message, find_group(check, services.settings.max_groups))
     rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
     accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def begin_check(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
+def send_check(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
     """The check of a send with what it refers to, and of its account."""
     references = find_references(transaction, account_id, draft, content)
     check = SendCheck(transaction, account_id, draft, content, references)
@@ -111,7 +111,7 @@ def begin_check(transaction: Transaction, account_id: int, draft: SendDraft, con
     return check
 
 
-def finish_check(check: SendCheck, saved_message: SavedMessage | None, group: SendGroup | None) -> ValidSend:
+def valid_send(check: SendCheck, saved_message: SavedMessage | None, group: SendGroup | None) -> ValidSend:
     """The valid send, with the group that collects its results. Raises `ServiceError` with every violation."""
     draft, content, references = check.draft, check.content, check.references
     contact_list = _find_list(check)
