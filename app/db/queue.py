@@ -140,10 +140,12 @@ def _claim_entries() -> PreparedStatement:
 
 
 def _claimed_entries(is_picked: ColumnElement[bool]) -> ReturningUpdate[Any]:
-    entry = table_of(QueueEntry).c
+    """An entry whose recipient was deleted by hand stays as it is, for the cleaning."""
+    entry, recipient = table_of(QueueEntry).c, table_of(Recipient).c
+    own = select(recipient.id).where(recipient.id == entry.recipient_id).scalar_subquery()
     return (
         sql_update(table_of(QueueEntry))
-        .where(is_picked)
+        .where(is_picked, own.is_not(None))
         .values(**_claimed_values())
         .returning(entry.recipient_id, *(entry[name] for name in ENTRY))
     )
