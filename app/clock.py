@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
@@ -29,8 +29,16 @@ def seconds_from_now(seconds: float) -> datetime:
     return now() + timedelta(seconds=seconds)
 
 
+def seconds_to_next_month(moment: datetime) -> float:
+    """Until the next month begins in UTC."""
+    first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return ((first + timedelta(days=32)).replace(day=1) - moment).total_seconds()
+
+
+@lru_cache(maxsize=256)
 def timestamp(moment: datetime, zone: ZoneInfo | None = None) -> str:
-    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone."""
+    """`YYYY-MM-DDTHH:MM:SSZ`, or with a `+1000`-style offset in the given zone. The events of a bulk request or of a
+    batch of outcomes all have the same one."""
     if zone is None:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.clock import now, seconds_to_next_month
 from app.db.outage import log_failure
 from app.infrastructure.queueing import AUTOMATIONS, MAINTENANCE, SENDS, WEBHOOKS
 from app.maintenance import sweeps
@@ -30,11 +32,15 @@ TICK = 0.5
 
 @dataclass(slots=True)
 class Periodic:
-    """A job that runs every `seconds`, and when it is due by the monotonic clock."""
+    """A job that runs every `seconds` and at the turn of each month, and when it is due by the monotonic clock."""
 
     queue: str
     seconds: float
     due: float = 0.0
+
+    def wait(self, moment: datetime) -> float:
+        """Seconds until it runs again after a run at that moment."""
+        return min(self.seconds, seconds_to_next_month(moment))
 
 
 def periodic_jobs() -> list[Periodic]:
@@ -51,7 +57,7 @@ def tick(services: Services, table: list[Periodic], queue: sweeps.SendQueueSweep
         log_failure(logger, "cannot look for work", error)
     for job in table:
         if job.due <= time.monotonic():
-            job.due = time.monotonic() + job.seconds
+            job.due = time.monotonic() + job.wait(now())
             services.wake_ups.wake(job.queue)
 
 

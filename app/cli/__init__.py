@@ -20,6 +20,7 @@ NOUNS = (
     "groups",
     "suppressions",
     "sends",
+    "history",
     "inbound",
     "automations",
     "db",

@@ -57,7 +57,7 @@ def create_contacts(
     entries = find_unsubscriber_entries(
         transaction, contact_list.account_id, contact_list.id, addresses_to_look_up(writes)
     )
-    kept = [write for write in writes if not _is_left_out(write, entries, remove_unsubscribers)]
+    kept = _without_unsubscribers(writes, entries, remove_unsubscribers)
     errors = [*address_errors(contact_list, contacts, bulk), *system_errors(contact_list, allow_system)]
     if contacts and not kept:
         errors.append(FieldError("no_subscribed_addresses", "remove_unsubscribers"))
@@ -81,12 +81,18 @@ def create_contacts(
     return ids
 
 
-def _is_left_out(write: ContactWrite, entries: UnsubscriberEntries, mode: RemoveUnsubscribers) -> bool:
-    """Whether the mode leaves out the contact, because one of its addresses is unsubscribed."""
+def _without_unsubscribers(
+    writes: list[ContactWrite], entries: UnsubscriberEntries, mode: RemoveUnsubscribers
+) -> list[ContactWrite]:
+    """Without the contacts that the mode leaves out, because one of their addresses is unsubscribed."""
     if mode == "none":
-        return False
+        return writes
     is_unsubscribed = entries.has_any if mode == "any" else entries.has_own
-    return any(is_unsubscribed(address) for address in write.addresses.values() if address is not None)
+    return [
+        write
+        for write in writes
+        if not any(is_unsubscribed(address) for address in write.addresses.values() if address is not None)
+    ]
 
 
 def shared_columns(contact_list: ListSpec, moment: datetime) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class RequestedIdentifier:
 def requested_identifiers(results: Iterable[WriteResult]) -> list[RequestedIdentifier]:
     """The identifiers that the writes give to their contacts."""
     return [
-        RequestedIdentifier(write.index, state["identifier"])
+        RequestedIdentifier(write.position, state["identifier"])
         for write, state in results
         if state["identifier"] is not None
     ]

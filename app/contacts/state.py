@@ -6,10 +6,9 @@ A new contact is a write to `BLANK`, so that null is the same as absence there a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.addresses import ADDRESS_KINDS, AddressKind, NormalizedAddress, normalize_address
 from app.contacts.subscriptions import UnsubscriberEntries
@@ -42,21 +41,21 @@ NORMALIZED_COLUMNS: dict[AddressKind, str] = {"email": "email_key", "mobile": "m
 """The columns of a state that hold addresses in their normalized form."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContactWrite:
-    """One write: its position in the request, the contact's state before it, and the attributes to write."""
+class ContactWrite(NamedTuple):
+    """One write: its position in the request, the contact's state before it, and the attributes to write. A tuple,
+    because a request has a thousand of them."""
 
-    index: int
+    position: int
     before: ContactState
     attributes: ContactAttributes
     addresses: Mapping[AddressKind, NormalizedAddress | None]
     """The contact's addresses after the write, normalized once for everything that follows."""
 
     @classmethod
-    def of(cls, index: int, before: ContactState, attributes: ContactAttributes) -> ContactWrite:
+    def of(cls, position: int, before: ContactState, attributes: ContactAttributes) -> ContactWrite:
         """The write of these attributes, with its addresses normalized."""
         addresses = {kind: _address_after(kind, before, attributes) for kind in ADDRESS_KINDS}
-        return cls(index, before, attributes, addresses)
+        return cls(position, before, attributes, addresses)
 
     def changes_address(self, kind: AddressKind) -> bool:
         """Whether the write changes the address."""
@@ -162,7 +161,6 @@ def _is_subscribed(
 
 def _values(contact_list: ListSpec, write: ContactWrite) -> dict[str, Any]:
     """The list field values, without nulls."""
-    written = {
-        field.key: write.attributes[field.key] for field in contact_list.value_fields if field.key in write.attributes
-    }
-    return {key: value for key, value in {**write.before["values"], **written}.items() if value is not None}
+    keys, before = contact_list.value_keys, write.before["values"]
+    values = {**before, **{key: value for key, value in write.attributes.items() if key in keys}}
+    return {key: value for key, value in values.items() if value is not None}

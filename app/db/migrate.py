@@ -10,22 +10,25 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Index, Table, text
+from sqlalchemy import Connection, text
 
 from app.db.engine import WRITE, make_engine
+from app.db.history_ranges import RANGE_NAME
 from app.db.models import Base
 from app.db.wait_budget import limit_waits
 
 FOLDER = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 7_166_350_117
 """An arbitrary key that nothing else uses in this database."""
-PARTITION = re.compile(r"events_\d")
+PARTITION = re.compile(rf"events_\d|{RANGE_NAME.pattern}")
+"""Names of the tables that are parts of another one: its name comes before the last underscore."""
 
 
 class MigrationError(Exception):
@@ -63,14 +66,13 @@ def differences(database_url: str) -> list[object]:
 
 
 def included_on(dialect: str) -> Callable[..., bool]:
-    """Alembic's `include_object`: leaves out the GIN indexes on SQLite, which has none, and partitions, which belong to
-    their parent table."""
+    """Alembic's `include_object`: leaves out what only the other database has (`ddl_if`), and partitions, which belong
+    to their parent table."""
 
-    def included(item: object, *_rest: object) -> bool:
-        if isinstance(item, Table) and PARTITION.fullmatch(item.name):
-            return False
-        is_gin = isinstance(item, Index) and item.dialect_options["postgresql"]["using"] == "gin"
-        return dialect == "postgresql" or not is_gin
+    def included(item: Any, name: str | None, kind: str, reflected: bool, _other: object) -> bool:
+        only_on = getattr(item, "_ddl_if", None)
+        is_partition = kind == "table" and reflected and PARTITION.fullmatch(name or "") is not None
+        return not is_partition and (only_on is None or only_on.dialect == dialect)
 
     return included
 

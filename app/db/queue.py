@@ -31,6 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.orm import Session, aliased
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from app.db.dialect import is_postgresql
 from app.db.in_json import in_json, json_array
@@ -116,24 +117,35 @@ def _claim_on_sqlite(session: Session, values: Mapping[str, Any]) -> list[Claime
 @cache
 def _claim_with_recipients() -> PreparedStatement:
     """Built once: building it takes ten times as long as running it for a row."""
-    entry, recipient = table_of(QueueEntry).c, table_of(Recipient).c
     # An array leaves the planner no choice but the column's index: it expects a tenth of the table to be picked, and
     # would read all of it to join with them.
-    is_picked = entry.recipient_id == any_(func.array(_picked_entries(on_postgresql=True).scalar_subquery()))
+    picked = any_(func.array(_picked_entries(on_postgresql=True).scalar_subquery()))
+    claimed = _claimed_entries(table_of(QueueEntry).c.recipient_id == picked).cte("claimed")
+    # One by one, with the limit that keeps the planner from joining: where PostgreSQL has counted the recipients while
+    # there were few, it would read all of them. So it looks each id up in the one range that has it.
+    columns = table_of(Recipient).c
+    own = select(*(columns[name] for name in RECIPIENT)).where(columns.id == claimed.c.recipient_id).limit(1)
+    recipient = own.lateral("recipient")
     return PreparedStatement(
-        sql_update(table_of(QueueEntry))
-        .where(is_picked, recipient.id == entry.recipient_id)
-        .values(**_claimed_values())
-        .returning(*(recipient[name] for name in RECIPIENT), *(entry[name] for name in ENTRY))
+        select(*(recipient.c[name] for name in RECIPIENT), *(claimed.c[name] for name in ENTRY)).select_from(
+            claimed.join(recipient, true())
+        )
     )
 
 
 @cache
 def _claim_entries() -> PreparedStatement:
-    entry = table_of(QueueEntry).c
-    return PreparedStatement(
+    picked = _picked_entries(on_postgresql=False)
+    return PreparedStatement(_claimed_entries(table_of(QueueEntry).c.recipient_id.in_(picked)))
+
+
+def _claimed_entries(is_picked: ColumnElement[bool]) -> ReturningUpdate[Any]:
+    """An entry whose recipient was deleted by hand stays as it is, for the cleaning."""
+    entry, recipient = table_of(QueueEntry).c, table_of(Recipient).c
+    own = select(recipient.id).where(recipient.id == entry.recipient_id).scalar_subquery()
+    return (
         sql_update(table_of(QueueEntry))
-        .where(entry.recipient_id.in_(_picked_entries(on_postgresql=False)))
+        .where(is_picked, own.is_not(None))
         .values(**_claimed_values())
         .returning(entry.recipient_id, *(entry[name] for name in ENTRY))
     )

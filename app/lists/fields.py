@@ -145,7 +145,7 @@ class ListSpec:
         """Whether the list has a field of the type Mobile Phone."""
         return any(field.value_type is ValueType.MOBILE for field in self.fields)
 
-    @property
+    @cached_property
     def identifier(self) -> Literal["email", "mobile"] | None:
         """The attribute that distinguishes the list's contacts: the email, else the mobile
         (docs/contacts.md#identifiers)."""
@@ -157,6 +157,11 @@ class ListSpec:
     def value_fields(self) -> tuple[FieldSpec, ...]:
         """The fields that are properties of a contact: neither its addresses nor those with a reserved key."""
         return tuple(field for field in self.fields if not field.is_address and not is_reserved(field.key))
+
+    @cached_property
+    def value_keys(self) -> frozenset[str]:
+        """The keys of those fields."""
+        return frozenset(field.key for field in self.value_fields)
 
     @cached_property
     def ignored_keys(self) -> frozenset[str]:

@@ -33,6 +33,7 @@ from app.db.run_queue import next_due_time
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly
+from app.maintenance import history
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
@@ -90,9 +91,11 @@ def replies_waiting(session: Session) -> bool:
 
 
 def clean(services: Services) -> None:
-    """Reports long replies with missing parts; deletes idempotency records, webhook attempts, trigger firings, records
-    of processed reports and counts by hour past their retention, expired back-offs, and queue entries whose recipient
-    was deleted by hand; rotates the tables of events; updates the planner's statistics."""
+    """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
+    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports and counts by
+    hour past their retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the
+    tables of events; updates the planner's statistics."""
+    history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
     idempotency = now() - timedelta(hours=settings.idempotency_hours)
@@ -104,6 +107,8 @@ def clean(services: Services) -> None:
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
     _delete_entries_without_recipient(services, known_begin(services.redis))
+    if sends := history.delete_sends_before_history(services):
+        logger.info("cleaned sends", extra={"rows": sends})
     rotate_events(services)
     services.database.refresh_statistics()
 

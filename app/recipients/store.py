@@ -9,6 +9,7 @@ from sqlalchemy import Select, delete, select, update
 
 from app.db.bulk import insert_rows
 from app.db.database import Transaction
+from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, RecipientStep, Send
 from app.recipients.current import CURRENT_ATTEMPTS, CURRENT_STATE
@@ -51,7 +52,7 @@ def lock_queue_entry(transaction: Transaction, recipient_id: int) -> QueueEntry 
 
 def update_recipients(transaction: Transaction, ids: Collection[int], **values: Any) -> None:
     """Sets the same values for all of them."""
-    statement = update(Recipient).where(in_json(Recipient.id, ids)).values(**values)
+    statement = update(Recipient).where(in_json(Recipient.id, ids), between_ids(Recipient.id, ids)).values(**values)
     transaction.execute(statement, execution_options={"synchronize_session": False})
 
 

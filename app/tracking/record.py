@@ -28,6 +28,7 @@ from app.automations.watches import end_waits
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.counters import count_in_group
 from app.db.database import Transaction
+from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
 from app.db.models import Contact, Recipient, RecipientStep, table_of
 from app.events.outbox import record_many
@@ -159,7 +160,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
             *(getattr(Recipient, name) for name in TRACKED), email=func.coalesce(Recipient.email, Contact.email)
         )
         .outerjoin(Contact, Contact.id == Recipient.contact_id)
-        .where(in_json(Recipient.id, ids))
+        .where(in_json(Recipient.id, ids), between_ids(Recipient.id, ids))
         .order_by(Recipient.id)
         .with_for_update(of=Recipient)
     )
@@ -178,7 +179,11 @@ def _steps(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[
             func.max(RecipientStep.time, type_=RecipientStep.time.type),
             func.count(),
         )
-        .where(in_json(RecipientStep.recipient_id, ids), RecipientStep.step.in_(VISIT_STEPS))
+        .where(
+            in_json(RecipientStep.recipient_id, ids),
+            between_ids(RecipientStep.recipient_id, ids),
+            RecipientStep.step.in_(VISIT_STEPS),
+        )
         .group_by(RecipientStep.recipient_id, RecipientStep.step, RecipientStep.detail)
     )
     return transaction.execute(statement)
@@ -202,6 +207,7 @@ _UPDATE = BulkUpdate(
         **{name: table_of(Recipient).c[name].type for name in TRACKED},
     },
     _update_statement,
+    id_column=table_of(Recipient).c.id,
 )
 
 

@@ -25,7 +25,7 @@ BULK = 1000
 REQUESTS = 16
 """Of a round of C."""
 OUTBOX = ("events", "trigger_firings")
-QUEUE = ("send_queue", "recipients", "sends")
+QUEUE = ("send_queue", "recipient_steps", "recipients", "sends")
 
 Meter = Callable[[], AbstractContextManager[None]]
 

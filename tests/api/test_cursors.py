@@ -123,7 +123,7 @@ def test_where_nothing_is_paged_there_is_no_cursor(api: Client, contacts_of_a_li
 
 
 def test_a_list_field_named_cursor_is_filtered_and_pages_by_offset(tenant: Tenant, api: Client) -> None:
-    """An addition takes nothing away: the specification makes every field key a filter."""
+    """An addition removes nothing: in the API every field key is a filter."""
     list_id = tenant.add_list(fields=(("Email", "Email"), ("Cursor", "Text Field")))
     path = f"/v1/lists/{list_id}/contacts"
     api.post(path, {"contacts": [{"cursor": "x"}, {"cursor": "y"}, {"cursor": "x"}]})

@@ -131,7 +131,7 @@ def test_an_idempotency_key_is_free_at_once_after_a_503(own_sends: SendsApi, own
 
 
 def test_a_key_whose_commit_was_not_answered_does_its_work_once(own_sends: SendsApi, own_postgres: OwnPostgres) -> None:
-    """The first commit waits for a standby that is absent: neither time-outs nor retries end that, or send twice."""
+    """The first commit waits for a standby that is absent: neither timeouts nor retries end that, or send twice."""
     headers, body = {"Idempotency-Key": unique("key")}, own_sends.email()
     transact = Database.transact
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

@@ -83,7 +83,7 @@ def test_the_priority_stands_in_the_send_and_in_the_queue(sends: SendsApi, given
 
 @pytest.mark.parametrize("type_", ["email", "sms"])
 def test_a_send_without_a_priority_has_that_of_the_account_for_its_type(sends: SendsApi, type_: str) -> None:
-    """One that says its own keeps it, and the other type is not affected."""
+    """A send with its own priority keeps it, and the other type is not affected."""
     other = {"email": "sms", "sms": "email"}[type_]
     with sends.tenant.services.database.write() as transaction:
         account = transaction.get_one(Account, sends.tenant.id)

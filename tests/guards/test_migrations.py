@@ -22,7 +22,8 @@ def tables(database_url: str) -> set[str]:
     """The tables without their partitions."""
     engine = create_engine(database_url)
     try:
-        return {name for name in inspect(engine).get_table_names() if not migrate.PARTITION.fullmatch(name)}
+        names = set(inspect(engine).get_table_names())
+        return {name for name in names if not (migrate.PARTITION.fullmatch(name) and name.rpartition("_")[0] in names)}
     finally:
         engine.dispose()
 

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
-from app.clock import now
+from app.clock import now, seconds_to_next_month
 from app.infrastructure.queueing import MAINTENANCE, SENDS, WEBHOOKS
 from jobs.schedule import Periodic, periodic_jobs, tick
 from tests.conftest import BACKENDS
@@ -114,3 +114,16 @@ def test_the_process_ends_when_asked(number: signal.Signals) -> None:
             assert "scheduler started" in process.stderr.readline()
             process.send_signal(number)
             assert process.wait(PATIENCE) == 0
+
+
+def test_slow_jobs_also_run_at_the_turn_of_a_month() -> None:
+    """So a month begins a range of the history at once (docs/decisions/019-history-in-ranges.md)."""
+    for moment, seconds in (
+        (datetime(2026, 1, 31, 23, 59, 30, tzinfo=UTC), 30),
+        (datetime(2026, 12, 31, 23, 0, 0, 500_000, tzinfo=UTC), 3599.5),
+        (datetime(2028, 2, 28, tzinfo=UTC), 2 * 86_400),
+        (datetime(2026, 11, 1, tzinfo=UTC), 30 * 86_400),
+    ):
+        assert seconds_to_next_month(moment) == seconds
+    assert Periodic(MAINTENANCE, 3600).wait(datetime(2026, 1, 31, 23, 59, 30, tzinfo=UTC)) == 30
+    assert Periodic(MAINTENANCE, 3600).wait(datetime(2026, 1, 31, 22, 59, 30, tzinfo=UTC)) == 3600

@@ -520,7 +520,7 @@ def test_a_worker_without_the_lease_changes_nothing(services: Services, add_hook
     current = batches.claim(services)
     assert late is not None
     assert current is not None
-    result = PostResult(None, "time-out", now())
+    result = PostResult(None, "timeout", now())
     batches.record_failed(services, late, result)
     batches.record_delivered(services, late, result)
     batches.delete_gone(services, late)

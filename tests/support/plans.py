@@ -42,7 +42,9 @@ def scanned(connection: Connection, statement: str, parameters: Any, tables: Col
     entry for each row."""
     if connection.dialect.name == "postgresql":
         explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
-        return sorted({_table(node) for node in _nodes(explained[0]["Plan"]) if _reads_all(node, tables)})
+        read = {node["Relation Name"] for node in _nodes(explained[0]["Plan"]) if node["Node Type"] == "Seq Scan"}
+        filled = connection.exec_driver_sql(FILLED, {"names": list(read)}).scalars()
+        return sorted({whole_table(name) for name in filled} & set(tables))
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     aliases = {alias: table for table, alias in ALIAS.findall(statement)}
     partial = set(connection.exec_driver_sql(PARTIAL).scalars())
@@ -56,11 +58,17 @@ def reads_index_alone(connection: Connection, statement: str, parameters: Any, t
     if connection.dialect.name == "postgresql":
         explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar_one()
         nodes = _nodes(explained[0]["Plan"])
-        return any(node["Node Type"] == "Index Only Scan" and _table(node) == table for node in nodes)
+        return any(
+            node["Node Type"] == "Index Only Scan" and whole_table(node["Relation Name"]) == table for node in nodes
+        )
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
     return any(f"{table} USING COVERING INDEX" in row[3] for row in rows)
 
 
+FILLED = (
+    "SELECT relname FROM pg_class WHERE relname = ANY (%(names)s) AND (pg_relation_size(oid) > 0 OR NOT relispartition)"
+)
+"""Partitions that are created ahead have no rows to read."""
 PARTIAL = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '% WHERE %'"
 
 
@@ -70,11 +78,6 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-def _reads_all(node: dict[str, Any], tables: Collection[str]) -> bool:
-    return node["Node Type"] == "Seq Scan" and _table(node) in tables
-
-
-def _table(node: dict[str, Any]) -> str:
-    """The table that is read; of a partition, the parent."""
-    name = str(node["Relation Name"])
+def whole_table(name: str) -> str:
+    """The table itself; of a partition, the one that it is part of."""
     return name.rpartition("_")[0] if PARTITION.fullmatch(name) else name

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Engine
 
+from tests.support.plans import whole_table
 from tests.support.statements import SentStatement
 
 
@@ -31,7 +32,7 @@ def _rows(connection: Any, sent: SentStatement, table: str) -> int:
     return sum(
         round((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
         for node in _nodes(found[0]["Plan"])
-        if node.get("Relation Name") == table
+        if whole_table(node.get("Relation Name", "")) == table
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, false, text
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, LargeBinary, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
@@ -83,6 +83,8 @@ class Recipient(Base):
     What happens in between is in its queue entry (app/db/models/send_queue.py); reports show both
     (app/recipients/current.py). Ids of list, group, message and contact have no foreign keys, because a report
     outlives them.
+
+    On PostgreSQL in ranges of ids (docs/decisions/019-history-in-ranges.md).
     """
 
     __tablename__ = "recipients"
@@ -95,6 +97,9 @@ class Recipient(Base):
             postgresql_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
             sqlite_where=text("message_id IS NOT NULL AND sent_time IS NOT NULL"),
         ),
+        # A unique index of a table in ranges would have to contain the id, by which the ranges are.
+        UniqueConstraint("uuid").ddl_if(dialect="sqlite"),
+        Index("ix_recipients_uuid", "uuid").ddl_if(dialect="postgresql"),
         *(
             Index(
                 f"ix_recipients_sent_{name}",
@@ -122,7 +127,8 @@ class Recipient(Base):
     )
 
     id: Mapped[Identity]
-    uuid: Mapped[str] = mapped_column(unique=True)
+    uuid: Mapped[str]
+    """Version 4: no two are alike by their 122 random bits. On SQLite a unique index tells so, too."""
     account_id: Mapped[AccountId]
     send_id: Mapped[int] = mapped_column(BigId, ForeignKey("sends.id", ondelete="CASCADE"))
     group_id: Mapped[BigInt]
@@ -179,14 +185,22 @@ class RecipientStep(Base):
     """One step of a recipient's timeline: what happened, when, and the remote server's reply.
 
     `note` is for the operator alone: it may contain hosts, ports and paths of the installation.
+
+    On PostgreSQL in the same ranges as the recipients (docs/decisions/019-history-in-ranges.md), with neither a foreign
+    key to them nor a unique index: a step is written in a transaction that has read its recipient, and a range is
+    dropped with its steps under a lock that waits for all such transactions. The ids come from a sequence.
     """
 
     __tablename__ = "recipient_steps"
-    __table_args__ = (Index("ix_recipient_steps_recipient", "recipient_id", "id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        Index("ix_recipient_steps_recipient", "recipient_id", "id"),
+        ForeignKeyConstraint(["recipient_id"], ["recipients.id"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[Identity]
     account_id: Mapped[AccountId]
-    recipient_id: Mapped[int] = mapped_column(BigId, ForeignKey("recipients.id", ondelete="CASCADE"))
+    recipient_id: Mapped[BigInt]
     time: Mapped[datetime]
     step: Mapped[str]
     detail: Mapped[str | None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -12,6 +11,7 @@ from app.contacts.get_or_create import get_or_create_contacts
 from app.db.database import Transaction
 from app.db.json_insert import CompanionRows
 from app.db.models import QueueEntry
+from app.ids import new_uuid
 from app.lists.fields import ListSpec
 from app.recipients.reasons import FailReason
 from app.recipients.states import RecipientState
@@ -37,7 +37,7 @@ def recipient_rows(
         is_invalid = contact_id is None and recipient.contact_id is not None
         rows.append(
             {
-                "uuid": str(uuid.uuid4()),
+                "uuid": new_uuid(),
                 "contact_id": contact_id,
                 kind: _address(kind, recipient),
                 "reason": FailReason.INVALID_CONTACT_ID.value if is_invalid else None,

@@ -23,6 +23,7 @@ from app.contacts.events import contact_events
 from app.db.bulk_update import BulkUpdate, RowValues
 from app.db.counters import count_in_group, hour_of
 from app.db.database import Transaction
+from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
 from app.db.models import QueueEntry, Recipient, table_of
 from app.events.outbox import record_many
@@ -70,6 +71,7 @@ def _locked_rows(transaction: Transaction, worker: str, ids: list[int]) -> dict[
         .join(QueueEntry, QueueEntry.recipient_id == Recipient.id)
         .where(
             in_json(QueueEntry.recipient_id, ids),
+            between_ids(Recipient.id, ids),
             QueueEntry.state == RecipientState.SENDING,
             QueueEntry.worker == worker,
         )
@@ -102,7 +104,9 @@ def _update_statement(row: RowValues) -> Update:
 
 
 _UPDATE = BulkUpdate(
-    {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN}}, _update_statement
+    {"row": Recipient.id.type, **{name: table_of(Recipient).c[name].type for name in WRITTEN}},
+    _update_statement,
+    id_column=table_of(Recipient).c.id,
 )
 
 

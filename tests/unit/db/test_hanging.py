@@ -19,7 +19,7 @@ from tests.support.servers import PATIENCE, wait_until
 
 @pytest.fixture
 def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """A database with a short wait budget and two connections. What is not meant to be too long has time enough."""
+    """A database with a short wait budget and two connections, which is still long enough for ordinary statements."""
     monkeypatch.setattr("app.db.wait_budget.REQUEST", 0.4)
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, PATIENCE))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", PATIENCE)
@@ -33,7 +33,7 @@ def database(own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 @pytest.fixture
 def hasty(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short waits, too, for a server that is to hang: nothing that it does could be too slow for them."""
+    """Short waits also for a server that hangs on purpose: none of its answers matters."""
     monkeypatch.setattr("app.db.bounded_connection.RESERVED_SECONDS", dict.fromkeys(RESERVED_SECONDS, 0.3))
     monkeypatch.setattr("app.db.bounded_connection.CANCEL_SECONDS", 0.3)
 
@@ -136,7 +136,7 @@ def write_and_hurry(database: Database, statement: str) -> None:
 def test_a_commit_that_waits_for_a_standby_is_left_but_not_cancelled(
     database: Database, own_postgres: OwnPostgres
 ) -> None:
-    """No time-out of the server ends this wait; a cancelled commit would stand without the standby."""
+    """No timeout of the server ends this wait; a cancelled commit would stand without the standby."""
     own_postgres.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();")
     wait_until(lambda: ask(database, "SHOW synchronous_standby_names") == "nobody", "it waits for a standby")
     try:
@@ -166,7 +166,7 @@ def test_all_waits_of_a_request_share_its_wait_budget(database: Database) -> Non
 
 
 def test_no_statement_starts_with_hardly_any_time_left(database: Database) -> None:
-    """The message would tell of a database that has not answered within 0.0 seconds."""
+    """The message would report a database that has not answered within 0.0 seconds."""
     with database.read() as session:
         connection = session.connection()
         connection.execute(text("SELECT 1"))
@@ -189,7 +189,7 @@ def test_a_request_with_a_spent_budget_returns_its_connection(database: Database
 
 
 def test_a_request_waits_within_its_budget_for_a_connection_of_the_pool(database: Database) -> None:
-    """The pool's own time-out is not an error of the driver, and is handled alike."""
+    """The pool's own timeout is not an error of the driver, and is handled alike."""
     with database.read() as first, database.read() as second:
         first.connection(), second.connection()
         assert "QueuePool limit" in str(ask_and_fail(database))

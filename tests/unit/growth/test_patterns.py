@@ -20,10 +20,10 @@ from tests.support.growth import MOST_GROWTH, growth, seconds
 from tests.support.sources import Source, sources
 
 LARGEST = 8 * 1024
-"""Characters. Where the time is a square, this many take twenty times as long as `QUICK` allows."""
+"""Characters. If the time is quadratic, this many take twenty times as long as `QUICK` allows."""
 QUICK = 300e-9
-"""Seconds for a character, in which nothing but a straight way leads through so many. What takes longer is measured
-against shorter ones."""
+"""Seconds per character, which is enough only for a linear pass over that many. Slower ones are compared with shorter
+texts."""
 COMMON = "a0 \n.,"
 MOST_CHARACTERS = 10
 METHODS = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")

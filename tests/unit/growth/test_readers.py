@@ -18,7 +18,7 @@ from tests.unit.growth.requests import IN_REQUESTS
 from tests.unit.growth.sends import IN_SENDS
 
 LONGER = 0.002
-"""Seconds of the smaller text where the two are compared once more: squares with a small factor show late."""
+"""Seconds of the smaller text if the two are compared again: quadratic growth with a small factor shows late."""
 
 
 @pytest.mark.parametrize("reader", [*IN_REQUESTS, *IN_SENDS, *INBOUND], ids=lambda reader: reader.name)

@@ -1,4 +1,4 @@
-"""Everything of the service that looks a name up, each called with a name that no server answers for.
+"""Every function of the service that looks up a name, each called with a name that no server answers for.
 
 As a program it prints the error of each as JSON; its name server is a socket that never answers.
 """
@@ -80,7 +80,7 @@ ERRORS = {
     **dict.fromkeys(("kannel", "kannel over TLS"), "ConnectTimeoutError"),
     **dict.fromkeys(("redis", "redis over TLS"), "Timeout connecting to server"),
 }
-"""What the error of each contains: two libraries have words of their own."""
+"""A part of the error of each: two libraries have texts of their own."""
 LOOKUPS: dict[str, Callable[[], str]] = {
     "look_up": lambda: _error_of(lambda: look_up(HOST, SECONDS), OSError),
     "smtp": lambda: _smtp("smtp"),

@@ -117,7 +117,7 @@ def test_an_empty_page_by_offset_has_a_prev_by_offset() -> None:
 
 
 def test_where_a_filter_is_named_cursor_links_have_none() -> None:
-    """What the specification gives a list field is not taken from it."""
+    """The API's filter of a list field is not replaced."""
     filters = {"cursor": Filter("cursor", FilterType.STRING)}
     query = parse_collection([("cursor", "x")], replace(RESOURCE, filters=filters), CURSORS)
     ends = page_ends(query, 100, has_more=True, first=FIRST, last=LAST)

@@ -68,7 +68,7 @@ class Stage:
         return Client(client, self.clients.enter_context(client.makefile("rb")))
 
     def hold(self, count: int, path: str = "/hold") -> list[Client]:
-        """So many requests, each of which occupies a thread now."""
+        """That many requests, each of which occupies a thread."""
         held = [self.connect() for _ in range(count)]
         for client in held:
             client.send(path)
@@ -185,7 +185,7 @@ def buffered(stage: Stage) -> int:
 
 
 def is_readable(link: socket.socket) -> bool:
-    """Whether something has come."""
+    """Whether any byte has arrived."""
     link.setblocking(False)
     try:
         return bool(link.recv(1, socket.MSG_PEEK))

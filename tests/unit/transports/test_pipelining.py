@@ -112,8 +112,8 @@ def test_a_session_at_its_maximum_of_mails_pipelines_nothing(mail: MakeMail) -> 
     assert commands(relay) == "EMRDQEMRDQ"
 
 
-def test_a_paused_relay_is_not_left_waiting_for_its_pipelined_message(mail: MakeMail) -> None:
-    """Another connection finds it busy meanwhile; the pipelined message goes to the next relay only."""
+def test_a_backed_off_relay_is_not_left_waiting_for_its_pipelined_message(mail: MakeMail) -> None:
+    """Another connection finds it backed off meanwhile; the pipelined message is sent only to the next relay."""
     first = LineServer([*HELLO, *INVITES, "250 taken", *INVITES, "never sent"])
     with first, LineServer([*HELLO, *INVITES, "250 taken", "221 bye"]) as second:
         transports = [smtp_transport(f"smtp://127.0.0.1:{server.port}") for server in (first, second)]

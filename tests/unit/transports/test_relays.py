@@ -1,4 +1,4 @@
-"""Several relays: their order, and the pause after a failure (docs/transports.md)."""
+"""Several relays: their order, and the back-off after a failure (docs/transports.md)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_relay_that_defers_one_sender_stays_available_to_the_others(
     assert (len(server.mails), len(second.mails)) == (0 if is_set_aside else 1, passed_over + is_set_aside)
 
 
-def test_one_message_probes_a_paused_relay(server: MailServer, mail: MakeMail) -> None:
+def test_one_message_probes_a_backed_off_relay(server: MailServer, mail: MakeMail) -> None:
     """The others do not wait for it, however long the relay does not answer."""
     clock = Clock()
     transport = RelayTransport([smtp_transport(away()), smtp_transport(server.url())], clock)
@@ -140,7 +140,7 @@ def test_the_pause_of_a_failing_relay_grows(server: MailServer, mail: MakeMail) 
         for _ in range(4):
             connection.send(mail())
             rests.append(first.backoff_until - clock.moment)
-            connection.send(mail())  # during the pause it is not asked
+            connection.send(mail())  # it is not tried during the back-off
             clock.moment = first.backoff_until
         connection.close()
     assert rests == [FIRST_BACKOFF * 2**number for number in range(4)]

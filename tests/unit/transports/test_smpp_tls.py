@@ -68,7 +68,7 @@ def test_an_unverified_gateway_is_used_when_the_operator_allows_it(smsc: Smsc, o
 
 @pytest.mark.usefixtures("trusted")
 def test_the_connection_is_read_and_written_at_the_same_time(smsc: Smsc, open_: Open) -> None:
-    """Several threads send texts while replies arrive, and none of them waits for a time-out."""
+    """Several threads send texts while replies arrive, and none of them waits for a timeout."""
     taken: list[Incoming] = []
 
     def take(incoming: Incoming) -> bool:

@@ -197,7 +197,7 @@ def test_a_refusal_stands_when_the_session_is_lost_after_it(server: MailServer, 
     assert result == DeliveryResult(Outcome.REFUSED, "550 5.1.1 no such user here", "5.1.1")
 
 
-# ---------------------------------------------------------------------------------------------- time-outs
+# ---------------------------------------------------------------------------------------------- timeouts
 
 
 def test_a_server_that_does_not_answer_is_a_deferral(mail: MakeMail) -> None:
@@ -209,7 +209,7 @@ def test_a_server_that_does_not_answer_is_a_deferral(mail: MakeMail) -> None:
 def test_the_answer_to_a_complete_message_is_awaited_longer(
     server: MailServer, mail: MakeMail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For several time-outs; all other answers for one."""
+    """For several timeouts; all other answers for one."""
     waits: list[int] = []
     receive = Dialogue._receive
 
