@@ -16,6 +16,7 @@ from app.http.idempotency import Work, idempotent
 from app.http.openapi_parameters import collection_parameters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response
+from app.infrastructure.queueing import AUTOMATIONS as QUEUE
 from app.query.conditions import Query
 from app.query.grammar import parse_instance, parse_write
 from app.runs.pause import pause, resume
@@ -113,15 +114,16 @@ class Resume(MethodView):
     @blp.scope("contact.update")
     @blp.describe(returns=AutomationWithDefinitionSchema, body=ResumptionSchema, errors=(409, 422))
     def post(self, automation_id: str) -> Response:
-        """Resumes the automation; `due_steps` says what becomes of what is held. An active one stays so."""
+        """Resumes the automation; `held` says what becomes of what is held. An active one stays so."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
         row_id = path_id(automation_id)
 
         def prepare() -> Work:
             require_in_account(row_id)
-            how = load(ResumptionSchema(), json_object()).get("due_steps", "send")
+            how = load(ResumptionSchema(), json_object()).get("held", "send")
 
             def work(transaction: Transaction) -> Response:
+                transaction.after_commit(lambda: services().wake_ups.wake(QUEUE))
                 resume(transaction, principal().account_id, row_id, how)
                 return _shown(transaction, row_id)
 

@@ -118,7 +118,7 @@ DEFINITION_BODY = {
 class ResumptionSchema(CodeSchema):
     """What becomes of the steps that fell due in the pause (docs/automations.md#pausing)."""
 
-    due_steps = String(choices=("send", "skip", "shift"))
+    held = String(choices=("send", "skip", "shift"))
 
 
 class DefinitionSchema(Schema):

@@ -208,11 +208,11 @@ def test_an_automation_is_paused_and_resumed(app: Flask) -> None:
     assert (paused["state"], paused["paused_time"] is None) == ("paused", False)
     assert tenant.api.raw("POST", f"{path}/pause", b"").get_json() == tenant.api.get(path).get_json() == paused
     for how in ("send", "skip", "shift"):
-        resumed = tenant.api.post(f"{path}/resume", {"due_steps": how}).get_json()
+        resumed = tenant.api.post(f"{path}/resume", {"held": how}).get_json()
         assert {**resumed, "last_modified_time": ""} == {**before, "last_modified_time": ""}
         tenant.api.post(f"{path}/pause", {})
     assert tenant.api.post(f"{path}/resume", {}).get_json()["state"] == "active"
-    invalid(tenant.api.post(f"{path}/resume", {"due_steps": "drop"}), "invalid_string", field="due_steps")
+    invalid(tenant.api.post(f"{path}/resume", {"held": "drop"}), "invalid_string", field="held")
     invalid(tenant.api.post(f"{path}/resume", {"due": "skip"}), "unexpected_field", field="due")
 
 
