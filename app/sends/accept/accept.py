@@ -94,15 +94,15 @@ def accept(transaction: Transaction, services: Services, request: SendRequest) -
     Raises `ServiceError` with every violation, in the order of the catalogue (docs/sending.md#order-of-errors); the
     transaction must then be rolled back.
     """
-    check = send_check(transaction, request.account_id, request.draft, request.content)
-    valid = valid_send(check, request.saved_message, find_group(check, services.settings.max_groups))
+    check = check_references(transaction, request.account_id, request.draft, request.content)
+    valid = check_rules(check, request.saved_message, find_group(check, services.settings.max_groups))
     rows = recipient_rows(transaction, valid.draft, valid.contact_list, check.references.contacts)
     accepted = write_send(transaction, request.account_id, request.request_id, valid, rows)
     transaction.after_commit(lambda: services.wake_ups.wake(SENDS))
     return accepted
 
 
-def send_check(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
+def check_references(transaction: Transaction, account_id: int, draft: SendDraft, content: Content) -> SendCheck:
     """The check of a send with what it refers to, and of its account."""
     references = find_references(transaction, account_id, draft, content)
     check = SendCheck(transaction, account_id, draft, content, references)
@@ -111,7 +111,7 @@ def send_check(transaction: Transaction, account_id: int, draft: SendDraft, cont
     return check
 
 
-def valid_send(check: SendCheck, saved_message: SavedMessage | None, group: SendGroup | None) -> ValidSend:
+def check_rules(check: SendCheck, saved_message: SavedMessage | None, group: SendGroup | None) -> ValidSend:
     """The valid send, with the group that collects its results. Raises `ServiceError` with every violation."""
     draft, content, references = check.draft, check.content, check.references
     contact_list = _find_list(check)

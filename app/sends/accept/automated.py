@@ -14,7 +14,7 @@ from app.db.database import Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
 from app.ids import describe
-from app.sends.accept.accept import send_check, valid_send
+from app.sends.accept.accept import check_references, check_rules
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
 from app.sends.accept.groups import SendGroup
@@ -56,8 +56,8 @@ def _check(transaction: Transaction, send: StepSend) -> ValidSend:
     if message is None:
         raise ServiceError("invalid_id", detail=f"there is no {describe('message', send.message_id)}")
     draft = _draft(message.type, send)
-    check = send_check(transaction, send.account_id, draft, effective_content(draft, message))
-    valid = valid_send(check, message, SendGroup(send.step_id, ""))
+    check = check_references(transaction, send.account_id, draft, effective_content(draft, message))
+    valid = check_rules(check, message, SendGroup(send.step_id, ""))
     return replace(valid, automation_id=send.automation_id)
 
 

@@ -483,7 +483,7 @@ def test_a_file_may_be_empty(services: Services, file: Path) -> None:
 def test_the_report_lists_what_was_created(services: Services, file: Path, name: str) -> None:
     report = load(services, file, everything(name))
     (account,) = report.as_json()["accounts"]
-    assert set(account) == {"id", "name", "keys", "lists", "messages", "webhooks"}
+    assert set(account) == {"id", "name", "keys", "lists", "messages", "webhooks", "automations"}
     assert [(key["name"], "token" in key) for key in account["keys"]] == [
         ("backend", False),
         ("reports", True),
