@@ -165,11 +165,23 @@ def _happenings(message: str) -> st.SearchStrategy[Happening]:
     )
 
 
+def _answers(outcome: Outcome) -> st.SearchStrategy[Happening]:
+    """What a branch asks for, early or late, in the last second or the one behind it; a click may be on another
+    link."""
+    last = int(outcome.within.delta.total_seconds())
+    seconds = st.sampled_from([0, 1, last // 2, last - 1, last, last, last + 1, last + 1])
+    links = st.sampled_from([outcome.link or LINKS[0], *LINKS]) if outcome.did == "clicked" else st.none()
+    return st.builds(lambda after, link: Happening(timedelta(seconds=after), outcome.did, link), seconds, links)
+
+
+def _happenings_of(definition: Definition, step: Send) -> st.SearchStrategy[tuple[Happening, ...]]:
+    branches = (one.on for one in definition.by_name.values() if isinstance(one, Branch))
+    asked = [_answers(on) for on in branches if isinstance(on, Outcome) and on.step == step.name]
+    return st.lists(st.one_of(_happenings(step.message), *asked, *asked), max_size=3).map(tuple)
+
+
 _switches = st.sampled_from(
-    [
-        *("unsubscribe email", "subscribe email", "unsubscribe mobile", "subscribe mobile"),
-        *("deactivate", "activate", "delete"),
-    ]
+    ["unsubscribe email", "subscribe email", "unsubscribe mobile", "subscribe mobile", "deactivate", "delete"]
 )
 _values = st.one_of(
     st.tuples(st.just("plan"), st.sampled_from([*PLANS, None])),
@@ -180,13 +192,22 @@ _values = st.one_of(
 
 def _changes(start: datetime) -> st.SearchStrategy[tuple[Change, ...]]:
     what = st.one_of(_values, _values, st.tuples(_switches, st.none()))
-    change = st.builds(lambda seconds, pair: Change(start + timedelta(seconds=seconds), *pair), _delays, what)
-    return st.lists(change, max_size=5).map(lambda changes: tuple(sorted(changes, key=lambda one: one.time)))
+    change = st.builds(lambda seconds, pair: (Change(start + timedelta(seconds=seconds), *pair),), _delays, what)
+    absence = st.builds(
+        lambda seconds, length: (
+            Change(start + timedelta(seconds=seconds), "deactivate"),
+            Change(start + timedelta(seconds=seconds + length), "activate"),
+        ),
+        st.integers(0, 2 * 86400),
+        st.sampled_from([3600, 86400]),
+    )
+    groups = st.lists(st.one_of(change, change, change, absence), max_size=5)
+    return groups.map(lambda found: tuple(sorted(itertools.chain(*found), key=lambda one: one.time)))
 
 
 def outages_from(start: datetime) -> st.SearchStrategy[Outages]:
     """None mostly, else one of hours or days."""
-    hours = st.tuples(st.integers(0, 100), st.sampled_from([1, 20, 30, 80]))
+    hours = st.tuples(st.sampled_from([0, 0, 1, 12, 24, 40, 47, 70]), st.sampled_from([1, 20, 30, 80]))
     span = hours.map(lambda pair: (start + timedelta(hours=pair[0]), start + timedelta(hours=pair[0] + pair[1])))
     return st.one_of(st.just(()), st.just(()), st.tuples(span))
 
@@ -200,7 +221,7 @@ def histories(
     outages: Outages | None = None,
 ) -> History:
     """What happens around a run of that automation; what is not given is drawn."""
-    senders = {name: step.message for name, step in definition.by_name.items() if isinstance(step, Send)}
+    senders = {name: step for name, step in definition.by_name.items() if isinstance(step, Send)}
     start = start or draw(st.sampled_from(STARTS))
     values = {"plan": draw(st.sampled_from(PLANS))}
     if draw(st.integers(0, 3)):
@@ -210,7 +231,7 @@ def histories(
         zone or draw(st.sampled_from(ZONES)),
         values,
         draw(_changes(start)),
-        {name: tuple(draw(st.lists(_happenings(message), max_size=3))) for name, message in senders.items()},
+        {name: draw(_happenings_of(definition, step)) for name, step in senders.items()},
         {name: "invalid_id" for name in senders if draw(st.integers(0, 7)) == 0},
         draw(outages_from(start)) if outages is None else outages,
     )

@@ -181,6 +181,7 @@ class _Player:
     def story(self) -> Story:
         try:
             self.pass_time_until(self.history.start)
+            self.go_on()
             self.play_all(self.definition.steps)
         except RunEnds as ends:
             return Story(tuple(self.lines), str(ends))
@@ -191,10 +192,13 @@ class _Player:
         self.contact.pass_time(self.now)
         if not self.contact.exists:
             raise RunEnds("contact deleted")
+
+    def go_on(self) -> None:
         if not self.contact.is_active:
             raise RunEnds("contact inactive")
 
     def passed(self, step: Step, result: str, detail: str | None = None) -> None:
+        self.go_on()
         self.lines.append(Line(self.now, step.name, result, detail))
         self.came = self.now
 

@@ -119,7 +119,7 @@ class Engine:
             case.changes = list(case.history.changes)
             refused = [self.add_message(case, step) for step in senders(case.definition)]
             document = written_definition(with_own_messages(case))
-            case.automation_id = self.story.automation(**{**ADVANCED, **document, "name": case.name})
+            case.automation_id = self.story.automation(**{**ADVANCED, **document, "list": case.name, "name": case.name})
             with self.story.worker.database.write() as transaction:
                 transaction.execute(delete(Message).where(Message.id.in_([one for one in refused if one])))
 
