@@ -439,7 +439,7 @@ class Settings:
     retention_days: int = _setting(
         "RETENTION_DAYS",
         30,
-        "days for which webhook attempts, automation triggers, processed reports and counts by hour are kept",
+        "days for which webhook attempts, triggers and ended runs, processed reports and counts by hour are kept",
         parse_whole(1),
     )
     metrics_local_only: bool = _setting(

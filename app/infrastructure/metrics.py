@@ -39,6 +39,13 @@ OUTCOMES = Counter(
 AUTOMATION_STEPS = Counter(
     "tms_automation_steps", "Steps of automations that runs have passed.", ["result"], registry=OWN
 )
+AUTOMATION_DELAY = Histogram(
+    "tms_automation_delay_seconds",
+    "How long after it was due a run of an automation was advanced.",
+    buckets=(1, 5, 15, 60, 300, 1800, 3600, 21_600, 86_400),
+    registry=OWN,
+)
+AUTOMATION_ENDS = Counter("tms_automation_runs_ended", "Runs of automations that ended.", ["reason"], registry=OWN)
 WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
 
 _shared: SharedCounts | None = None

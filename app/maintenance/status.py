@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, cast, func, null, select
+from sqlalchemy import BigInteger, ColumnElement, Select, String, and_, cast, func, literal_column, null, select
 from sqlalchemy.orm import Session
 
-from app.db.models import Event, QueueEntry, Webhook
+from app.db.models import AutomationRun, Event, QueueEntry, Webhook
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
 from app.recipients.states import RecipientState
@@ -22,6 +22,8 @@ from app.sends.queue_begin import QueueBegin
 from app.settings import Settings
 
 FROM_THE_FIRST = QueueBegin()
+LATE = timedelta(seconds=60)
+IS_WAITING: ColumnElement[bool] = AutomationRun.state == literal_column("'waiting'", String)
 
 
 def status(
@@ -32,7 +34,8 @@ def status(
 
     `due` can be sent now and `deferred` later; `in_flight` are claimed, `abandoned` of them under an expired lease;
     `uncertain` may have arrived. `events_waiting` have not been accepted by their webhook, and `webhooks_in_flight`
-    have a request in flight. `begin` is where the send queue begins, if it is known.
+    have a request in flight. `runs_…` are those of automations: `late` ones have been due for a minute, `held` ones
+    fell due in a pause. `begin` is where the send queue begins, if it is known.
     """
     shown: dict[str, int | float | None] = {}
     ages = _since(settings)
@@ -56,12 +59,20 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
         "abandoned": _entries(and_(leased, QueueEntry.lease_time < moment)),
         "uncertain": _entries(entry_in_state(RecipientState.UNCERTAIN)),
         "events_waiting": _events_waiting(),
+        "runs_waiting": _runs(and_(IS_WAITING, AutomationRun.due_time > moment)),
+        "runs_due": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment)),
+        "runs_late": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment - LATE)),
+        "runs_held": _runs(AutomationRun.state == literal_column("'held'", String)),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
 
 
 def _entries(condition: ColumnElement[bool]) -> Select[int, Any]:
     return select(func.count(), func.min(QueueEntry.due_time)).select_from(QueueEntry).where(condition)
+
+
+def _runs(condition: ColumnElement[bool]) -> Select[int, Any]:
+    return select(func.count(), func.min(AutomationRun.due_time)).select_from(AutomationRun).where(condition)
 
 
 def _events_waiting() -> Select[int, Any]:
@@ -83,6 +94,7 @@ def _since(settings: Settings) -> Mapping[str, Callable[[Any], datetime | None]]
         "in_flight": lambda due_time: due_time,
         "uncertain": lambda due_time: due_time - wait,
         "events_waiting": _event_time,
+        "runs_due": lambda due_time: due_time,
     }
 
 

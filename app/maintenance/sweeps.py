@@ -11,13 +11,25 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Select, and_, delete, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CursorResult,
+    Select,
+    String,
+    and_,
+    delete,
+    literal_column,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.clock import now
 from app.db.full_looks import FULL_SHARE
 from app.db.in_json import in_json
 from app.db.models import (
+    AutomationRun,
     Base,
     DomainBackoff,
     HourlyCount,
@@ -52,6 +64,11 @@ PART_OF_A_DAY = timedelta(days=1)
 """Counts by hour are kept for one more day, so that those of the first day are complete."""
 OVERDUE = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
+HOLDS_NO_PLACE = (
+    AutomationRun.state == literal_column("'ended'", String),
+    AutomationRun.entry_key != literal_column("0", BigInteger),
+)
+"""Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""
 CHUNK = 1000
 """Rows deleted in one transaction: other writers wait for that, not for the whole of a large table."""
 
@@ -92,9 +109,9 @@ def replies_waiting(session: Session) -> bool:
 
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
-    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports and counts by
-    hour past their retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the
-    tables of events; updates the planner's statistics."""
+    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports, counts by
+    hour and ended runs past their retention, expired back-offs, and queue entries whose recipient was deleted by hand;
+    rotates the tables of events; updates the planner's statistics."""
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
@@ -105,6 +122,7 @@ def clean(services: Services) -> None:
     _delete_older(services, TriggerFiring, TriggerFiring.time, retention)
     _delete_older(services, InboundRecord, InboundRecord.time, retention)
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
+    _delete_older(services, AutomationRun, AutomationRun.end_time, retention, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)
     _delete_entries_without_recipient(services, known_begin(services.redis))
     if sends := history.delete_sends_before_history(services):
@@ -114,11 +132,15 @@ def clean(services: Services) -> None:
 
 
 def _delete_older(
-    services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
+    services: Services,
+    model: type[Base],
+    time: InstrumentedAttribute[Any],
+    moment: datetime,
+    *conditions: ColumnElement[bool],
 ) -> None:
     total = 0
     while not services.stopping.is_set():
-        deleted = _delete_chunk(services, model, time, moment)
+        deleted = _delete_chunk(services, model, time, and_(time < moment, *conditions))
         total += deleted
         if deleted < CHUNK:
             break
@@ -149,10 +171,10 @@ def _recipient_ids(condition: ColumnElement[bool]) -> Select[int]:
 
 
 def _delete_chunk(
-    services: Services, model: type[Base], time: InstrumentedAttribute[datetime], moment: datetime
+    services: Services, model: type[Base], time: InstrumentedAttribute[Any], is_old: ColumnElement[bool]
 ) -> int:
     key = table_of(model).primary_key.columns.values()
-    oldest = select(*key).where(time < moment).order_by(time).limit(CHUNK)
+    oldest = select(*key).where(is_old).order_by(time).limit(CHUNK)
     with services.database.write() as transaction:
         result: CursorResult[Any] = transaction.connection().execute(delete(model).where(tuple_(*key).in_(oldest)))
         return result.rowcount

@@ -8,21 +8,22 @@ exists twice. The number of statements depends on how many different steps the r
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
 from app.automations.definition import Unsubscribe
-from app.automations.walk import Walk, refused, walk
+from app.automations.walk import Ended, Walk, refused, walk
 from app.clock import now
 from app.db.database import Transaction
-from app.infrastructure.metrics import AUTOMATION_STEPS
+from app.infrastructure.metrics import AUTOMATION_DELAY, AUTOMATION_ENDS, AUTOMATION_STEPS
 from app.runs.due import DueRun, read_runs
 from app.runs.effects import carry_out
 from app.runs.facts import LoadedRun, load_runs
 from app.runs.reasons import FAILED, PAUSED
-from app.runs.write import Move, count_results, unmoved, update_runs, write_moves
+from app.runs.write import Move, unmoved, update_runs, write_moves
 
 logger = logging.getLogger(__name__)
 
@@ -112,5 +113,12 @@ def _as_done(one: LoadedRun, walked: Walk, reason: str | None, moment: datetime)
 
 
 def _count(transaction: Transaction, moves: Sequence[Move]) -> None:
-    for result, number in count_results(moves).items():
+    """Counts for the metrics once all is committed."""
+    results = Counter(passed.result.value for move in moves for passed in move.walk.passed)
+    for result, number in results.items():
         transaction.after_commit(partial(AUTOMATION_STEPS.labels(result).inc, number))
+    for move in moves:
+        due_time, facts = move.loaded.run.due_time, move.loaded.facts
+        transaction.after_commit(partial(AUTOMATION_DELAY.observe, (facts.moment - due_time).total_seconds()))
+        if isinstance(move.walk.next, Ended):
+            transaction.after_commit(AUTOMATION_ENDS.labels(move.walk.next.reason.value).inc)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -132,12 +132,3 @@ def _watched(version: Version, waiting: Waiting) -> dict[str, Any]:
     if waiting.watched is None or not (isinstance(step, Branch) and isinstance(step.on, Outcome)):
         return {"watched_step": None, "watched_event": None}
     return {"watched_step": version.step_ids[waiting.watched], "watched_event": step.on.did}
-
-
-def count_results(moves: Iterable[Move]) -> dict[str, int]:
-    """How many steps had each result."""
-    counts: dict[str, int] = {}
-    for move in moves:
-        for passed in move.walk.passed:
-            counts[passed.result] = counts.get(passed.result, 0) + 1
-    return counts

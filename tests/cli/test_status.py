@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import delete, text
 
 from app.clock import now, this_second
-from app.db.models import Event, QueueEntry, Recipient
+from app.db.models import AutomationRun, Event, QueueEntry, Recipient
 from app.events.payloads import contact_event
 from app.maintenance.status import figures, status
 from app.services import Services
@@ -38,6 +38,10 @@ def test_it_counts_queued_work_of_all_accounts(bare: Cli, tenant: Tenant, other_
         "abandoned": 1,
         "uncertain": 1,
         "events_waiting": 1,
+        "runs_waiting": 0,
+        "runs_due": 0,
+        "runs_late": 0,
+        "runs_held": 0,
         "webhooks_in_flight": 0,
     }
 
@@ -57,6 +61,7 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
         rows.add(Event, webhook_id=webhook, payload=payload)
     with tenant.services.database.write() as transaction:
         transaction.execute(delete(Event).where(Event.account_id != tenant.id))
+        transaction.execute(delete(AutomationRun))
         busy = status(transaction, settings, moment)
         for model in (Recipient, QueueEntry, Event):
             transaction.execute(delete(model))
@@ -68,6 +73,7 @@ def test_it_shows_the_waiting_time_of_the_oldest(tenant: Tenant) -> None:
         "in_flight_oldest_seconds": age,
         "uncertain_oldest_seconds": age + 5,
         "events_waiting_oldest_seconds": age,
+        "runs_due_oldest_seconds": None,
     }
     assert {value for name, value in idle.items() if name.endswith("_seconds")} == {None}
     assert [idle[name] for name in ("due", "in_flight", "uncertain", "events_waiting")] == [0, 0, 0, 0]

@@ -119,7 +119,7 @@ class AutomationRun(Base):
         _where("ix_automation_runs_next", "due_time", condition="state = 'waiting'"),
         _where("ix_automation_runs_contact", "contact_id", condition="state <> 'ended'"),
         _where("ix_automation_runs_live", "automation_id", "state", "step", condition="state <> 'ended'"),
-        _where("ix_automation_runs_ended", "end_time", condition="state = 'ended'"),
+        _where("ix_automation_runs_ended", "end_time", condition="state = 'ended' AND entry_key <> 0"),
         {"sqlite_autoincrement": True},
     )
 

@@ -61,7 +61,7 @@ class Story:
 
     def automation(self, **document: Any) -> int:
         """Stores an automation of the list; its id."""
-        document = {"name": f"automation {len(self.steps)}", **document}
+        document = {"name": unique("automation"), **document}
         automation_id = add_automation(self.worker, self.tenant.id, self.list_id, document)
         with self.worker.database.read() as session:
             found = session.execute(select(AutomationStep).where(AutomationStep.automation_id == automation_id))

@@ -20,7 +20,7 @@ RUN_INDEXES = {
     "next": (["due_time"], "state = 'waiting'"),
     "contact": (["contact_id"], "state <> 'ended'"),
     "live": (["automation_id", "state", "step"], "state <> 'ended'"),
-    "ended": (["end_time"], "state = 'ended'"),
+    "ended": (["end_time"], "state = 'ended' AND entry_key <> 0"),
 }
 
 

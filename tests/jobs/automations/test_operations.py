@@ -1,0 +1,88 @@
+"""What operators see of runs, and what is deleted of them (docs/cli.md#status)."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete
+
+from app.db.models import AutomationRun
+from app.infrastructure.metrics import own_counts
+from app.maintenance import sweeps
+from app.maintenance.status import status
+from app.runs.pause import pause
+from tests.jobs.automations.conftest import ADVANCED, CREATED, Story
+
+WAIT = [{"name": "a day", "wait": "1 day"}]
+
+
+def shown(story: Story) -> dict[str, int | float | None]:
+    """The figures about runs."""
+    with story.worker.database.read() as session:
+        figures = status(session, story.worker.settings, story.calendar.moment)
+    return {name: value for name, value in figures.items() if name.startswith("runs_")}
+
+
+def test_the_status_counts_runs_by_state_and_tells_how_late_the_oldest_is(story: Story) -> None:
+    with story.worker.database.write() as transaction:
+        transaction.execute(delete(AutomationRun))
+    none = {"runs_waiting": 0, "runs_due": 0, "runs_late": 0, "runs_held": 0, "runs_due_oldest_seconds": None}
+    assert shown(story) == none
+    automation_id = story.automation(**ADVANCED, steps=WAIT)
+    story.contact()
+    story.work()
+    assert shown(story) == {**none, "runs_waiting": 1}
+    story.calendar.move(days=1, seconds=60)
+    story.contact()
+    assert shown(story) == {**none, "runs_due": 2, "runs_late": 1, "runs_due_oldest_seconds": 60.0}
+    with story.worker.database.write() as transaction:
+        pause(transaction, story.tenant.id, automation_id)
+    story.work()
+    assert shown(story) == {**none, "runs_held": 2}
+
+
+def test_the_scheduler_finds_what_is_due_and_what_a_pause_has_left(story: Story) -> None:
+    def found() -> bool:
+        with story.worker.database.read() as session:
+            return sweeps.runs_waiting(session)
+
+    story.automation(**ADVANCED, steps=WAIT)
+    assert not found()
+    story.contact()
+    assert found()
+    story.work()
+    assert not found()
+    story.calendar.move(days=1)
+    assert found()
+
+
+def test_steps_and_ends_are_counted_for_the_metrics(story: Story) -> None:
+    steps, ends = ("tms_automation_steps_total", (("result", "done"),)), "tms_automation_runs_ended_total"
+    before = own_counts()
+    story.automation(**ADVANCED, steps=WAIT)
+    story.contact()
+    story.work()
+    story.calendar.move(days=1, seconds=10)
+    story.work()
+    after = own_counts()
+    completed = (ends, (("reason", "completed"),))
+    assert after[steps] - before.get(steps, 0) == 1
+    assert after[completed] - before.get(completed, 0) == 1
+    late = ("tms_automation_delay_seconds_sum", ())
+    assert after[late] - before.get(late, 0) == 10
+
+
+def test_ended_runs_are_deleted_after_the_retention_but_not_what_keeps_a_contact_out(story: Story) -> None:
+    story.automation(kind="standard", trigger=CREATED, message=story.message())
+    ended = story.automation(**ADVANCED, steps=WAIT)
+    never = story.automation(**ADVANCED, steps=WAIT, again="never")
+    contact_id = story.contact()
+    story.work()
+    story.calendar.move(days=1)
+    story.work()
+    waiting = story.automation(**ADVANCED, steps=[{"name": "long", "wait": "400 days"}])
+    story.contact()
+    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    sweeps.clean(story.worker)
+    assert [run.contact_id for run in story.runs(never) if run.state == "ended"] == [contact_id]
+    assert [run.state for run in story.runs(ended)] == ["waiting"]
+    assert [run.state for run in story.runs(waiting)] == ["waiting"]
+    assert story.passed(contact_id) == [("a day", "done", None)]
