@@ -15,15 +15,19 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 
 from app import create_app
 from app.db.field_indexes import FieldIndex, create_index
 from app.db.migrate import upgrade
+from app.db.models import AutomationPassedStep, AutomationRun
 from app.events.dispatch import dispatch_due
 from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_secret
 from app.maintenance import sweeps
+from app.runs.pause import cancel, pause, resume
+from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
 from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
@@ -34,8 +38,8 @@ from app.tracking.return_path import return_path
 from app.tracking.tokens import OPEN, recipient_token
 from app.tracking.unsubscribe import unsubscribe_link
 from tests.conftest import BACKENDS, test_settings
+from tests.support.automations import add_automation
 from tests.support.client import SENDS, Client
-from tests.support.definitions import STANDARD, create
 from tests.support.filled import GROWING, fill
 from tests.support.mail_reports import complaint, delivery_failure
 from tests.support.plans import StatementRecorder, reads_index_alone, scanned
@@ -47,6 +51,7 @@ ROWS = 100_000
 SENDGRID_SECRET = "a-secret-of-sendgrid"
 NUMBER = "61499000001"
 LIST, MESSAGE = "/v1/lists/1/contacts", "/v1/messages/1"
+READER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Thunderbird/140.0"}
 SENT = f"{MESSAGE}/sent-contacts"
 RUNS = "/v1/automations/1/runs"
 
@@ -96,7 +101,7 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
         new_tenant(app)
         assert (tenant.id, tenant.add_list("Customers", FULL_FIELDS), tenant.add_message()) == (1, 1, 1)
         assert Rows(tenant.services, tenant.id).add_webhook() == 1
-        assert create(tenant, {**STANDARD, "list": "1", "message": "1"}) == 1
+        assert add_automation(tenant.services, tenant.id, 1, AUTOMATION) == 1
         with tenant.services.database.engine.begin() as connection:
             fill(connection, ROWS)
         for index in (FieldIndex("score", "number"), FieldIndex("born", "date"), FieldIndex("visit", "date")):
@@ -107,6 +112,24 @@ def full(request: pytest.FixtureRequest, redis_url: str) -> Iterator[Full]:
         services.database.close()
         services.redis.close()
 
+
+AUTOMATION = {
+    "name": "Plans",
+    "kind": "advanced",
+    "trigger": "REST API Contact Created",
+    "if": "plan:NOTEXACTLY:silver",
+    "again": {"after": "1 minute"},
+    "steps": [
+        {"name": "mark", "set": {"plan": "gold"}},
+        {"name": "hello", "send": "1"},
+        {
+            "name": "read it",
+            "branch": {"step": "hello", "did": "opened", "within": "1 day"},
+            "then": [{"name": "out", "unsubscribe": "all"}],
+        },
+        {"name": "a day", "wait": "1 day"},
+    ],
+}
 
 FILTERS: dict[str, tuple[str, ...]] = {
     LIST: (
@@ -278,7 +301,7 @@ COMMANDS = (
     *("contacts create email=one.more@example.com --list 1", "contacts update 17 score=7 --list 1"),
     "contacts delete 18 --list 1",
     *("lists list", "lists show 1", "lists indexes", "messages list", "messages show 1", "automations firings"),
-    *("automations list", "automations show 1", "automations stats 1"),
+    *("automations list", "automations show 1", "automations stats 1", "automations runs 1", "automations runs 1 --contact 7"),
     "suppressions show p19@example.com",
     *("suppressions block p19@example.com", "suppressions unblock p19@example.com"),
     *("suppressions unsubscribe p20@example.com", "suppressions unsubscribe p20@example.com --list 1"),
@@ -307,6 +330,34 @@ def operate(full: Full) -> None:
         assert result.exit_code == 0, f"{command}: {result.output}"
 
 
+def automate(full: Full) -> None:
+    """A contact goes through an automation, opens its mail, and is deleted; another run is cancelled, and all are
+    paused and resumed."""
+    services, anon, secret = full.services, Client(full.app), full.services.settings.secret_key
+    contact_id = full.tenant.new_contact(1, email="run@example.com")["id"]
+    for _ in range(3):
+        advance_due(services)
+    drain(services)
+    with services.database.read() as session:
+        of_contact = AutomationRun.automation_id == 1, AutomationRun.contact_id == contact_id
+        run = select(AutomationRun.id).where(*of_contact).scalar_subquery()
+        passed = select(AutomationPassedStep.recipient_id).where(AutomationPassedStep.run_id == run)
+        sent = next(found for found in session.scalars(passed) if found)
+    assert anon.get(f"/o/{recipient_token(secret, OPEN, sent)}.gif", headers=READER).status_code == 200
+    assert full.app.extensions[VISITS].flush(30)
+    for _ in range(3):
+        advance_due(services)
+    with services.database.write() as transaction:
+        cancel(transaction, full.tenant.id, 10)
+        pause(transaction, full.tenant.id, 1)
+        resume(transaction, full.tenant.id, 1, "skip")
+    advance_due(services)
+    with services.database.read() as session:
+        sweeps.runs_waiting(session)
+    assert full.tenant.api.get("/v1/automations/1/runs?state=waiting").status_code == 200
+    assert full.tenant.api.delete(f"{LIST}/{contact_id}").status_code == 204
+
+
 def work(full: Full) -> None:
     """Runs the jobs of the workers and the scheduler, with and without work."""
     drain(full.services)
@@ -322,7 +373,7 @@ def work(full: Full) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [read_everything, write_contacts, send, visit, report, text, operate, work],
+    [read_everything, write_contacts, send, visit, report, text, operate, automate, work],
     ids=lambda part: part.__name__,
 )
 def test_no_statement_reads_all_of_a_table_that_grows(full: Full, part: Any) -> None:

@@ -49,9 +49,17 @@ RECIPIENTS = {
     **{"state": "'delivered'", "type": "'email'", "open_type": "'not_opened'"},
 }
 EVENTS = {"slot": "0", "webhook_id": "1", "payload": "'{}'"}
-RUNS = {"state": "CASE WHEN n % 1000 = 0 THEN 'held' ELSE 'ended' END", "step": "'a'"}
-EXPRESSIONS = {"automation_runs": RUNS, "contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS}
-OF_THE_ACCOUNT = {"automation_runs", "automation_passed_steps", "contacts", "recipients", "sends", "recipient_steps"}
+RUNS = {
+    "state": "CASE WHEN n % 10 = 0 THEN 'waiting' ELSE 'ended' END",
+    "step": "CASE WHEN n % 10 = 0 THEN 'a day' END",
+    "end_time": "CASE WHEN n % 10 > 0 THEN {moment} END",
+    "due_time": "'2100-01-01 00:00:00.000000'",
+}
+EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS}
+OF_THE_ACCOUNT = {
+    *("contacts", "recipients", "sends", "recipient_steps"),
+    *("automation_runs", "automation_passed_steps"),
+}
 REFERENCES = {"webhooks.id": "1", "automations.id": "1", "automation_versions.id": "1"}
 """References to rows other than the one of the same number."""
 
@@ -91,7 +99,7 @@ def _expression(column: Column[Any], table: str, dialect: str) -> str | None:
     if column.name == "account_id":
         return "1" if table in OF_THE_ACCOUNT else "2"
     if column.name in EXPRESSIONS.get(table, {}):
-        return EXPRESSIONS[table][column.name]
+        return EXPRESSIONS[table][column.name].replace("{moment}", MOMENTS[dialect])
     if (table, column.name) == ("contacts", "values"):
         return JSON_OBJECTS[dialect].format(VALUES)
     if column.nullable and (table, column.name) != ("recipients", "sent_time"):
