@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition
+from app.automations.run_states import HAS_ENDED, IS_LIVE
 from app.automations.triggers import Action
 from app.automations.versions import load_versions
 from app.clock import now
@@ -119,7 +120,7 @@ def _may_come_again(definition: Definition, moment: datetime) -> ColumnElement[b
     entry = definition.entry
     if entry.least_time is not None:
         return AutomationRun.trigger_time <= moment - entry.least_time.delta
-    return AutomationRun.state == "ended" if entry.again == "when ended" else None
+    return HAS_ENDED if entry.again == "when ended" else None
 
 
 def end_runs(
@@ -130,7 +131,7 @@ def end_runs(
         in_json(AutomationRun.contact_id, contact_ids),
         AutomationRun.account_id == account_id,
         AutomationRun.list_id == list_id,
-        AutomationRun.state != "ended",
+        IS_LIVE,
     )
     values = {"state": "ended", "reason": reason, "step": None, "end_time": now(), "watched_step": None}
     transaction.execute(statement.values(values), execution_options={"synchronize_session": False})

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import and_, or_, select, update
 
 from app.automations.definition import Did
+from app.automations.run_states import IS_LIVE
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -30,7 +31,7 @@ def end_waits(transaction: Transaction, happened: Mapping[Did, Collection[int]])
     waiting = (
         select(run.id)
         .join(passed, and_(passed.run_id == run.id, passed.step_id == run.watched_step))
-        .where(run.state != "ended", or_(*awaited))
+        .where(IS_LIVE, or_(*awaited))
         .order_by(run.id)
         .with_for_update(of=run, skip_locked=True)
     )

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, ColumnElement, Select, String, and_, cast, func, literal_column, null, select
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, cast, func, null, select
 from sqlalchemy.orm import Session
 
+from app.automations.run_states import IS_HELD, IS_WAITING
 from app.db.models import AutomationRun, Event, QueueEntry, Webhook
 from app.events.batch_contents import oldest_waiting, waiting_events
 from app.recipients.conditions import IS_READY, IS_SENDING, entry_in_state
@@ -23,7 +24,6 @@ from app.settings import Settings
 
 FROM_THE_FIRST = QueueBegin()
 LATE = timedelta(seconds=60)
-IS_WAITING: ColumnElement[bool] = AutomationRun.state == literal_column("'waiting'", String)
 
 
 def status(
@@ -62,7 +62,7 @@ def figures(moment: datetime, begin: QueueBegin = FROM_THE_FIRST) -> dict[str, S
         "runs_waiting": _runs(and_(IS_WAITING, AutomationRun.due_time > moment)),
         "runs_due": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment)),
         "runs_late": _runs(and_(IS_WAITING, AutomationRun.due_time <= moment - LATE)),
-        "runs_held": _runs(AutomationRun.state == literal_column("'held'", String)),
+        "runs_held": _runs(IS_HELD),
         "webhooks_in_flight": select(func.count(), null()).select_from(Webhook).where(Webhook.lease_time.is_not(None)),
     }
 

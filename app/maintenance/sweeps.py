@@ -16,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     Select,
-    String,
     and_,
     delete,
     literal_column,
@@ -25,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from app.automations.run_states import HAS_ENDED
 from app.clock import now
 from app.db.full_looks import FULL_SHARE
 from app.db.in_json import in_json
@@ -65,7 +65,7 @@ PART_OF_A_DAY = timedelta(days=1)
 OVERDUE = timedelta(hours=1)
 """Entries of the send queue that have been due for longer are checked."""
 HOLDS_NO_PLACE = (
-    AutomationRun.state == literal_column("'ended'", String),
+    HAS_ENDED,
     AutomationRun.entry_key != literal_column("0", BigInteger),
 )
 """Runs that have ended and whose contacts may enter again; the others keep them from it. Written as in the index."""

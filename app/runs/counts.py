@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from app.automations.run_states import IS_LIVE
 from app.db.models import Automation, AutomationPassedStep, AutomationRun, AutomationStep, GroupCount
 
 REPORTED = ("sent", "delivered", "opened", "clicked", "bounced", "failed_contacts", "unsubscribed")
@@ -54,7 +55,7 @@ def count_steps(session: Session, account_id: int, automation_id: int) -> Mappin
 
 
 def _here(account_id: int, automation_id: int) -> Select[str | None, int]:
-    live = AutomationRun.automation_id == automation_id, AutomationRun.state != "ended"
+    live = AutomationRun.automation_id == automation_id, IS_LIVE
     statement = select(AutomationRun.step, func.count()).where(AutomationRun.account_id == account_id, *live)
     return statement.group_by(AutomationRun.step)
 
@@ -64,7 +65,7 @@ def count_states(session: Session, account_id: int) -> Mapping[int, Counter[str]
     own = select(Automation.id).where(Automation.account_id == account_id)
     statement = (
         select(AutomationRun.automation_id, AutomationRun.state, func.count())
-        .where(AutomationRun.automation_id.in_(own), AutomationRun.state != "ended")
+        .where(AutomationRun.automation_id.in_(own), IS_LIVE)
         .group_by(AutomationRun.automation_id, AutomationRun.state)
     )
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import String, bindparam, select
 
+from app.automations.run_states import IS_WAITING
 from app.db.database import Transaction
 from app.db.in_json import in_json, json_array
 from app.db.models import Account, Automation, AutomationRun
@@ -68,5 +69,5 @@ def read_runs(transaction: Transaction, ids: Collection[int]) -> list[DueRun]:
 def lock_again(transaction: Transaction, ids: Collection[int], moment: datetime) -> list[int]:
     """Those of the runs that are due still and that nobody else has locked."""
     run = AutomationRun
-    statement = select(run.id).where(in_json(run.id, ids), run.state == "waiting", run.due_time <= moment)
+    statement = select(run.id).where(in_json(run.id, ids), IS_WAITING, run.due_time <= moment)
     return list(transaction.scalars(statement.order_by(run.id).with_for_update(skip_locked=True)))

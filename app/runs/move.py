@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, func, select, update
 
 from app.automations.definition import Branch, Definition, Step, Wait
 from app.automations.parse import parse_stored
+from app.automations.run_states import IS_LIVE, IS_WAITING
 from app.clock import now
 from app.db.database import Transaction
 from app.db.in_json import in_json
@@ -29,7 +30,7 @@ def move_runs(
         changed = [name for name in kept if _asks(old[name]) != _asks(definition.by_name[name])]
         _judge_anew(transaction, automation, version.id, changed)
         of_version = AutomationRun.version_id == version.id, AutomationRun.automation_id == automation.id
-        going = update(AutomationRun).where(*of_version, AutomationRun.state != "ended")
+        going = update(AutomationRun).where(*of_version, IS_LIVE)
         values = going.where(in_json(AutomationRun.step, kept)).values(version_id=newest.id)
         returned = transaction.connection().execute(values)
         moved += returned.rowcount
@@ -44,7 +45,7 @@ def _earlier_versions(transaction: Transaction, newest: AutomationVersion) -> li
 def _on_earlier_ones(newest: AutomationVersion) -> tuple[ColumnElement[bool], ...]:
     return (
         AutomationRun.automation_id == newest.automation_id,
-        AutomationRun.state != "ended",
+        IS_LIVE,
         AutomationRun.version_id != newest.id,
     )
 
@@ -64,7 +65,7 @@ def _judge_anew(transaction: Transaction, automation: Automation, version_id: in
     waiting = update(AutomationRun).where(
         AutomationRun.version_id == version_id,
         AutomationRun.automation_id == automation.id,
-        AutomationRun.state == "waiting",
+        IS_WAITING,
         in_json(AutomationRun.step, steps),
     )
     values = {"due_time": now(), "shifted_seconds": automation.shifted_seconds}

@@ -7,6 +7,7 @@ from functools import partial
 from sqlalchemy import case, exists, select, update
 from sqlalchemy.orm import Session
 
+from app.automations.run_states import IS_HELD
 from app.clock import now
 from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun
@@ -41,7 +42,7 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         return False
     held = (
         select(AutomationRun.id)
-        .where(AutomationRun.automation_id == automation_id, AutomationRun.state == "held")
+        .where(AutomationRun.automation_id == automation_id, IS_HELD)
         .order_by(AutomationRun.step, AutomationRun.id)
         .limit(CHUNK)
         .with_for_update()

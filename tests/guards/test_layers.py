@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("services", "tracking"),
     ),
     "inbound": ("automations", "contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
-    "maintenance": ("db", "events", "inbound", "recipients", "runs", "sends", "services"),
+    "maintenance": ("automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
     "seed": ("accounts", "automations", "contacts", "db", "events", "lists", "messages", "runs", "services"),
