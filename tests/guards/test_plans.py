@@ -354,7 +354,7 @@ def automate(full: Full) -> None:
     for _ in range(3):
         advance_due(services)
     with services.database.write() as transaction:
-        cancel(transaction, full.tenant.id, 10)
+        cancel(transaction, full.tenant.id, 1)
         pause(transaction, full.tenant.id, 1)
         resume(transaction, full.tenant.id, 1, "skip")
     advance_due(services)

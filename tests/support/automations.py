@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from app.automations.parse import parse_definition
-from app.db.models import AutomationRun, List
+from app.db.models import AutomationRun
 from app.runs.define import create_automation
 from app.services import Services
 
@@ -16,8 +16,7 @@ from app.services import Services
 def add_automation(services: Services, account_id: int, list_id: int, document: Mapping[str, Any]) -> int:
     """Stores the automation of a list and returns its id."""
     with services.database.write() as transaction:
-        name = transaction.scalars(select(List.name).where(List.id == list_id)).one()
-        definition = parse_definition({"list": name, **document})
+        definition = parse_definition({**document, "list": str(list_id)})
         return create_automation(transaction, account_id, definition, services.settings.max_automations).id
 
 

@@ -50,9 +50,9 @@ RECIPIENTS = {
 }
 EVENTS = {"slot": "0", "webhook_id": "1", "payload": "'{}'"}
 RUNS = {
-    "state": "CASE WHEN n % 10 = 0 THEN 'waiting' ELSE 'ended' END",
-    "step": "CASE WHEN n % 10 = 0 THEN 'a day' END",
-    "end_time": "CASE WHEN n % 10 > 0 THEN {moment} END",
+    "state": "CASE n % 1000 WHEN 0 THEN 'held' WHEN 1 THEN 'waiting' ELSE 'ended' END",
+    "step": "CASE WHEN n % 1000 < 2 THEN 'a day' END",
+    "end_time": "CASE WHEN n % 1000 > 1 THEN {moment} END",
     "due_time": "'2100-01-01 00:00:00.000000'",
 }
 EXPRESSIONS = {"contacts": CONTACTS, "events": EVENTS, "recipients": RECIPIENTS, "automation_runs": RUNS}
