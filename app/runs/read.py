@@ -9,11 +9,12 @@ from sqlalchemy import Row, and_, case, select
 from sqlalchemy.orm import Session
 
 from app.automations.paths import automation_path
+from app.automations.run_states import IS_LIVE
 from app.automations.triggers import TRIGGERS
 from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
 from app.ids import existing
 from app.lists.paths import contact_path, list_path
-from app.query.conditions import Query
+from app.query.conditions import FilterCondition, IsNull, Query
 from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
@@ -161,5 +162,12 @@ def steps_of(session: Session, account_id: int, automation_id: int) -> list[dict
 
 def page_runs(session: Session, account_id: int, automation_id: int, query: Query) -> Page:
     """A page of the automation's runs, the last to enter first."""
-    of_automation = AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id
-    return read_page(session, RUNS, query, *of_automation)
+    scope = [AutomationRun.account_id == account_id, AutomationRun.automation_id == automation_id]
+    if any(_names_a_step(condition) for condition in query.conditions):
+        scope.append(IS_LIVE)
+    return read_page(session, RUNS, query, *scope)
+
+
+def _names_a_step(condition: FilterCondition) -> bool:
+    """Whether it matches only runs that are at a step, which ended ones are not: the index of live runs answers."""
+    return condition.filter.name == "step" and condition.op != "ne" and IsNull() not in condition.alternatives
