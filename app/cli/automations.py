@@ -36,6 +36,7 @@ from app.db.models import Automation, List, TriggerFiring
 from app.http.context import services
 from app.runs.counts import StepCounts, count_states, count_steps
 from app.runs.define import create_automation, newest_version, update_automation
+from app.runs.move import count_staying
 from app.runs.read import steps_of
 
 group = Group("automations", help="Automations: what contacts set off when they are created or updated.")
@@ -143,7 +144,7 @@ def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
             **_row(transaction, found),
             "changed": change.changed,
             "moved_runs": change.moved,
-            "runs_on_earlier_versions": change.staying,
+            "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, found)),
         }
     print_row(row, as_json)
 

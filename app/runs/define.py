@@ -16,7 +16,7 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name
 from app.db.models import Automation, AutomationStep, AutomationVersion, Group, List
 from app.errors import ServiceError
-from app.runs.move import count_staying, move_runs
+from app.runs.move import move_runs
 from app.runs.references import resolve
 
 
@@ -29,8 +29,6 @@ class Change:
     """Whether there is a new version."""
     moved: int = 0
     """Runs that were taken along to it."""
-    staying: int = 0
-    """Runs that finish on an earlier version."""
 
 
 def create_automation(
@@ -77,7 +75,9 @@ def update_automation(
     Raises `ServiceError`: `conflict` for another kind or list, and for a step that does something else than the one
     that had its name; and what `resolve` raises.
     """
-    transaction.execute(select(Automation.id).where(Automation.id == automation.id).with_for_update())
+    # Contacts may enter meanwhile: the rows of their runs refer to this one.
+    locked = select(Automation.id).where(Automation.id == automation.id).with_for_update(key_share=True)
+    transaction.execute(locked)
     transaction.refresh(automation)
     resolved, contact_list = resolve(transaction, automation.account_id, definition)
     for name, old, new in (
@@ -94,9 +94,8 @@ def update_automation(
         automation.action, automation.last_modified_time = resolved.action, this_second()
         transaction.flush()
         _add_version(transaction, automation, resolved)
-    newest = newest_version(transaction, automation)
-    moved = move_runs(transaction, automation, newest, resolved) if move else 0
-    return Change(automation, changed, moved, count_staying(transaction, newest))
+    moved = move_runs(transaction, automation, newest_version(transaction, automation), resolved) if move else 0
+    return Change(automation, changed, moved)
 
 
 def apply_automation(
