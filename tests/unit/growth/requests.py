@@ -11,6 +11,7 @@ from flask import Flask
 
 from app.accounts.auth import bearer_token
 from app.addresses import domain_of, is_valid_email, is_valid_mobile
+from app.automations.moments import day_in
 from app.automations.parse import parse_definition
 from app.automations.parts import conditions, duration
 from app.contacts.values import CLEANERS, InvalidValue
@@ -188,6 +189,12 @@ IN_REQUESTS = (
         head='{"kind":"standard",',
         tail="}",
         item='"a#":1',
+    ),
+    Reader(
+        "the date that a run waits for",
+        lambda text: day_in(text, UTC),
+        words=("2026-11-22", "T", "10:00:00", "+0000", "Z", "."),
+        largest=LONGEST_VALUE,
     ),
     Reader(
         "a duration in a definition",
