@@ -1,4 +1,4 @@
-"""Case I: what is quick with 10,000 contacts and recipients must be quick with 5,000,000. In turn."""
+"""Case I: what is quick with 10,000 contacts and recipients must be quick with 5,000,000."""
 
 from __future__ import annotations
 
