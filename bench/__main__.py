@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.clock import now
 from bench.cases import (
+    automations,
     delivery,
     fairness,
     far_database,
@@ -48,6 +49,7 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
     "many-accounts": many_accounts.run,
     "filters": filters.run,
     "worst-content": worst_content.run,
+    "automations": automations.run,
 }
 
 
