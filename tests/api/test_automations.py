@@ -255,14 +255,14 @@ def test_names_of_another_account_are_not_found(tenant: Tenant, app: Flask) -> N
     invalid(tenant.api.post(f"{PATH}/validate", STANDARD), "invalid_id", field="list")
 
 
-def test_another_account_sees_and_pauses_nothing(author: Tenant, other: Tenant) -> None:
+def test_another_account_sees_and_pauses_nothing(author: Tenant, other_tenant: Tenant) -> None:
     (automation_id,) = ids(author.api.get(PATH, {"name": "a"}), NAME)
     path = f"{PATH}/{automation_id}"
     for one in (path, f"{path}/runs"):
-        not_found(other.api.get(one))
+        not_found(other_tenant.api.get(one))
     for one in (f"{path}/pause", f"{path}/resume"):
-        not_found(other.api.post(one, {}))
-    assert items(other.api.get(PATH), NAME) == []
+        not_found(other_tenant.api.post(one, {}))
+    assert items(other_tenant.api.get(PATH), NAME) == []
     assert author.api.get(path, {"fields": "state"}).get_json()["state"] == "active"
 
 

@@ -67,13 +67,13 @@ def test_runs_are_listed_shown_with_the_steps_passed_and_cancelled(
 
 
 def test_an_unknown_run_or_automation_is_one_line(
-    cli: Cli, bare: Cli, tenant: Tenant, other: Tenant, series: int
+    cli: Cli, bare: Cli, tenant: Tenant, other_tenant: Tenant, series: int
 ) -> None:
     """One of another account is unknown, too."""
     (run,) = runs_of(tenant.services, series)
-    stranger = Cli(tenant.app, other.name)
+    stranger = Cli(tenant.app, other_tenant.name)
     assert cli.refused("automations", "pause", "Nothing") == "the account has no automation 'Nothing'"
     for action in ("show", "cancel"):
-        arguments = ("automations", "run", action, str(run.id), "--account", other.name)
+        arguments = ("automations", "run", action, str(run.id), "--account", other_tenant.name)
         assert bare.refused(*arguments) == f"the account has no run {run.id}"
     assert stranger.refused("automations", "runs", str(series)) == f"the account has no automation '{series}'"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from click import Command, Group
 from flask import Flask
 
 from app import create_app
@@ -97,19 +99,28 @@ def test_an_invalid_argument_is_reported_in_one_line(bare: Cli, arguments: list[
 
 def test_every_command_has_a_help_text(app: Flask) -> None:
     for noun in NOUNS:
-        for name, command in group_of(noun).commands.items():
-            text = Cli(app).text(noun, name, "--help")
-            assert command.help, name
+        for path, command in commands_of(noun, group_of(noun)):
+            text = Cli(app).text(*path, "--help")
+            assert command.help, path
             assert command.help.partition("\n")[0][:30] in text
+
+
+def commands_of(noun: str, group: Group) -> Iterator[tuple[tuple[str, ...], Command]]:
+    """The commands of a group and of the groups in it, each with the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            yield from (((noun, *path), inner) for path, inner in commands_of(name, command))
+        else:
+            yield (noun, name), command
 
 
 def test_every_command_prints_json(app: Flask) -> None:
     """`--json` works everywhere (docs/cli.md#conventions) except in `db generate`, which is for developers of this
     project."""
-    commands = [(noun, name, command) for noun in NOUNS for name, command in group_of(noun).commands.items()]
     without = [
-        (group, name)
-        for group, name, command in commands
+        path
+        for noun in NOUNS
+        for path, command in commands_of(noun, group_of(noun))
         if not any("--json" in parameter.opts for parameter in command.params)
     ]
     assert without == [("db", "generate")]
