@@ -198,7 +198,7 @@ class Stage:
         pids = self.pids(r"jobs\.(worker|schedule)")
         lines = (line for line in self.service.output().splitlines() if line.startswith("{") and "started" in line)
         started = {line["process"] for line in map(json.loads, lines) if line["logger"].startswith("jobs.")}
-        return len(pids) == SENDERS + 2 and started.issuperset(pids)
+        return len(pids) == SENDERS + 3 and started.issuperset(pids)
 
     def answers(self) -> bool:
         """Whether the API answers requests."""

@@ -1,5 +1,5 @@
 """What happens to a contact or a message while its run is being advanced is neither missed nor done twice
-(docs/decisions/020-automations-without-leases.md)."""
+(docs/decisions/021-automations-without-leases.md)."""
 
 from __future__ import annotations
 
