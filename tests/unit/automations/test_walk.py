@@ -186,6 +186,19 @@ def test_a_wait_counts_from_when_the_step_before_it_was_passed() -> None:
     assert walked.next == Waiting("pause", before + timedelta(days=2), before)
 
 
+def test_the_first_wait_counts_from_the_trigger_however_late_it_is_looked_at() -> None:
+    place = Place("pause", MOMENT - timedelta(hours=3), None, MOMENT)
+    walked = walk(automation(PAUSE), place, facts())
+    assert walked.next == Waiting("pause", place.trigger_time + timedelta(days=2), place.trigger_time)
+
+
+def test_a_date_that_was_still_to_come_when_the_trigger_fired_is_late_and_not_past() -> None:
+    wait = Wait("w", UntilDate("meeting"))
+    place = Place("w", MOMENT - timedelta(days=3), None, MOMENT)
+    found = [walk(automation(wait), place, facts({"meeting": day})).passed for day in ("2026-11-20", "2026-11-19")]
+    assert found == [passed((wait, SKIPPED, "late")), passed((wait, SKIPPED, "date past"))]
+
+
 @pytest.mark.parametrize(("late", "result"), [(timedelta(hours=23, minutes=59), DONE), (timedelta(days=1), SKIPPED)])
 @pytest.mark.parametrize("until", [UntilTime(time(9)), UntilDate("meeting")], ids=["time", "date"])
 def test_a_wait_that_is_looked_at_a_day_late_is_skipped_and_the_run_goes_on(
