@@ -7,7 +7,7 @@ from typing import Any, cast
 from app.automations.definition import Again, Definition, Entry, Send, Step, Wait
 from app.automations.parse_steps import StepParser, number_id
 from app.automations.parts import conditions, duration
-from app.automations.shape import Check, Record, mapping, one_of, refuse, text
+from app.automations.shape import Check, Record, mapping, name_or_id, one_of, refuse, text
 from app.automations.tree import check_tree
 from app.automations.triggers import TRIGGERS, Action, AutomationKind
 from app.errors import ErrorCollector, ServiceError
@@ -36,11 +36,11 @@ def parse_stored(document: Any) -> Definition:
 
 def _parse(document: Any, parser: StepParser, ids: dict[str, Check]) -> Definition:
     kind = _kind(document)
-    required: dict[str, Check] = {"name": _name, "kind": one_of(KINDS), "list": text, "trigger": _trigger(kind)}
+    required: dict[str, Check] = {"name": _name, "kind": one_of(KINDS), "list": name_or_id, "trigger": _trigger(kind)}
     if kind == "standard":
-        found = Record({**required, "message": text}, {"if": conditions, "again": _again, "after": duration, **ids})(
-            document, ""
-        )
+        found = Record(
+            {**required, "message": name_or_id}, {"if": conditions, "again": _again, "after": duration, **ids}
+        )(document, "")
         return _definition(found, _standard_steps(found), "always")
     optional: dict[str, Check] = {"if": conditions, "again": _again, "leave_when": conditions}
     found = Record({**required, "steps": parser.steps}, optional)(document, "")

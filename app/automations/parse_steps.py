@@ -22,7 +22,7 @@ from app.automations.definition import (
     Weekday,
 )
 from app.automations.parts import clock, conditions, duration, offset
-from app.automations.shape import Check, Record, each, joined, kind_of, mapping, one_of, refuse, text, true
+from app.automations.shape import Check, Record, each, joined, kind_of, mapping, name_or_id, one_of, refuse, text, true
 from app.errors import ServiceError
 from app.names import check_name
 
@@ -116,7 +116,7 @@ class StepParser:
         self._names: set[str] = set()
         self._count = 0
         self._verbs: dict[str, tuple[Check, dict[str, Check], dict[str, Check]]] = {
-            "send": (text, {}, {"message_id": number_id, "message_type": text} if stored else {}),
+            "send": (name_or_id, {}, {"message_id": number_id, "message_type": text} if stored else {}),
             "wait": (_until, {}, {}),
             "branch": (_on, {"then": self._inner}, {"else": self._inner}),
             "set": (_fields, {}, {}),

@@ -45,6 +45,13 @@ def text(value: Any, path: str) -> str:
     return value.strip()
 
 
+def name_or_id(value: Any, path: str) -> str:
+    """What names an object: its name, or its id, as a number or as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return text(value, path)
+
+
 def true(value: Any, path: str) -> bool:
     """The value of a key that can only be there or not."""
     if value is not True:

@@ -45,6 +45,13 @@ def test_a_standard_automation_may_send_after_a_delay() -> None:
     assert found.entry.again == "never"
 
 
+def test_an_id_may_be_a_number() -> None:
+    found = parse_definition({**STANDARD, "list": 3, "message": 7})
+    assert (found.list, found.steps) == ("3", (Send("message", "7"),))
+    series = parse_definition({**ADVANCED, "steps": [{"name": "hello", "send": 7}]})
+    assert series.steps == (Send("hello", "7"),)
+
+
 def test_each_step_of_an_advanced_automation_is_read() -> None:
     found = parse_definition(ADVANCED)
     by_name = found.by_name
@@ -83,7 +90,7 @@ def test_what_is_stored_is_read_as_what_was_written(document: Any) -> None:
         ({"kind": None}, [("required", "kind")]),
         ({"trigger": "REST API Contact Created"}, [("invalid_string", "trigger")]),
         ({"steps": []}, [("unexpected_field", "steps")]),
-        ({"name": " ", "message": 5}, [("not_empty", "name"), ("invalid_string", "message")]),
+        ({"name": " ", "message": 5.5}, [("not_empty", "name"), ("invalid_string", "message")]),
         ({"name": "a" * 256}, [("too_long", "name")]),
         ({"if": "plan"}, [("invalid_string", "if")]),
         ({"if": "EXACTLY:gold"}, [("invalid_string", "if")]),
