@@ -37,13 +37,15 @@ class MessageBuilder:
 
     def build(self, recipient: PreparedRecipient) -> BuiltMessage:
         """The message of a recipient. Raises nothing: an internal fault defers."""
-        logs.request_id.set(recipient.compiled.send.request_id)
+        before = logs.request_id.set(recipient.compiled.send.request_id)
         try:
             return self._build(recipient)
         except Unsendable as refusal:
             return BuiltMessage(recipient, refusal)
         except BaseException as fault:
             return BuiltMessage(recipient, deferred_by_fault(recipient, fault))
+        finally:
+            logs.request_id.reset(before)  # it may be built while another one is being sent
 
     def _build(self, recipient: PreparedRecipient) -> BuiltMessage:
         """Raises `Unsendable` at the first limit that would be exceeded, and for an empty text message."""

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from app.infrastructure import logs
 from app.sends.delivery import connection_slots
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.dispatcher import Dispatcher
@@ -78,3 +79,14 @@ def test_another_connection_sends_what_was_built_behind_a_message_without_an_ans
     wait_until(lambda: in_flight() == 0 and not sending, "all are sent")
     assert outcomes(results) == [Outcome.ACCEPTED] * 6
     assert sorted(mail.recipients[0] for mail in mail_server.mails) == sorted(addresses(6))
+
+
+def test_what_is_logged_of_the_message_that_is_sent_keeps_its_request_id(rows: Rows, worker: Services) -> None:
+    """Building another one ahead does not change it."""
+    (recipient,) = prepared(rows, worker, 1)
+    sent = logs.request_id.set("of the one that is sent")
+    try:
+        sender_worker_of(worker).builder.build(recipient)
+        assert logs.request_id.get() == "of the one that is sent"
+    finally:
+        logs.request_id.reset(sent)
