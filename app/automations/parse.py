@@ -7,11 +7,10 @@ from typing import Any, cast
 from app.automations.definition import Again, Definition, Entry, Send, Step, Wait
 from app.automations.parse_steps import StepParser, number_id
 from app.automations.parts import conditions, duration
-from app.automations.shape import Check, Record, mapping, name_or_id, one_of, refuse, text
+from app.automations.shape import Check, Record, mapping, name, name_or_id, one_of, text
 from app.automations.tree import check_tree
 from app.automations.triggers import TRIGGERS, Action, AutomationKind
-from app.errors import ErrorCollector, ServiceError
-from app.names import check_name
+from app.errors import ErrorCollector
 
 KINDS: tuple[AutomationKind, ...] = ("standard", "advanced")
 AGAIN: tuple[Again, ...] = ("never", "when ended", "always")
@@ -36,7 +35,7 @@ def parse_stored(document: Any) -> Definition:
 
 def _parse(document: Any, parser: StepParser, ids: dict[str, Check]) -> Definition:
     kind = _kind(document)
-    required: dict[str, Check] = {"name": _name, "kind": one_of(KINDS), "list": name_or_id, "trigger": _trigger(kind)}
+    required: dict[str, Check] = {"name": name, "kind": one_of(KINDS), "list": name_or_id, "trigger": _trigger(kind)}
     if kind == "standard":
         found = Record(
             {**required, "message": name_or_id}, {"if": conditions, "again": _again, "after": duration, **ids}
@@ -69,13 +68,6 @@ def _definition(found: dict[str, Any], steps: tuple[Step, ...], again: Again) ->
 def _standard_steps(found: dict[str, Any]) -> tuple[Step, ...]:
     send = Send(MESSAGE, found["message"], found.get("message_id", 0), found.get("message_type", "email"))
     return (Wait(DELAY, found["after"]), send) if "after" in found else (send,)
-
-
-def _name(value: Any, path: str) -> str:
-    try:
-        return check_name(text(value, path))
-    except ServiceError as error:
-        refuse(path, error.code, error.errors[0].detail or "cannot be a name")
 
 
 def _trigger(kind: AutomationKind) -> Check:

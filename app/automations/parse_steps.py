@@ -22,9 +22,20 @@ from app.automations.definition import (
     Weekday,
 )
 from app.automations.parts import clock, conditions, duration, offset
-from app.automations.shape import Check, Record, each, joined, kind_of, mapping, name_or_id, one_of, refuse, text, true
-from app.errors import ServiceError
-from app.names import check_name
+from app.automations.shape import (
+    Check,
+    Record,
+    each,
+    joined,
+    kind_of,
+    mapping,
+    name,
+    name_or_id,
+    one_of,
+    refuse,
+    text,
+    true,
+)
 
 MOST_STEPS = 100
 MOST_DEPTH = 10
@@ -46,13 +57,10 @@ CONDITION = Record({"if": conditions})
 
 def step_name(value: Any, path: str) -> str:
     """The key of a step."""
-    name = text(value, path)
-    if len(name) > LONGEST_STEP_NAME:
+    found = name(value, path)
+    if len(found) > LONGEST_STEP_NAME:
         refuse(path, "too_long", f"has more than {LONGEST_STEP_NAME} characters")
-    try:
-        return check_name(name)
-    except ServiceError as error:
-        refuse(path, error.code, error.errors[0].detail or "cannot be a name")
+    return found
 
 
 def number_id(value: Any, path: str) -> int:

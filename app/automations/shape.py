@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import Any, NoReturn
 
 from app.errors import ErrorCollector, ServiceError
+from app.names import check_name
 
 Check = Callable[[Any, str], Any]
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -43,6 +44,14 @@ def text(value: Any, path: str) -> str:
     if UNSTORABLE.search(value):
         refuse(path, "invalid_string", "holds a character that cannot be stored")
     return value.strip()
+
+
+def name(value: Any, path: str) -> str:
+    """The name of an object, by the rules of all names."""
+    try:
+        return check_name(text(value, path))
+    except ServiceError as error:
+        refuse(path, error.code, error.errors[0].detail or "cannot be a name")
 
 
 def name_or_id(value: Any, path: str) -> str:
