@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 
 from app.automations.facts import Fate
 from app.db.database import Transaction
+from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
 from app.db.models import Recipient, RecipientStep
 from app.recipients.timeline import TimelineStep
@@ -33,13 +34,18 @@ def load_fates(transaction: Transaction, recipient_ids: Collection[int]) -> dict
     here on is written after this transaction, and finds the waits that it writes (app/automations/watches.py)."""
     if not recipient_ids:
         return {}
-    lock = select(Recipient.id).where(in_json(Recipient.id, recipient_ids)).order_by(Recipient.id)
+    of_recipients = in_json(Recipient.id, recipient_ids), between_ids(Recipient.id, recipient_ids)
+    lock = select(Recipient.id).where(*of_recipients).order_by(Recipient.id)
     transaction.execute(lock.with_for_update(read=True))
     step = RecipientStep
     first = func.min(step.time, type_=step.time.type)
     statement = (
         select(step.recipient_id, step.step, step.detail, first)
-        .where(in_json(step.recipient_id, recipient_ids), step.step.in_(STEPS))
+        .where(
+            in_json(step.recipient_id, recipient_ids),
+            between_ids(step.recipient_id, recipient_ids),
+            step.step.in_(STEPS),
+        )
         .group_by(step.recipient_id, step.step, step.detail)
     )
     times: dict[int, dict[str, datetime]] = defaultdict(dict)
