@@ -11,21 +11,13 @@ from sqlalchemy import create_engine, inspect, text
 
 from app.db import migrate
 from tests.conftest import BACKENDS
+from tests.support.old_rows import ACCOUNT, SEND
 from tests.support.servers import scratch_database, short_folder
 
 BEFORE, AFTER = "0014", "0015"
 TIME = "2026-03-01 10:00:00.000000+00"
 LATER = "2026-03-01 11:30:00.000000+00"
 
-ACCOUNT = """
-INSERT INTO accounts (id, name, owner_confirmed, allowed_networks, creation_time, last_modified_time)
-VALUES (1, 'Acme', :yes, '[]', :time, :time)
-"""
-SEND = """
-INSERT INTO sends (id, account_id, request_id, creation_time, type, group_id, group_name, from_address,
-    include_unsubscribed, recipient_data_html_encoded)
-VALUES (1, 1, 'request', :time, 'email', 1, 'group', 'hello@acme.example', :no, :yes)
-"""
 RECIPIENT = """
 INSERT INTO recipients (id, uuid, account_id, send_id, group_id, type, email, "values", state, creation_time, due_time,
     lease_time, worker, attempts, open_type, rendered_bytes)
