@@ -15,7 +15,8 @@ from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition
-from app.automations.run_states import HAS_ENDED, IS_LIVE
+from app.automations.facts import EndReason
+from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
 from app.automations.triggers import Action
 from app.automations.versions import load_versions
 from app.clock import now
@@ -123,15 +124,18 @@ def _may_come_again(definition: Definition, moment: datetime) -> ColumnElement[b
     return HAS_ENDED if entry.again == "when ended" else None
 
 
-def end_runs(
-    transaction: Transaction, account_id: int, list_id: int, contact_ids: Collection[int], reason: str
-) -> None:
-    """Ends what runs for contacts that leave the list; before they are locked, as everywhere."""
-    statement = update(AutomationRun).where(
+def end_runs_of_deleted(transaction: Transaction, account_id: int, list_id: int, contact_ids: Collection[int]) -> None:
+    """Ends what runs for contacts that are deleted; before they are locked, as everywhere. They cannot come again, so
+    they give up their places, and all that they went through is deleted after the retention."""
+    of_contacts = (
         in_json(AutomationRun.contact_id, contact_ids),
         AutomationRun.account_id == account_id,
         AutomationRun.list_id == list_id,
-        IS_LIVE,
     )
-    values = {"state": "ended", "reason": reason, "step": None, "end_time": now(), "watched_step": None}
-    transaction.execute(statement.values(values), execution_options={"synchronize_session": False})
+    listening = select(Automation.id).where(Automation.account_id == account_id, Automation.list_id == list_id)
+    has_place = AutomationRun.automation_id.in_(listening), AutomationRun.entry_key == 0
+    for statement in (
+        update(AutomationRun).where(*of_contacts, IS_LIVE).values(ended_columns(EndReason.CONTACT_DELETED, now())),
+        update(AutomationRun).where(*of_contacts, *has_place).values(entry_key=AutomationRun.id),
+    ):
+        transaction.execute(statement, execution_options={"synchronize_session": False})

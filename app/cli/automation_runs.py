@@ -90,7 +90,8 @@ def runs(
     """Show the runs of an automation, the last to enter first."""
     with services().database.read() as session:
         found = find_automation(session, account, automation)
-        statement = select(AutomationRun).where(AutomationRun.automation_id == found.id)
+        of_automation = AutomationRun.account_id == found.account_id, AutomationRun.automation_id == found.id
+        statement = select(AutomationRun).where(*of_automation)
         if state:
             statement = statement.where(AutomationRun.state == state)
         if contact_id is not None:
@@ -155,7 +156,7 @@ def _passed(session: Session, run: AutomationRun) -> list[Row]:
         select(passed.time, AutomationStep.name, AutomationStep.kind, passed.result, passed.detail, Recipient.uuid)
         .join(AutomationStep, AutomationStep.id == passed.step_id)
         .outerjoin(Recipient, Recipient.id == passed.recipient_id)
-        .where(passed.run_id == run.id)
+        .where(passed.account_id == run.account_id, passed.run_id == run.id)
         .order_by(passed.id)
     )
     return [dict(row) for row in session.execute(statement).mappings()]

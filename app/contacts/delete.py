@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy import delete, select
 
-from app.automations.entry import end_runs
-from app.automations.facts import EndReason
+from app.automations.entry import end_runs_of_deleted
 from app.clock import this_second
 from app.contacts.counts import count_in_list, forget_count
 from app.contacts.events import record_contact_events
@@ -43,7 +42,7 @@ def delete_contacts(
 def _delete(transaction: Transaction, contact_list: ListSpec, ids: Collection[int]) -> int:
     """Deletes the contacts with their events; the caller counts."""
     if contact_list.has_automations:
-        end_runs(transaction, contact_list.account_id, contact_list.id, ids, EndReason.CONTACT_DELETED)
+        end_runs_of_deleted(transaction, contact_list.account_id, contact_list.id, ids)
     statement = delete(Contact).where(Contact.list_id == contact_list.id, Contact.id.in_(ids)).returning(Contact.id)
     rows = transaction.execute(statement, execution_options={"synchronize_session": False})
     deleted = sorted(rows.scalars())

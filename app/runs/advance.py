@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from app.automations.definition import Unsubscribe
+from app.automations.run_states import ended_columns
 from app.automations.walk import Ended, Walk, refused, walk
 from app.clock import now
 from app.db.database import Transaction
@@ -71,8 +72,8 @@ def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime
     for run in failed:
         attempts = run.attempts + 1
         if attempts >= ATTEMPTS:
-            ended = {"state": "ended", "reason": FAILED, "step": None, "end_time": moment}
-            rows.append(unmoved(run, attempts=attempts, watched_step=None, watched_event=None, **ended))
+            # It keeps its place: its version, which says whether it may give it up, may be the cause.
+            rows.append(unmoved(run, **ended_columns(FAILED, moment), attempts=attempts))
         else:
             delay = min(FIRST_DELAY * 2 ** min(run.attempts, 20), LONGEST_DELAY)
             rows.append(unmoved(run, attempts=attempts, reason=FAILED, due_time=moment + delay))

@@ -11,6 +11,7 @@ from typing import Literal
 
 from sqlalchemy import select, update
 
+from app.automations.run_states import ended_columns, gives_up_place
 from app.automations.versions import load_versions
 from app.clock import now, this_second
 from app.db.database import Transaction
@@ -51,29 +52,17 @@ def resume(transaction: Transaction, account_id: int, automation_id: int, how: R
 
 def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
     """Ends the run; returns whether it had not ended before. Raises `not_found`."""
-    statement = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
-    run = transaction.scalars(statement.with_for_update()).first()
+    found = select(AutomationRun).where(AutomationRun.account_id == account_id, AutomationRun.id == run_id)
+    run = transaction.scalars(found.with_for_update()).first()
     if run is None:
         raise ServiceError("not_found", detail=f"there is no {describe('run', run_id)}")
     if run.state == "ended":
         return False
     version = load_versions(transaction, [run.version_id])[run.version_id]
-    gives_up = version.definition.entry.again == "when ended"
-    transaction.execute(
-        update(AutomationRun)
-        .where(AutomationRun.id == run_id)
-        .values(
-            state="ended",
-            reason=CANCELLED,
-            step=None,
-            step_time=None,
-            watched_step=None,
-            watched_event=None,
-            end_time=now(),
-            entry_key=run_id if gives_up else run.entry_key,
-        ),
-        execution_options={"synchronize_session": False},
-    )
+    gives_up = gives_up_place(version.definition.entry, CANCELLED)
+    values = {**ended_columns(CANCELLED, now()), "entry_key": run_id if gives_up else run.entry_key}
+    statement = update(AutomationRun).where(AutomationRun.id == run_id).values(values)
+    transaction.execute(statement, execution_options={"synchronize_session": False})
     return True
 
 

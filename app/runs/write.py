@@ -11,6 +11,7 @@ from sqlalchemy import Update, update
 
 from app.automations.definition import Branch, Outcome
 from app.automations.facts import SkipReason
+from app.automations.run_states import ended_columns, gives_up_place
 from app.automations.versions import Version
 from app.automations.walk import Ended, Waiting, Walk
 from app.db.bulk import insert_rows
@@ -98,7 +99,7 @@ def _passed_rows(move: Move) -> Iterator[dict[str, Any]]:
 def _moved(move: Move, moment: datetime) -> dict[str, Any]:
     run, version, following = move.loaded.run, move.loaded.version, move.walk.next
     if isinstance(following, Ended):
-        return _ended(run, version, following.reason, moment)
+        return ended(run, version, following.reason, moment)
     at_once = following.step_time is None
     skipped = any(passed.detail == SkipReason.PAUSED for passed in move.walk.passed)
     return unmoved(
@@ -111,20 +112,10 @@ def _moved(move: Move, moment: datetime) -> dict[str, Any]:
     )
 
 
-def _ended(run: DueRun, version: Version, reason: str, moment: datetime) -> dict[str, Any]:
-    """A run that may come again gives up its place."""
-    gives_up = version.definition.entry.again == "when ended"
-    return unmoved(
-        run,
-        state="ended",
-        reason=reason,
-        step=None,
-        step_time=None,
-        watched_step=None,
-        watched_event=None,
-        end_time=moment,
-        entry_key=run.id if gives_up else run.entry_key,
-    )
+def ended(run: DueRun, version: Version, reason: str, moment: datetime) -> dict[str, Any]:
+    """The columns of a run that ends."""
+    gives_up = gives_up_place(version.definition.entry, reason)
+    return unmoved(run, **ended_columns(reason, moment), entry_key=run.id if gives_up else run.entry_key)
 
 
 def _watched(version: Version, waiting: Waiting) -> dict[str, Any]:

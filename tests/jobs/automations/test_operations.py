@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from app.db.models import AutomationRun
 from app.infrastructure.metrics import own_counts
 from app.maintenance import sweeps
 from app.maintenance.status import status
+from app.runs.advance import ATTEMPTS, FIRST_DELAY, LONGEST_DELAY
 from app.runs.pause import pause
+from app.runs.reasons import FAILED
 from tests.jobs.automations.conftest import ADVANCED, CREATED, Story
 
 WAIT = [{"name": "a day", "wait": "1 day"}]
@@ -86,3 +88,37 @@ def test_ended_runs_are_deleted_after_the_retention_but_not_what_keeps_a_contact
     assert [run.state for run in story.runs(ended)] == ["waiting"]
     assert [run.state for run in story.runs(waiting)] == ["waiting"]
     assert story.passed(contact_id) == [("a day", "done", None)]
+
+
+def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_them_out(story: Story) -> None:
+    """They cannot come again."""
+    ended = story.automation(**ADVANCED, steps=[{"name": "end", "stop": True}], again="never")
+    waiting = story.automation(**ADVANCED, steps=WAIT, again="never")
+    contact_id = story.contact()
+    story.work()
+    assert story.tenant.api.delete(f"/v1/lists/{story.list_id}/contacts/{contact_id}").status_code == 204
+    assert story.states(ended) == [("ended", "stopped")]
+    assert story.states(waiting) == [("ended", "contact deleted")]
+    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    sweeps.clean(story.worker)
+    assert (story.runs(ended), story.runs(waiting)) == ([], [])
+
+
+def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_others(story: Story) -> None:
+    automation_id = story.automation(**ADVANCED, steps=WAIT)
+    broken = story.contact()
+    with story.worker.database.write() as transaction:
+        transaction.execute(update(AutomationRun).where(AutomationRun.contact_id == broken).values(step="no such step"))
+    story.contact()
+    delays = []
+    for _ in range(ATTEMPTS - 1):
+        began = story.calendar.moment
+        story.work()
+        run, other = story.runs(automation_id)
+        assert (run.state, run.reason, other.step) == ("waiting", FAILED, "a day")
+        delays.append(run.due_time - began)
+        story.calendar.moment = run.due_time
+    assert delays == [min(FIRST_DELAY * 2**number, LONGEST_DELAY) for number in range(ATTEMPTS - 1)]
+    story.work()
+    run, other = story.runs(automation_id)
+    assert (run.state, run.reason, run.step, other.state) == ("ended", FAILED, None, "waiting")
