@@ -23,8 +23,11 @@ grows up to a bound, such as a nesting depth, has reached it there, while quadra
 LONG_ENOUGH = 0.0003
 """Seconds that the smaller input should take, so that the cost of one call is negligible."""
 LEAST = 256
-NOTHING = 20e-9
-"""Seconds per character of the longest text, which suffice for copying it: too few for quadratic growth."""
+NOTHING = 50e-9
+"""Seconds per character of the longest text: too few for quadratic growth. Splitting a text into words takes a third of
+it; where the words no longer fit the caches, which depends on the machine, the cost of each doubles or trebles."""
+CERTAIN = FACTOR / 2
+"""Growth that needs no further measurements: quadratic, and not caches."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`, as <malloc.h> numbers them."""
 KEPT = 32 * 1024 * 1024
@@ -47,7 +50,7 @@ def growth(
         found = seconds(read, large, times) / seconds(read, small, times) / FACTOR
         pairs: list[tuple[float, float]] = []
         for rounds in range(ROUNDS):
-            if found <= MOST_GROWTH or (found > 2 * MOST_GROWTH and rounds):
+            if found <= MOST_GROWTH or (found > CERTAIN and rounds):
                 break
             if rounds == ROUNDS // 2 and size < largest // FACTOR:
                 size = min(4 * size, largest // FACTOR)
