@@ -95,6 +95,13 @@ docs: setup ## write the pages that are generated from the code
 	@for page in settings errors; do \
 		$(PYTHON) -m app.generated_docs.$$page > docs/$$page.md.new && mv docs/$$page.md.new docs/$$page.md || exit 1; done
 
+.PHONY: site
+site: setup-dev ## build the documentation as a searchable site into build/site, and check its links
+	$(call install,requirements-site.lock)
+	@rm -rf build/site
+	@$(PYTHON) -m sphinx --fail-on-warning --keep-going --quiet docs build/site
+	@$(PYTHON) -m tests.support.site build/site
+
 .PHONY: migration
 migration: setup-dev ## write a migration for changed models: make migration m="add a column"
 	@test -n "$(m)" || { echo 'say what it does: make migration m="add a column"' >&2; exit 2; }
@@ -108,6 +115,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) --extra dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --extra dev --extra bench -c requirements-dev.lock -o requirements-bench.lock
 	@$(COMPILE) --extra interop -c requirements-dev.lock -o requirements-interop.lock
+	@$(COMPILE) --extra dev --extra site -c requirements-dev.lock -o requirements-site.lock
 
 .PHONY: setup
 setup:

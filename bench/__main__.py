@@ -55,16 +55,12 @@ CASES: dict[str, Callable[[Options], list[Row]]] = {
 
 def main(arguments: list[str]) -> int:
     """1 if a case failed: an answer was wrong or something was lost. A goal that is not reached is printed only."""
-    given = _parser().parse_args(arguments)
-    chosen = given.only.split(",") if given.only else list(CASES)
-    unknown = [name for name in chosen if name not in CASES]
-    if unknown:
-        _parser().error(f"there is no case {', '.join(unknown)}")
+    given = parse(arguments)
     options = Options(rounds=1 if given.short else given.rounds, short=given.short, postgresql=not given.sqlite)
     began = f"{now():%Y-%m-%d %H:%M}"
     rows: list[Row] = []
     failed = []
-    for name in chosen:
+    for name in given.names:
         try:
             measured = CASES[name](options)
         except Exception:  # a broken case must not hide the others; it is reported at the end
@@ -80,14 +76,19 @@ def main(arguments: list[str]) -> int:
     return bool(failed)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options; `names` are the chosen cases."""
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--only", metavar="CASES", help=f"some of: {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each case (5)")
     parser.add_argument("--short", action="store_true", help="little work, to find breakage only")
     parser.add_argument("--sqlite", action="store_true", help="the service on SQLite, without floors and peers")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows to this file, for bench.runs")
-    return parser
+    given = parser.parse_args(arguments)
+    given.names = given.only.split(",") if given.only else list(CASES)
+    if unknown := [name for name in given.names if name not in CASES]:
+        parser.error(f"there is no case {', '.join(unknown)}")
+    return given
 
 
 if __name__ == "__main__":

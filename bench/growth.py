@@ -116,12 +116,7 @@ def table(small: Installation, large: Installation, lines: Sequence[Line], round
 
 def main(arguments: list[str]) -> int:
     """1 if a bounded line takes more than 1.3 times as long with many rows."""
-    parser = argparse.ArgumentParser(prog="make growth")
-    parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
-    parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
-    parser.add_argument("--only", default="", help="only lines whose name contains this")
-    parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only")
-    given = parser.parse_args(arguments)
+    given = parse(arguments)
     lines = [line for line in (*LINES, *(() if given.sqlite else SENT)) if given.only in line.name]
     with contextlib.ExitStack() as kept:
         small, large = (
@@ -130,6 +125,15 @@ def main(arguments: list[str]) -> int:
         slow = table(small, large, lines, given.rounds, given.rows)
     print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "no filter grows with the table")
     return bool(slow)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make growth")
+    parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
+    parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
+    parser.add_argument("--only", default="", help="only lines whose name contains this")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

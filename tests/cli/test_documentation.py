@@ -11,6 +11,7 @@ from app.cli import NOUNS, group_of
 from app.seed import load_seed
 from app.seed.nouns import ACCOUNT
 from app.services import Services
+from tests.support.blocks import blocks
 from tests.support.tenants import unique
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,8 +30,8 @@ def test_every_part_of_a_seed_file_is_documented() -> None:
 
 
 def test_the_example_of_a_seed_file_can_be_loaded(services: Services, tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "seed.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    data = yaml.safe_load(example)
+    (example,) = (block for block in blocks(DOCS / "seed.md") if block.language == "yaml")
+    data = yaml.safe_load(example.text)
     data["accounts"][0]["name"] = unique("example")
     file = tmp_path / "seed.yaml"
     file.write_text(yaml.safe_dump(data), "utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from app.clock import this_second
 from app.db.models import ListField, Webhook
 from app.runs.define import create_automation
 from tests.jobs.automations.conftest import Story
+from tests.support.blocks import blocks
 from tests.support.tenants import new_email
 
-PAGE = (Path(__file__).parents[3] / "docs" / "automations.md").read_text("utf-8")
-WRITTEN = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)]
+PAGE = Path(__file__).parents[3] / "docs" / "automations.md"
+WRITTEN = [yaml.safe_load(block.text) for block in blocks(PAGE) if block.language == "yaml"]
 HOOK = "https://hooks.acme.example/in"
 MESSAGES = (
     *("Welcome", "Tips", "Welcome again", "Gold offer"),

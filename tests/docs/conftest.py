@@ -1,0 +1,17 @@
+"""The installation whose copies the examples run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.world import template
+
+
+@pytest.fixture(scope="session")
+def data(redis_url: str) -> Iterator[Path]:
+    """Its data folder."""
+    with template(redis_url) as folder:
+        yield folder

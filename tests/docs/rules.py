@@ -1,0 +1,238 @@
+"""What is done with a block, by its language (docs/architecture.md#pages)."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import dataclass, field, fields
+from typing import Any
+from unittest import mock
+
+import dns.zone
+import yaml
+from sqlalchemy import create_engine, text
+
+from app.content.render import Template
+from app.content.values import recipient_values
+from app.seed import load_seed
+from app.settings import Settings, from_environment
+from app.transports.check import check_urls
+from tests.docs.shell import Ran, Shell
+from tests.docs.shown import differences, documents, same_text, schema_of
+from tests.docs.world import World
+from tests.support.blocks import Block
+
+PUBLISHED = "http://127.0.0.1:8000"
+"""The address of the service in the examples."""
+SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
+VARIABLES = {one.metadata["variable"] for one in fields(Settings)}
+ANSWERED = re.compile(r"\s*(?:The answer is (?:a )?)?`?(\d{3})\b")
+INTERPRETERS = {
+    "js": ("node", "--input-type=module"),
+    "php": ("php",),
+    "ruby": ("ruby",),
+}
+"""Languages of clients, whose programs are read from standard input."""
+
+
+class LeftOut(Exception):
+    """This machine lacks the program that a block needs."""
+
+
+@dataclass
+class Page:
+    """The blocks of a page being run, in order."""
+
+    world: World
+    shell: Shell
+    postgres: Callable[[], str]
+    ran: Ran | None = None
+    """What the last block of commands in this section has printed."""
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    """The names of its Python."""
+
+    def run(self, block: Block) -> None:
+        """Runs or checks a block."""
+        if block.begins_section:
+            self.ran = None
+        if block.title:
+            self.write(block)
+        rule = RULES.get(block.language)
+        assert rule, f"{block.place}: there is no rule for the language {block.language!r}"
+        try:
+            rule(self, block)
+        except LeftOut:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{block.place}: {type(error).__name__}: {error}\n{block.text}") from error
+
+    def write(self, block: Block) -> None:
+        """The file that a block shows."""
+        assert block.title
+        (self.world.folder / block.title).write_text(block.text, "utf-8")
+
+    def local(self, block: Block) -> str:
+        """The block with the address of this service."""
+        return block.text.replace(PUBLISHED, self.world.base)
+
+
+def _commands(page: Page, block: Block) -> None:
+    lines = [line for line in _code_lines(block.text) if line]
+    if all((found := SETTING.fullmatch(line)) and found[1] in VARIABLES for line in lines):
+        _settings(page, dict(line.split("=", 1) for line in lines))
+        return
+    _need("curl" if re.search(r"\bcurl\b", block.text) else "bash")
+    page.ran = ran = page.shell.run(page.local(block))
+    expected = ANSWERED.match(block.after)
+    assert ran.code == 0, ran
+    if expected and ran.statuses:
+        assert ran.statuses[-1] == int(expected[1]), ran
+        assert max((0, *ran.statuses[:-1])) < 400, ran
+    else:
+        assert max((0, *ran.statuses)) < 400, ran
+
+
+def _code_lines(commands: str) -> list[str]:
+    """The lines without comments."""
+    return [line.split(" #")[0].strip() if not line.startswith("#") else "" for line in commands.splitlines()]
+
+
+def _settings(page: Page, values: dict[str, str]) -> None:
+    settings = from_environment({"DATA_DIR": str(page.world.folder / "var"), **values})
+    check_urls(settings.email_transport_url, settings.sms_transport_url)
+
+
+def _session(page: Page, block: Block) -> None:
+    """Commands behind `$ `, each followed by its output."""
+    for turn in re.split(r"^\$ ", page.local(block), flags=re.MULTILINE)[1:]:
+        command, _, shown = turn.partition("\n")
+        page.ran = ran = page.shell.run(command + "\n")
+        assert ran.code == 0, ran
+        assert not shown.strip() or same_text(shown, ran.stdout), f"{command} printed\n{ran.stdout}"
+
+
+def _text(page: Page, block: Block) -> None:
+    """A body of a message, or the output of the commands before it."""
+    if "%%" in block.text:
+        _body(page, block)
+    else:
+        assert page.ran, "a text that is neither output nor the body of a message says why it is not run"
+        assert same_text(block.text, page.ran.stdout), page.ran
+
+
+def _body(_page: Page, block: Block) -> None:
+    """Nothing of the markup is left in what is sent."""
+    for values in ({}, recipient_values({"plan": "gold", "first_name": "Ann"}, html_encoded=False)):
+        rendered = Template(block.text).html(values, {"logo.png": "logo", "invoice.pdf": "invoice"})
+        assert "%%" not in rendered.text
+
+
+def _json(page: Page, block: Block) -> None:
+    """The answer to the commands before it, or an object that the description knows."""
+    shown = json.loads(block.text)
+    if page.ran:
+        (*_, real) = documents(page.ran.stdout)
+        assert not (found := list(differences(shown, real))), found
+    elif not block.title:
+        description = page.world.app.test_client().get("/docs/openapi.json").get_json()
+        assert schema_of(shown, description), "no schema of the description has these properties"
+
+
+def _yaml(page: Page, block: Block) -> None:
+    """A seed file, or the definition of an automation."""
+    found = yaml.safe_load(block.text)
+    if "accounts" in found:
+        file = page.world.folder / "shown.yaml"
+        file.write_text(block.text, "utf-8")
+        load_seed(page.world.services, file)
+    elif "kind" in found:
+        answer = page.world.app.test_client().post(
+            "/v1/automations/validate", json=found, headers={"Authorization": f"Bearer {page.world.token}"}
+        )
+        assert answer.status_code == 200, answer.text
+
+
+def _csv(page: Page, block: Block) -> None:
+    """Contacts of the first list."""
+    file = page.world.folder / "shown.csv"
+    file.write_text(block.text, "utf-8")
+    ran = page.shell.run(f"flask --app wsgi contacts import {shlex.quote(str(file))} --list 1\n")
+    assert ran.code == 0, ran
+
+
+def _python(page: Page, block: Block) -> None:
+    output = io.StringIO()
+    place = f"{block.page.name}, from line {block.line}"
+    with (
+        chdir(page.world.folder),
+        mock.patch.dict(os.environ, {"BASE": page.world.base, "KEY": page.world.token}),
+        contextlib.redirect_stdout(output),
+    ):
+        exec(compile(page.local(block), place, "exec"), page.names)
+    page.ran = Ran(output.getvalue(), "", 0)
+
+
+def _foreign(page: Page, block: Block) -> None:
+    """A client in another language, where that is installed."""
+    program, *options = INTERPRETERS[block.language]
+    _need(program)
+    environment = {**os.environ, "BASE": page.world.base, "KEY": page.world.token}
+    done = subprocess.run(
+        [program, *options],
+        input=page.local(block),
+        cwd=page.world.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    page.ran = Ran(done.stdout, done.stderr, done.returncode)
+    assert done.returncode == 0, page.ran
+
+
+def _sql(page: Page, block: Block) -> None:
+    """Statements about the role of the service, which are undone."""
+    engine = create_engine(page.postgres())
+    with engine.connect() as connection:
+        connection.execute(text("CREATE ROLE tms"))
+        connection.execute(text(block.text))
+        connection.rollback()
+    engine.dispose()
+
+
+def _zone(_page: Page, block: Block) -> None:
+    dns.zone.from_text(f"$TTL 3600\n{block.text}", origin=".", check_origin=False)
+
+
+def _toml(_page: Page, block: Block) -> None:
+    tomllib.loads(block.text)
+
+
+def _need(program: str) -> None:
+    if not shutil.which(program):
+        raise LeftOut(program)
+
+
+RULES: dict[str, Callable[[Page, Block], None]] = {
+    "sh": _commands,
+    "console": _session,
+    "text": _text,
+    "html": _body,
+    "json": _json,
+    "yaml": _yaml,
+    "csv": _csv,
+    "python": _python,
+    "sql": _sql,
+    "zone": _zone,
+    "toml": _toml,
+    **dict.fromkeys(INTERPRETERS, _foreign),
+}

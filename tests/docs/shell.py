@@ -1,0 +1,157 @@
+"""A shell for the blocks of one page. It is the machine's bash, and curl is the machine's; `flask` and `make` are
+stand-ins that ask this process, because starting the command line would take a second each time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import chdir, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.world import World
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as line:
+    line.connect(os.environ["STAND_IN"])
+    with line.makefile("rwb") as file:
+        file.write(json.dumps([sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd()]).encode() + b"\\n")
+        file.flush()
+        out, err, code = json.loads(file.readline())
+sys.stdout.buffer.write(out.encode())
+sys.stderr.buffer.write(err.encode())
+sys.exit(code)
+"""
+SCRIPT = """\
+set -aeuo pipefail
+. "$STATE"
+trap 'export -p > "$STATE"' EXIT
+"""
+CURLRC = 'silent\nshow-error\nwrite-out = "%{stderr}status %{http_code}\\n"\n'
+STATUS = re.compile(r"^status (\d{3})\n", re.MULTILINE)
+PROGRAM = re.compile(r"\bpython -m (tests\.chaos|bench|bench\.growth)(?: (.*))?$", re.MULTILINE)
+PARSERS = {
+    "tests.chaos": ("tests.chaos.__main__", "parse"),
+    "bench": ("bench.__main__", "parse"),
+    "bench.growth": ("bench.growth", "parse"),
+}
+"""The programs behind targets of the Makefile that take ARGS, and what parses these."""
+
+Answer = tuple[str, str, int]
+"""Standard output, standard error and exit status."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a block has printed, its exit status, and those of its requests."""
+
+    stdout: str
+    stderr: str
+    code: int
+    statuses: tuple[int, ...] = ()
+
+
+class Shell:
+    """Variables that a block sets are there in the next one, as in the shell of a reader."""
+
+    def __init__(self, world: World, listener: socket.socket) -> None:
+        self._world = world
+        self._listener = listener
+        listener.settimeout(0.02)
+        self._scratch = world.folder / ".shell"
+        (self._scratch / "state").touch()
+        self._environment = {
+            "PATH": f"{self._scratch}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self._scratch),
+            "CURL_HOME": str(self._scratch),
+            "STAND_IN": str(self._scratch / "socket"),
+            "STATE": str(self._scratch / "state"),
+            "LC_ALL": "C.UTF-8",
+            "BASE": world.base,
+            "KEY": world.token,
+            "RECIPIENT": "bounces+unknown@bounces.example.com",
+        }
+
+    def run(self, commands: str) -> Ran:
+        """Runs the commands of a block until one fails."""
+        script, out, err = (self._scratch / name for name in ("script", "out", "err"))
+        script.write_text(SCRIPT + commands, "utf-8")
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                ["bash", str(script)],
+                cwd=self._world.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+            )
+            while process.poll() is None:
+                self._answer_one()
+        errors = err.read_text("utf-8")
+        statuses = tuple(map(int, STATUS.findall(errors)))
+        return Ran(out.read_text("utf-8"), STATUS.sub("", errors), process.returncode, statuses)
+
+    def _answer_one(self) -> None:
+        try:
+            line, _ = self._listener.accept()
+        except TimeoutError:
+            return
+        line.settimeout(None)
+        with closing(line), line.makefile("rwb") as file:
+            arguments, given, folder = json.loads(file.readline())
+            answer = _flask if arguments[0].endswith("/flask") else _make
+            with chdir(folder):
+                file.write(json.dumps(answer(self._world, arguments[1:], given.encode("latin-1"))).encode() + b"\n")
+
+
+@contextmanager
+def shell(world: World) -> Iterator[Shell]:
+    """A shell in the folder of a world, which gets the stand-ins."""
+    scratch, environment = world.folder / ".shell", world.folder / ".venv" / "bin"
+    scratch.mkdir()
+    environment.mkdir(parents=True)
+    for program in (scratch / "flask", scratch / "make", environment / "flask"):
+        program.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
+        program.chmod(0o700)
+    (scratch / ".curlrc").write_text(CURLRC)
+    (world.folder / "message").write_bytes(b"From: ann@example.com\nSubject: Out of office\n\nUntil Monday.\n")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(scratch / "socket"))
+        listener.listen()
+        yield Shell(world, listener)
+
+
+def _flask(world: World, arguments: list[str], given: bytes) -> Answer:
+    """Runs a command of the service in this process."""
+    if arguments[:2] != ["--app", "wsgi"]:
+        return "", f"flask {shlex.join(arguments)}: --app wsgi is missing\n", 2
+    result = world.app.test_cli_runner().invoke(args=arguments[2:], input=given)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout, result.stderr, result.exit_code
+
+
+def _make(_world: World, arguments: list[str], _given: bytes) -> Answer:
+    """Whether there is such a target, and whether its program would take the arguments. Nothing is made."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    command = [shutil.which("make") or "make", "--dry-run", *arguments]
+    planned = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    for module, text in PROGRAM.findall(planned.stdout):
+        parser, name = PARSERS[module]
+        parse: Callable[[list[str]], object] = getattr(importlib.import_module(parser), name)
+        try:
+            parse(shlex.split(text))
+        except SystemExit as refused:
+            return "", f"{module} refuses {text}\n", int(refused.code or 1)
+    return "", planned.stderr, planned.returncode

@@ -1,0 +1,70 @@
+"""Every code block of the pages works as it is written (docs/architecture.md#pages)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.rules import LeftOut, Page
+from tests.docs.shell import shell
+from tests.docs.world import world
+from tests.support.blocks import FENCE, blocks
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+NOT_RUN = [
+    ("docs/architecture.md", "a diagram"),
+    ("docs/architecture.md", "a diagram"),
+    ("docs/architecture.md", "a diagram"),
+    ("docs/delivery.md", "a diagram"),
+    ("docs/inbound.md", "configures Postfix; `make interop` runs one"),
+    ("docs/operations.md", "needs the program sqlite3"),
+    ("docs/performance.md", "needs the files of two benchmarks"),
+    ("docs/sms.md", "configures Kannel; `make interop` runs one"),
+    ("docs/webhooks.md", "the OpenAPI description has no schema of events"),
+]
+"""The blocks that no test runs, and why."""
+INDENTED = re.compile(r"^\n {4,}\S.*", re.MULTILINE)
+
+
+def name(page: Path) -> str:
+    """Its path in the repository."""
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+def test_every_block_of_a_page_works(page: Path, data: Path, redis_url: str, request: pytest.FixtureRequest) -> None:
+    """One reader works through a page from the top, on a new installation with the demo."""
+    missing = set()
+    with world(data, redis_url) as one, shell(one) as own_shell:
+        reading = Page(one, own_shell, lambda: request.getfixturevalue("postgres"))
+        found = [block for block in blocks(page) if not block.not_run]
+        for block in found:
+            if block.title:
+                reading.write(block)
+        for block in found:
+            try:
+                reading.run(block)
+            except LeftOut as program:
+                missing.add(str(program))
+    if missing:
+        pytest.skip(f"some blocks were left out: there is no {', '.join(sorted(missing))}")
+
+
+def test_the_blocks_that_are_not_run_are_known() -> None:
+    assert [(name(page), block.not_run) for page in PAGES for block in blocks(page) if block.not_run] == NOT_RUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_code_stands_in_blocks_that_name_their_language(page: Path) -> None:
+    """An indented block has no language, so nothing would run it."""
+    assert [block.place for block in blocks(page) if not block.language] == []
+    lines, inside = [], False
+    for line in page.read_text("utf-8").splitlines():
+        fence = FENCE.fullmatch(line)
+        inside ^= fence is not None
+        lines.append("" if inside or fence else line)
+    assert INDENTED.findall("\n".join(lines)) == []

@@ -1,0 +1,160 @@
+"""The installation in which the examples of a page are run: the demo as `make run` creates it, with a message of each
+type on its way. Each page gets a copy of its own, in which every id of the examples is right: list 1, contact 1,
+message 1. The API is served over HTTP, and messages are sent meanwhile.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import update
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from app import create_app
+from app.db.models import Recipient
+from app.http.context import EXTENSION
+from app.launcher import demo as demos
+from app.runs.work import advance_due
+from app.seed import load_seed
+from app.seed.read import read_file
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_sender_worker
+from app.services import Services, make_services
+from app.settings import Settings
+from tests.conftest import test_settings
+from tests.support.client import SENDS, Client
+from tests.support.demo import load_demo
+from tests.support.nameserver import NameServer
+from tests.support.servers import short_folder
+
+MORE = Path(__file__).parent / "world.yaml"
+TOKEN = read_file(demos.SEED, {})["accounts"][0]["keys"][0]["token"]
+GROUP = {"list_id": 1, "group_name": "Welcome"}
+EMAIL = {**GROUP, "type": "email", "message_id": 1, "recipients": [{"email": "ann@example.com"}]}
+SMS = {
+    "type": "sms",
+    "group_name": "Reminders",
+    "from_address": "ACME",
+    "body_text": "See you at nine. STOP to opt out",
+    "recipients": [{"mobile": "61411111111"}],
+}
+KNOWN = {"0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10": EMAIL, "0b0a6d4e-5d0c-4c57-9d0e-6f3a7c1f2b11": SMS}
+"""The uuids in the examples, and what was sent to these recipients."""
+PAUSE = 0.05
+"""Seconds between two looks for messages that are due."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A running copy. `folder` is the working folder of commands, with the data folder `var` in it."""
+
+    app: Flask
+    folder: Path
+    base: str
+    token: str = TOKEN
+
+    @property
+    def services(self) -> Services:
+        """The parts of the application's process."""
+        found: Services = self.app.extensions[EXTENSION]
+        return found
+
+
+@contextmanager
+def template(redis_url: str) -> Iterator[Path]:
+    """The data folder that is copied for each page."""
+    with short_folder() as folder:
+        with _application(test_settings(folder, REDIS_URL=redis_url), prepared=False) as app:
+            client, services = Client(app, TOKEN), app.extensions[EXTENSION]
+            for known, body in KNOWN.items():
+                answer = client.post(SENDS, body)
+                assert answer.status_code == 202, answer.text
+                drain(services)
+                _rename(services, answer.get_json()["_embedded"]["recipients"][0]["uuid"], known)
+            close_sender_worker(services)
+            load_seed(services, MORE)
+        yield folder
+
+
+def _rename(services: Services, made: str, known: str) -> None:
+    with services.database.write() as transaction:
+        transaction.execute(update(Recipient).where(Recipient.uuid == made).values(uuid=known))
+
+
+@contextmanager
+def _application(settings: Settings, *, prepared: bool = True) -> Iterator[Flask]:
+    if not prepared:
+        services = make_services(settings)
+        load_demo(services)
+        services.redis.close()
+        services.database.close()
+    app = create_app(settings)
+    try:
+        yield app
+    finally:
+        app.extensions[EXTENSION].database.close()
+        app.extensions[EXTENSION].redis.close()
+
+
+@contextmanager
+def world(data: Path, redis_url: str) -> Iterator[World]:
+    """A running copy of the template."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        shutil.copytree(data, folder / "var")
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = int(listener.getsockname()[1])
+        names = stack.enter_context(NameServer())
+        settings = test_settings(folder / "var", REDIS_URL=redis_url, PORT=str(port), DNS_RESOLVER=names.address)
+        app = stack.enter_context(_application(settings))
+        stack.enter_context(_served(app, listener))
+        stack.enter_context(_sending(settings))
+        yield World(app, folder, f"http://127.0.0.1:{port}")
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """The service logs its requests itself."""
+
+
+@contextmanager
+def _served(app: Flask, listener: socket.socket) -> Iterator[None]:
+    host, port = listener.getsockname()
+    server: BaseWSGIServer = make_server(host, port, app, threaded=True, request_handler=_Quiet, fd=listener.fileno())
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def _sending(settings: Settings) -> Iterator[None]:
+    services = make_services(settings)
+    thread = threading.Thread(target=_send, args=(services,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        services.stopping.set()
+        thread.join()
+        close_sender_worker(services)
+        services.database.close()
+        services.redis.close()
+
+
+def _send(services: Services) -> None:
+    while not services.stopping.wait(PAUSE):
+        drain(services)
+        advance_due(services)

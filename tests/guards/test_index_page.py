@@ -1,0 +1,15 @@
+"""docs/index.md: the order of the pages, which `make site` takes from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.pages import links
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_it_links_to_every_page_once() -> None:
+    """The decision records are behind one page of their own."""
+    pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if not page.name.startswith("0")]
+    assert sorted(links(DOCS / "index.md")) == sorted({*pages} - {"index.md"})

@@ -1,0 +1,73 @@
+"""The fenced code blocks of a Markdown page, with what a test needs to run them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([^\s`]*) *([^`]*)")
+TITLE = re.compile(r'title="([^"]+)"')
+NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*\Z")
+HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
+
+
+@dataclass
+class Block:
+    """One block. `language` is the first word behind the fence, `title` the name of the file that it shows."""
+
+    page: Path
+    line: int
+    language: str
+    title: str | None
+    text: str
+    before: str
+    """The text between the last block, or the beginning of the page, and this one."""
+    after: str = field(default="", repr=False)
+    """The text between this block and the next one, or the end of the page."""
+
+    @property
+    def not_run(self) -> str | None:
+        """The reason why it cannot be run, as the comment in front of it says."""
+        found = NOT_RUN.search(self.before)
+        return found[1] if found else None
+
+    @property
+    def begins_section(self) -> bool:
+        """Whether no other block stands between its heading and it."""
+        return HEADING.search(self.before) is not None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page, in order."""
+    found: list[Block] = []
+    text: list[str] = []
+    lines = enumerate(page.read_text("utf-8").splitlines(), 1)
+    for number, line in lines:
+        if not (opening := FENCE.fullmatch(line)):
+            text.append(line)
+            continue
+        before = "\n".join(text)
+        if found:
+            found[-1].after = before
+        title = TITLE.search(opening[4])
+        inside = textwrap.dedent("".join(f"{one}\n" for one in _inside(lines, opening[2])))
+        found.append(Block(page, number, opening[3], title[1] if title else None, inside, before))
+        text = []
+    if found:
+        found[-1].after = "\n".join(text)
+    return found
+
+
+def _inside(lines: Iterator[tuple[int, str]], fence: str) -> Iterator[str]:
+    for _, line in lines:
+        if line.strip() == fence:
+            return
+        yield line
