@@ -1,14 +1,14 @@
 """Looking for expired leases, whose workers are gone or stalled.
 
 Settled entries stay in the index of leases until no snapshot held anywhere can see them. So a process remembers the
-time before which it has found no lease: no new lease ends before it, because leases last longer than the clocks differ.
-Now and then it still looks at all of them.
+time before which it has found no lease: no new lease ends before it, because leases last longer than the clocks differ
+and than a claim takes to commit. Now and then it still looks at all of them.
 """
 
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
@@ -18,9 +18,6 @@ from app.db.full_looks import FULL_SHARE, FullLooks
 from app.db.models import QueueEntry
 from app.recipients.conditions import IS_SENDING
 from app.sends.queue_begin import BEGINNING
-
-REACH = timedelta(seconds=2)
-"""Clocks differ slightly."""
 
 
 class ExpiredLeases:
@@ -42,7 +39,7 @@ class ExpiredLeases:
         if is_full:
             self._full_looks.note(began)
         if not workers:
-            self.begin = moment - REACH
+            self.begin = moment
         return workers
 
 

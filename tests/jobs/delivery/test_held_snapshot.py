@@ -25,6 +25,7 @@ from app.sends.delivery import due_accounts
 from app.sends.delivery.claim import ClaimedRecipient, claim, postpone, release_claims
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.outcomes.attempt_result import AttemptResult
+from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.recovery import recover_expired_leases
 from app.sends.outcomes.requeue import requeue
 from app.sends.outcomes.transitions import RetryRules
@@ -107,6 +108,19 @@ def test_claims_and_looks_read_nothing_that_was_claimed_before(
         assert remembering < DEAD // 60 < forgetful
 
 
+@pytest.mark.usefixtures("backup")
+def test_expired_leases_of_settled_entries_are_read_by_one_look(rows: Rows, worker: Services) -> None:
+    def find_none(leases: ExpiredLeases) -> None:
+        with worker.database.read() as session:
+            assert leases.workers(session) == set()
+
+    leases = ExpiredLeases(ONCE)
+    find_none(leases)
+    settle_some(rows, worker, DueAccounts(ONCE), lease_ended=timedelta(0))
+    first, second = (blocks_read(worker, lambda: find_none(leases)) for _ in range(2))
+    assert second < DEAD // 60 < first
+
+
 @pytest.fixture
 def backup(worker: Services) -> Iterator[None]:
     """A snapshot that is held during the test."""
@@ -171,9 +185,15 @@ def test_without_redis_everything_is_read(worker: Services) -> None:
     assert known_begin(NO_REDIS) == QueueBegin()
 
 
-def settle_some(rows: Rows, worker: Services, due: DueAccounts, ready: datetime | None = None) -> None:
-    """Leaves `DEAD` settled entries, whose leases would have expired, and four due ones; the former became due and
-    ready at that moment. The planner takes both tables for empty ones, where all plans cost the same."""
+def settle_some(
+    rows: Rows,
+    worker: Services,
+    due: DueAccounts,
+    ready: datetime | None = None,
+    lease_ended: timedelta = timedelta(minutes=1),
+) -> None:
+    """Leaves `DEAD` settled entries, whose leases would have expired so long ago, and four due ones; the former became
+    due and ready at that moment. The planner takes both tables for empty ones, where all plans cost the same."""
     settle(worker, take(worker, len(rows.add_send(addresses(1)))))
     with worker.database.write() as transaction:
         transaction.execute(delete(QueueEntry))  # an older one, left by another test, is where the queue would begin
@@ -184,7 +204,7 @@ def settle_some(rows: Rows, worker: Services, due: DueAccounts, ready: datetime 
         rows.change(ids, due_time=ready, ready_time=ready)
     claimed = take_due(worker, due, DEAD)
     assert len(claimed) == DEAD
-    rows.change([one.id for one in claimed], lease_time=now() - timedelta(minutes=1))
+    rows.change([one.id for one in claimed], lease_time=now() - lease_ended)
     settle(worker, claimed)
     with worker.database.write() as transaction:
         transaction.execute(text("ANALYZE send_queue"))
