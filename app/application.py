@@ -9,6 +9,7 @@ from app.contacts.of_path import find_of_path
 from app.http import api, errors, guards, openapi, plugins
 from app.http.context import EXTENSION
 from app.http.proxies import behind_proxies
+from app.inbound.hooks.registry import RELAY_HOOKS, relay_hooks
 from app.infrastructure import logs
 from app.services import make_services
 from app.settings import Settings, from_environment
@@ -28,6 +29,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     services = make_services(settings)
     app.extensions[EXTENSION] = services
     app.extensions[VISITS] = Recorder(services.database)
+    app.extensions[RELAY_HOOKS] = relay_hooks(settings)
     smorest = openapi.make_api(app)
     for blueprint in plugins.discover():
         smorest.register_blueprint(blueprint)

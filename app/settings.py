@@ -173,6 +173,22 @@ def parse_url_secret(text: str) -> str:
     return text
 
 
+def parse_secret(text: str) -> str:
+    """A secret of another service, of visible ASCII characters."""
+    if not re.fullmatch(r"[!-~]{16,200}", text):
+        raise ValueError("must have 16 to 200 visible ASCII characters")
+    return text
+
+
+def parse_topics(text: str) -> tuple[str, ...]:
+    """ARNs of topics of Amazon SNS, separated by commas."""
+    topics = tuple(topic.strip() for topic in text.split(","))
+    arn = r"arn:(?:aws|aws-cn|aws-us-gov):sns:[a-z]{2}(?:-[a-z]{2,12}){1,3}-[0-9]{1,2}:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
+    if not all(re.fullmatch(arn, topic) for topic in topics):
+        raise ValueError("must be ARNs of topics such as arn:aws:sns:eu-west-1:123456789012:mail, separated by commas")
+    return topics
+
+
 def parse_file(text: str) -> str:
     """A file that exists."""
     if not Path(text).is_file():
@@ -343,6 +359,40 @@ class Settings:
         "off",
         secret=True,
     )
+    postmark_webhook_secret: str = _setting(
+        "POSTMARK_WEBHOOK_SECRET",
+        "",
+        "secret that Postmark sends with its events, as password or at the end of the URL "
+        "([relay hooks](inbound.md#postmark))",
+        parse_url_secret,
+        "off",
+        secret=True,
+    )
+    mailgun_signing_key: str = _setting(
+        "MAILGUN_SIGNING_KEY",
+        "",
+        "key by which Mailgun signs its events ([relay hooks](inbound.md#mailgun))",
+        parse_secret,
+        "off",
+        secret=True,
+    )
+    sparkpost_webhook_secret: str = _setting(
+        "SPARKPOST_WEBHOOK_SECRET",
+        "",
+        "secret that SparkPost sends with its events, as password or bearer token "
+        "([relay hooks](inbound.md#sparkpost))",
+        parse_url_secret,
+        "off",
+        secret=True,
+    )
+    ses_topics: tuple[str, ...] = _setting(
+        "SES_TOPICS",
+        (),
+        "ARNs of the topics of Amazon SNS to which Amazon SES publishes its events, separated by commas "
+        "([relay hooks](inbound.md#amazon-ses))",
+        parse_topics,
+        "off",
+    )
     require_https: bool = _setting(
         "REQUIRE_HTTPS",
         False,
@@ -439,7 +489,8 @@ class Settings:
     retention_days: int = _setting(
         "RETENTION_DAYS",
         30,
-        "days for which webhook attempts, triggers and ended runs, processed reports and counts by hour are kept",
+        "days for which webhook attempts, triggers and ended runs, processed reports, reports about domains and counts "
+        "by hour are kept",
         parse_whole(1),
     )
     metrics_local_only: bool = _setting(

@@ -18,7 +18,7 @@ LONGEST_STRING = 255
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `purpose` is `spf`, `dkim`, `dmarc` or `return_path`."""
+    """One record. `purpose` is `spf`, `dkim`, `dmarc`, `dmarc_reports`, `tls_reports` or `return_path`."""
 
     purpose: str
     name: str
@@ -33,8 +33,11 @@ class Record:
         return f"{self.name}. IN TXT " + " ".join(f'"{piece}"' for piece in pieces)
 
 
-def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey]) -> list[Record]:
-    """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the return path.
+def records_to_publish(
+    settings: Settings, domain: str, keys: Sequence[DkimKey], report_address: str | None = None
+) -> list[Record]:
+    """SPF, a DKIM record per key, a suggested DMARC policy, and the records of the return path and of the address to
+    which reports about the domain are sent.
 
     The domain counts as configured once SPF and one of the DKIM records are correct; the others improve deliverability.
     """
@@ -45,9 +48,25 @@ def records_to_publish(settings: Settings, domain: str, keys: Sequence[DkimKey])
     return [
         Record("spf", domain, "TXT", f"v=spf1 {spf_mechanism(settings)} ~all"),
         *signing,
-        Record("dmarc", f"_dmarc.{domain}", "TXT", "v=DMARC1; p=none"),
+        Record("dmarc", f"_dmarc.{domain}", "TXT", f"v=DMARC1; p=none{_reported_to(report_address)}"),
+        *_report_records(domain, report_address),
         *_return_path_records(settings),
     ]
+
+
+def _reported_to(address: str | None) -> str:
+    return f"; rua=mailto:{address}" if address else ""
+
+
+def _report_records(domain: str, address: str | None) -> list[Record]:
+    """The record by which the other domain agrees to get DMARC reports (RFC 7489, 7.1), and the one that asks for TLS
+    reports (RFC 8460, 3)."""
+    if not address:
+        return []
+    host = address.rpartition("@")[2]
+    is_own = host == domain or host.endswith(f".{domain}")
+    agreement = [] if is_own else [Record("dmarc_reports", f"{domain}._report._dmarc.{host}", "TXT", "v=DMARC1")]
+    return [*agreement, Record("tls_reports", f"_smtp._tls.{domain}", "TXT", f"v=TLSRPTv1{_reported_to(address)}")]
 
 
 def _return_path_records(settings: Settings) -> list[Record]:

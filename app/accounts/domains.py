@@ -47,12 +47,20 @@ def find_domain(session: Session, account_id: int, name: str) -> Domain:
     return found
 
 
-def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, secret_key: str) -> bool:
+def add_domain(
+    session: Session, account_id: int, name: str, *, trusted: bool, secret_key: str, selector: str | None = None
+) -> bool:
     """Adds the domain with its signing keys, or marks an existing one as trusted; returns whether anything changed.
 
     A trusted domain counts as configured at once, whatever its DNS records say
-    (docs/deliverability.md#sending-domains). Trust is never revoked here.
+    (docs/deliverability.md#sending-domains). Trust is never revoked here. `selector` is the one of its first keys.
     """
+    domain, changed = add_domain_without_keys(session, account_id, name, trusted=trusted)
+    return make_missing_keys(session, domain, secret_key, selector) or changed
+
+
+def add_domain_without_keys(session: Session, account_id: int, name: str, *, trusted: bool) -> tuple[Domain, bool]:
+    """The domain, which is added unless the account has it, and whether anything changed."""
     key = _checked(name)
     domain = _domain(session, account_id, key)
     changed = domain is None
@@ -62,7 +70,7 @@ def add_domain(session: Session, account_id: int, name: str, *, trusted: bool, s
         session.flush()
     if trusted and not (domain.trusted and domain.verified_time):
         domain.trusted, domain.verified_time, changed = True, domain.verified_time or this_second(), True
-    return make_missing_keys(session, domain, secret_key) or changed
+    return domain, changed
 
 
 def note_findings(domain: Domain, findings: Sequence[Finding]) -> None:

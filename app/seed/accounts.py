@@ -7,7 +7,6 @@ from typing import Any
 
 from app.accounts.accounts import account_named, create_account, update_account
 from app.accounts.auth import hash_token
-from app.accounts.domains import add_domain
 from app.accounts.keys import check_level, issue_key, key_named, replace_token
 from app.accounts.senders import create_sender, sender_at, update_sender
 from app.db.changes import apply_changes
@@ -93,20 +92,6 @@ def _update_key(context: SeedContext, key: ApiKey, entry: Mapping[str, Any]) -> 
         )
     context.report.keys.append({"id": key.id, "name": key.name})
     context.report.count("key", created=False, updated=updated)
-
-
-def apply_domains(context: SeedContext, entries: Sequence[str]) -> None:
-    """Sending domains, which count as verified in a seed file, with their DKIM keys."""
-    for index, name in enumerate(entries):
-        with located(f"{context.path}.domains[{index}]", {"domain": ""}):
-            changed = add_domain(
-                context.transaction,
-                context.account.id,
-                name,
-                trusted=True,
-                secret_key=context.services.settings.secret_key,
-            )
-        context.report.count("domain", created=changed)
 
 
 def apply_senders(context: SeedContext, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
-from app.seed.accounts import apply_account, apply_domains, apply_keys, apply_senders
+from app.seed.accounts import apply_account, apply_keys, apply_senders
 from app.seed.automations import apply_automations
 from app.seed.contacts import apply_contacts
 from app.seed.context import SeedContext
+from app.seed.domains import apply_domains
 from app.seed.lists import apply_lists
 from app.seed.messages import apply_messages
 from app.seed.nouns import FILE

@@ -19,6 +19,8 @@ MESSAGE = Record(
         ("subject", "from_name", "from_address", "reply_to", "thumbnail_url", "body_html", "body_text"), nullable(text)
     ),
 )
+DKIM_KEY = Record({"selector": text, "private_key": text})
+DOMAIN = Record({"name": text}, {"selector": text, "keys": each(DKIM_KEY)})
 SUBSCRIBED = Record({}, {"email": flag, "mobile": flag})
 
 
@@ -27,6 +29,11 @@ def contact(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SeedError(path, "must be a mapping of the contact's attributes")
     return value
+
+
+def domain(value: Any, path: str) -> dict[str, Any]:
+    """A sending domain: its name, or a mapping with it."""
+    return {"name": text(value, path)} if not isinstance(value, dict) else DOMAIN(value, path)
 
 
 def one_address(optional: dict[str, Check]) -> Check:
@@ -66,7 +73,7 @@ ACCOUNT = Record(
         "email_priority": text,
         "sms_priority": text,
         "keys": each(KEY),
-        "domains": each(text),
+        "domains": each(domain),
         "sms_senders": each(SENDER),
         "unsubscribers": each(one_address({"list": nullable(text)})),
         "blocked": each(one_address({"reason": text})),

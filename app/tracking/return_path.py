@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 
 from app.addresses import domain_of
 from app.settings import Settings
@@ -26,7 +27,7 @@ _BASE32 = re.compile(r"[a-z2-7]{1,64}", re.IGNORECASE)
 
 def return_path(settings: Settings, recipient_id: int, from_address: str) -> str:
     """The envelope sender of a recipient's mail: under BOUNCE_DOMAIN, else under the sender's domain."""
-    token = _token(settings.secret_key, BOUNCE, recipient_id)
+    token = address_token(settings.secret_key, BOUNCE, recipient_id)
     return f"bounces+{token}@{settings.bounce_domain or domain_of(from_address)}"
 
 
@@ -34,7 +35,7 @@ def unsubscribe_address(settings: Settings, recipient_id: int) -> str | None:
     """The address at which an empty mail unsubscribes the recipient; None without BOUNCE_DOMAIN."""
     if not settings.bounce_domain:
         return None
-    token = _token(settings.secret_key, UNSUBSCRIBE_BY_MAIL, recipient_id)
+    token = address_token(settings.secret_key, UNSUBSCRIBE_BY_MAIL, recipient_id)
     return f"unsubscribe+{token}@{settings.bounce_domain}"
 
 
@@ -49,22 +50,28 @@ def recipient_of_address(secret_key: str, address: str) -> tuple[str, int] | Non
 
     The domain is ignored: mail that was sent under a former BOUNCE_DOMAIN still bounces to it.
     """
+    return number_of_address(secret_key, address, LOCAL_PARTS)
+
+
+def number_of_address(secret_key: str, address: str, local_parts: Mapping[str, str]) -> tuple[str, int] | None:
+    """The purpose and the number of an address whose local part begins with one of these; None for an address that is
+    not validly signed."""
     local, _, token = address.strip().rpartition("@")[0].partition("+")
-    purpose = LOCAL_PARTS.get(local.lower())
+    purpose = local_parts.get(local.lower())
     if purpose is None or not _BASE32.fullmatch(token):
         return None
     try:
         signed = base64.b32decode(token.upper() + "=" * (-len(token) % 8))
     except ValueError:
         return None
-    recipient_id = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
+    number = recipient_from_token(secret_key, purpose, base64.urlsafe_b64encode(signed).decode().rstrip("="))
     # The last character has spare bits: only one spelling of each address is accepted.
-    if recipient_id is None or token.lower() != _token(secret_key, purpose, recipient_id):
+    if number is None or token.lower() != address_token(secret_key, purpose, number):
         return None
-    return purpose, recipient_id
+    return purpose, number
 
 
-def _token(secret_key: str, purpose: str, recipient_id: int) -> str:
+def address_token(secret_key: str, purpose: str, number: int) -> str:
     """A token that does not depend on case."""
-    signed = signed_bytes(secret_key, purpose, encode_int(recipient_id))
+    signed = signed_bytes(secret_key, purpose, encode_int(number))
     return base64.b32encode(signed).decode().rstrip("=").lower()

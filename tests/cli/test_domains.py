@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from flask import Flask
 from sqlalchemy import select
 
@@ -193,3 +199,83 @@ def test_the_return_path_domain_has_its_own_records(
         names.exchanges["back.service.example"] += ["20 Send.Service.example."]
         assert states(asking.json("domains", "verify", domain))["return_path"] == ["right", "right"]
         assert "back.service.example. IN MX 10 send.service.example." in asking.text("domains", "show", domain)
+
+
+# ---------------------------------------------------------------------------------------------- keys
+
+
+def keys(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Selector and state of each key."""
+    return [(key["selector"], key["state"]) for key in row["keys"]]
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Callable[[Any], str]:
+    """Writes a private key to a file; returns its path."""
+
+    def write(key: Any) -> str:
+        path = tmp_path / "private.pem"
+        path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        return str(path)
+
+    return write
+
+
+def test_the_selector_can_be_chosen(asking: Cli, domain: str) -> None:
+    row = asking.json("domains", "add", domain, "--selector", "mail")
+    assert keys(row) == [("mail", "active"), ("mail-ed25519", "active")]
+    assert row["records"][1]["name"] == f"mail._domainkey.{domain}"
+    assert "keys already" in asking.refused("domains", "add", domain, "--selector", "other")
+    for selector in ("Mail", "-mail", "mail..2", "a_b", "m" * 64):
+        assert "is not a selector" in asking.refused("domains", "add", f"x{domain}", "--selector", selector)
+
+
+def test_a_new_key_signs_once_its_record_is_published(asking: Cli, names: NameServer, domain: str) -> None:
+    first = asking.json("domains", "add", domain, "--selector", "one")
+    publish(names, first, "spf", "dkim")
+    rotated = asking.json("domains", "rotate", domain, "--selector", "two")
+    both = [("one", "active"), ("two", "pending"), ("one-ed25519", "active"), ("two-ed25519", "pending")]
+    assert keys(rotated) == both
+    assert keys(asking.json("domains", "verify", domain)) == both, "its record is missing"
+    assert "is pending" in asking.refused("domains", "rotate", domain)
+    names.texts[f"two._domainkey.{domain}"] = [rotated["records"][2]["value"]]
+    verified = asking.json("domains", "verify", domain)
+    assert keys(verified) == [("one", "retired"), ("two", "active"), *both[2:]]
+    assert verified["verified"] is True
+    assert [record["name"] for record in verified["records"] if record["purpose"] == "dkim"] == [
+        f"{selector}._domainkey.{domain}" for selector in ("two", "one-ed25519", "two-ed25519")
+    ]
+    assert "one  rsa  retired since 2" in asking.text("domains", "show", domain)
+
+
+def test_a_key_of_ones_own_is_imported(asking: Cli, names: NameServer, domain: str, pem: Callable[[Any], str]) -> None:
+    asking.text("domains", "add", domain, "--selector", "one")
+    own = generate_private_key(65537, 1024)
+    row = asking.json("domains", "import-key", domain, "--selector", "s1", "--key", pem(own))
+    assert keys(row)[:2] == [("one", "active"), ("s1", "pending")]
+    public = base64.b64encode(own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+    names.texts[f"s1._domainkey.{domain}"] = [f"v=DKIM1; k=rsa; p={public}"]
+    assert keys(asking.json("domains", "verify", domain))[:2] == [("one", "retired"), ("s1", "active")]
+
+
+def test_a_key_that_cannot_be_used_is_refused(
+    asking: Cli, domain: str, pem: Callable[[Any], str], tmp_path: Path, other_tenant: Tenant
+) -> None:
+    asking.text("domains", "add", domain, "--selector", "one")
+    imported = ("domains", "import-key", domain, "--key")
+    (tmp_path / "no.pem").write_text("no key")
+    assert "PEM" in asking.refused(*imported, str(tmp_path / "no.pem"), "--selector", "s1")
+    assert "PEM" in asking.refused(*imported, pem(ec.generate_private_key(ec.SECP256R1())), "--selector", "s1")
+    path = pem(Ed25519PrivateKey.generate())
+    assert "has the selector one" in asking.refused(*imported, path, "--selector", "one")
+    Cli(asking.app, other_tenant.name).text("domains", "add", domain, "--selector", "theirs")
+    assert "has the selector theirs" in asking.refused(*imported, path, "--selector", "theirs")
+
+
+def test_a_key_that_does_not_sign_alone_can_be_removed(asking: Cli, domain: str) -> None:
+    asking.text("domains", "add", domain, "--selector", "one")
+    asking.text("domains", "rotate", domain, "--selector", "two")
+    for selector in ("two", "two-ed25519", "one-ed25519"):
+        asking.text("domains", "remove-key", domain, selector)
+    assert "is the only key" in asking.refused("domains", "remove-key", domain, "one")
+    assert "has no key" in asking.refused("domains", "remove-key", domain, "two")

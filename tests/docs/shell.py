@@ -18,6 +18,9 @@ from contextlib import chdir, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
 from tests.docs.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +128,8 @@ def shell(world: World) -> Iterator[Shell]:
         program.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
         program.chmod(0o700)
     (scratch / ".curlrc").write_text(CURLRC)
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (world.folder / "private.pem").write_bytes(key)
     (world.folder / "message").write_bytes(b"From: ann@example.com\nSubject: Out of office\n\nUntil Monday.\n")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(scratch / "socket"))

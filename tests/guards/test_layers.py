@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("services", "tracking"),
     ),
     "inbound": ("automations", "contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
-    "maintenance": ("automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
+    "maintenance": ("accounts", "automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
     "seed": ("accounts", "automations", "contacts", "db", "events", "lists", "messages", "runs", "services"),
@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),
     "generated_docs": (),
-    "application": ("cli", "contacts", "http", "infrastructure", "services", "tracking"),
+    "application": ("cli", "contacts", "http", "inbound", "infrastructure", "services", "tracking"),
     "": (),
 }
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this

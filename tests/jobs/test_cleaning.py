@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import func, insert, select, text
 
+from app.accounts.domains import add_domain, find_domain
 from app.clock import now
 from app.db.counters import GROUP_COUNTS, HOURLY_COUNTS, count, hour_of
 from app.db.models import (
     Base,
+    DkimKey,
     DomainBackoff,
+    DomainReport,
     GroupCount,
+    HookToken,
     HourlyCount,
     IdempotencyRecord,
     InboundRecord,
@@ -95,6 +99,34 @@ def test_back_offs_of_domains_are_deleted_a_day_after_their_end(parts: Alone) ->
     young = parts.tenant.add(DomainBackoff, domain="b.example", until_time=now() - timedelta(hours=23), **route)
     sweeps.clean(parts.services)
     assert kept(parts, DomainBackoff) == [young]
+
+
+def test_tokens_of_relays_and_reports_about_domains_are_deleted_after_the_retention(parts: Alone) -> None:
+    with parts.services.database.write() as transaction:
+        add_domain(transaction, parts.tenant.id, "acme.example", trusted=True, secret_key="s" * 32)
+        domain_id = find_domain(transaction, parts.tenant.id, "acme.example").id
+    shared = {"domain_id": domain_id, "kind": "dmarc", "reporter": "r", "passed": 1, "failed": 0, "content": {}}
+    for number, moment in enumerate((now() - timedelta(days=30, minutes=1), now() - timedelta(days=29))):
+        times = dict.fromkeys(("begin_time", "end_time", "time"), moment)
+        young = parts.tenant.add(DomainReport, report_id=str(number), **shared, **times)
+        row = {"token": str(number), "account_id": parts.tenant.id, "fingerprint": "f", "time": moment}
+        with parts.services.database.write() as transaction:
+            transaction.execute(insert(HookToken).values(**row))
+    sweeps.clean(parts.services)
+    assert kept(parts, DomainReport) == [young]
+    with parts.services.database.read() as session:
+        assert session.scalars(select(HookToken.token)).all() == ["1"]
+
+
+def test_retired_keys_are_deleted_after_a_week(parts: Alone) -> None:
+    with parts.services.database.write() as transaction:
+        add_domain(transaction, parts.tenant.id, "acme.example", trusted=True, secret_key="s" * 32)
+        old = dict(zip(("rsa", "ed25519"), (timedelta(days=7, minutes=1), timedelta(days=6)), strict=True))
+        for key in transaction.scalars(select(DkimKey)):
+            key.state, key.retired_time = "retired", now() - old[key.algorithm]
+    sweeps.clean(parts.services)
+    with parts.services.database.read() as session:
+        assert session.scalars(select(DkimKey.algorithm)).all() == ["ed25519"]
 
 
 def test_many_rows_are_deleted_in_chunks(parts: Alone, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback address that records what is posted to it and answers according to its script."""
+"""A real HTTP server on the loopback address that records the requests to it and answers according to its script."""
 
 from __future__ import annotations
 
@@ -86,9 +86,11 @@ class Receiver:
                 with suppress(OSError):  # a client may have given up
                     self._serve()
 
+            do_GET = do_POST
+
             def _serve(self) -> None:
                 moment = now()
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 reply = receiver._take(Hit(moment, self.path, self.headers, body, self.client_address[1]))
                 if reply.gate:
                     reply.gate.wait(PATIENCE)

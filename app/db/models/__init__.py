@@ -14,7 +14,7 @@ from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubsc
 from app.db.models.counts import ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
-from app.db.models.inbound import DomainBackoff, InboundRecord, ReplyPart
+from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.send_queue import QueueEntry
@@ -37,10 +37,12 @@ __all__ = [
     "DkimKey",
     "Domain",
     "DomainBackoff",
+    "DomainReport",
     "Event",
     "EventRotation",
     "Group",
     "GroupCount",
+    "HookToken",
     "HourlyCount",
     "IdempotencyRecord",
     "InboundRecord",

@@ -79,7 +79,8 @@ class Domain(Base):
 
 
 class DkimKey(Base):
-    """A signing key of a domain; every key of a domain signs each of its messages."""
+    """A signing key of a domain; every active key of a domain signs each of its messages
+    (docs/deliverability.md#rotating-keys)."""
 
     __tablename__ = "dkim_keys"
     __table_args__ = (UniqueConstraint("domain_id", "selector"), {"sqlite_autoincrement": True})
@@ -95,6 +96,9 @@ class DkimKey(Base):
     public_key: Mapped[str]
     """Base64, as in the DNS record."""
     creation_time: Mapped[datetime]
+    state: Mapped[str] = mapped_column(default="active", server_default="active")
+    """`pending` until its record is published, `active`, or `retired`."""
+    retired_time: Mapped[datetime | None]
 
 
 class SmsSender(Base):

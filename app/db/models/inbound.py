@@ -1,13 +1,16 @@
-"""Processed inbound reports, parts of long replies, and back-offs per domain."""
+"""Processed inbound reports, one-time tokens of relays, reports about domains, parts of long replies, and back-offs of
+domains."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Index, LargeBinary, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import AccountId, Base, Identity
+from app.db.models.base import AccountId, Base, BigInt, Identity
+from app.db.types import BigId, Json
 
 
 class InboundRecord(Base):
@@ -24,6 +27,19 @@ class InboundRecord(Base):
     account_id: Mapped[AccountId]
     fingerprint: Mapped[str]
     kind: Mapped[str]
+    time: Mapped[datetime]
+
+
+class HookToken(Base):
+    """A one-time token of a relay that does not sign the whole request: it is accepted with one event only."""
+
+    __tablename__ = "hook_tokens"
+    __table_args__ = (Index("ix_hook_tokens_time", "time"),)
+
+    token: Mapped[str] = mapped_column(primary_key=True)
+    account_id: Mapped[AccountId]
+    fingerprint: Mapped[str]
+    """That of the event."""
     time: Mapped[datetime]
 
 
@@ -55,6 +71,34 @@ class ReplyPart(Base):
     """Time of receipt; once the reply is recorded, the time of that."""
     recorded: Mapped[bool]
     """Whether the reply was recorded; the part stays for a while to recognize duplicates."""
+
+
+class DomainReport(Base):
+    """A report that another mail server sent about a sending domain (docs/inbound.md#reports-about-a-domain)."""
+
+    __tablename__ = "domain_reports"
+    __table_args__ = (
+        UniqueConstraint("domain_id", "kind", "reporter", "report_id"),
+        Index("ix_domain_reports_time", "time"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[Identity]
+    account_id: Mapped[AccountId]
+    domain_id: Mapped[int] = mapped_column(BigId, ForeignKey("domains.id", ondelete="CASCADE"))
+    kind: Mapped[str]
+    """`dmarc` or `tls`."""
+    reporter: Mapped[str]
+    report_id: Mapped[str]
+    begin_time: Mapped[datetime]
+    end_time: Mapped[datetime]
+    time: Mapped[datetime]
+    """Of receipt."""
+    passed: Mapped[BigInt]
+    failed: Mapped[BigInt]
+    """Messages (DMARC) or sessions (TLS)."""
+    content: Mapped[dict[str, Any]] = mapped_column(Json)
+    """The sources of mail, or the failures."""
 
 
 class DomainBackoff(Base):

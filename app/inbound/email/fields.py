@@ -16,12 +16,16 @@ MAX_LINES = 4000
 """Lines of a message that are read: header fields, parts and groups of fields take one each."""
 MAX_LINE_LENGTH = 1000
 """Bytes of a line that are read: a longer one is no valid mail (RFC 5322, 2.1.1)."""
+MAX_LARGE_BYTES = 4 * 1024 * 1024
+MAX_LARGE_LINES = 100_000
+"""Bytes and lines of a message whose attachment is read, too."""
 MAX_CONTAINERS = 50
 """Parts that contain others: if nested, each makes parsing the next one more expensive."""
 MAX_FIELDS = 50
 MAX_FIELD_LENGTH = 10_000
 MAX_TEXT_LENGTH = 1000
 _LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MAX_LINES)
+_LARGE_LINES = re.compile(rb"(?:[^\r\n]*+(?:\r\n|\r|\n)){0,%d}+[^\r\n]*+" % MAX_LARGE_LINES)
 _LONG_LINE = re.compile(rb"([^\r\n]{%d})[^\r\n]+" % MAX_LINE_LENGTH)
 _CONTAINER = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
 _END_OF_HEAD = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n])")
@@ -46,16 +50,24 @@ _POLICY = _Short()
 
 def parse(raw: bytes) -> Message:
     """The part of the message that is read; one that is nested too deeply counts as empty."""
+    return _parsed(_LINES.match(raw[:MAX_BYTES_READ]))
+
+
+def parse_large(raw: bytes) -> Message:
+    """The same with an attachment."""
+    return _parsed(_LARGE_LINES.match(raw[:MAX_LARGE_BYTES]))
+
+
+def _parsed(lines: re.Match[bytes] | None) -> Message:
     try:
-        return message_from_bytes(_beginning(raw), policy=_POLICY)
+        return message_from_bytes(_beginning(lines[0] if lines else b""), policy=_POLICY)
     except (RecursionError, MessageError, ValueError, LookupError):
         return Message()
 
 
-def _beginning(raw: bytes) -> bytes:
-    """The part of a message that is read."""
-    lines = _LINES.match(raw[:MAX_BYTES_READ])
-    read = _LONG_LINE.sub(rb"\1", lines[0]) if lines else b""
+def _beginning(lines: bytes) -> bytes:
+    """The part of these lines that is read."""
+    read = _LONG_LINE.sub(rb"\1", lines)
     further = next(islice(_CONTAINER.finditer(read), MAX_CONTAINERS, None), None)
     return read[: further.start()] if further else read
 

@@ -16,6 +16,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session, syntax
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.outage import log_failure
+from app.inbound.domain_reports.address import domain_of_addresses
 from app.inbound.effect import Effect
 from app.inbound.email.receive import receive_email
 from app.services import Services
@@ -71,7 +72,8 @@ class Handler:
         return "250 2.1.5 ok"
 
     def _is_ours(self, address: str) -> bool:
-        if recipient_of_address(self._services.settings.secret_key, address):
+        secret_key = self._services.settings.secret_key
+        if recipient_of_address(secret_key, address) or domain_of_addresses(secret_key, [address]):
             return True
         return address.partition("@")[0].lower() in OPERATORS
 

@@ -10,6 +10,8 @@ from email.message import Message
 from functools import partial
 
 from app.db.database import Transaction
+from app.inbound.domain_reports.address import domain_of_addresses
+from app.inbound.domain_reports.take import take_domain_report
 from app.inbound.effect import Effect, apply_with_patience
 from app.inbound.email.fields import field, parse, parse_head
 from app.inbound.email.identify import (
@@ -33,7 +35,8 @@ UNSUBSCRIBE_REPORT = Report(ReportKind.OPT_OUT, detail="by mail")
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """ReportKind and effect of a message. `kind` is that of its report, else `automatic` or `ordinary`."""
+    """ReportKind and effect of a message. `kind` is that of its report, else `domain report`, `automatic` or
+    `ordinary`."""
 
     kind: str
     effect: Effect
@@ -47,7 +50,11 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
     database fails.
     """
     head = parse_head(raw)
-    signed, reports = _read(services.settings.secret_key, raw, envelope_of(head, envelope))
+    addresses = envelope_of(head, envelope)
+    domain_id = domain_of_addresses(services.settings.secret_key, addresses)
+    if domain_id is not None:
+        return Received("domain report", take_domain_report(services, domain_id, raw))
+    signed, reports = _read(services.settings.secret_key, raw, addresses)
     if signed and signed.purpose == UNSUBSCRIBE_BY_MAIL:
         # Mail programs and providers send it automatically, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]

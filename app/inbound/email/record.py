@@ -57,13 +57,20 @@ def record_report(transaction: Transaction, recipient_id: int, report: Report, f
         return Effect.EARLY
     if _is_beyond_limit(transaction, recipient, report):
         return Effect.KNOWN
-    kind = report.kind.value
-    if not is_first(transaction, account_id, f"{kind} {recipient_id} {fingerprint}", "email report"):
+    if not is_first(transaction, account_id, fingerprint_of_report(recipient_id, report, fingerprint), "email report"):
         return Effect.KNOWN
     effect = _apply(transaction, mail, report)
     if effect is Effect.RECORDED:
-        logger.info(kind, extra={"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": report.detail})
+        logger.info(
+            report.kind.value,
+            extra={"request_id": recipient.request_id, "uuid": recipient.uuid, "detail": report.detail},
+        )
     return effect
+
+
+def fingerprint_of_report(recipient_id: int, report: Report, fingerprint: str) -> str:
+    """The fingerprint of a report about one recipient, as it is stored."""
+    return f"{report.kind.value} {recipient_id} {fingerprint}"
 
 
 def _is_about_another_address(mail: Mail, report: Report) -> bool:

@@ -99,7 +99,11 @@ SENDS = PreparedStatement(
 KEYS = PreparedStatement(
     select(Domain.account_id, DkimKey.id, Domain.name, DkimKey.selector, DkimKey.private_key)
     .join(Domain, Domain.id == DkimKey.domain_id)
-    .where(in_json(Domain.account_id, _parameter("accounts")), in_json(Domain.name, _parameter("domains")))
+    .where(
+        in_json(Domain.account_id, _parameter("accounts")),
+        in_json(Domain.name, _parameter("domains")),
+        DkimKey.state == "active",
+    )
     .order_by(DkimKey.algorithm.desc(), DkimKey.id)
 )
 _UNSUBSCRIBED = _suppressed(Unsubscriber, Unsubscriber.list_id)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
@@ -31,6 +32,10 @@ from dkim.canonicalization import Relaxed, compress_whitespace, correct_empty_bo
 
 ALGORITHMS = ("rsa", "ed25519")
 RSA_BITS = 2048
+LEAST_RSA_BITS, MOST_RSA_BITS = 1024, 4096
+"""Of an imported key (RFC 8301, 3.2)."""
+LONGEST_PEM = 20_000
+"""Characters."""
 
 OVERSIGNED = (
     *("From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To"),
@@ -78,15 +83,34 @@ class Signer:
         return self.key.sign(hashlib.sha256(data).digest())
 
 
-def new_key(algorithm: str) -> NewKey:
-    """A new key of one of `ALGORITHMS`, with a selector that no other installation uses for the same domain."""
-    selector = f"tms-{secrets.token_hex(4)}-{algorithm}"
-    if algorithm == "rsa":
-        key: PrivateKey = generate_private_key(65537, RSA_BITS)
-        public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+def new_key(algorithm: str, selector: str | None = None) -> NewKey:
+    """A new key of one of `ALGORITHMS`, by default with a selector that no other installation uses for the same
+    domain."""
+    return _storable(
+        selector or f"tms-{secrets.token_hex(4)}-{algorithm}",
+        generate_private_key(65537, RSA_BITS) if algorithm == "rsa" else Ed25519PrivateKey.generate(),
+    )
+
+
+def imported_key(selector: str, pem: str) -> NewKey:
+    """An existing private key. Raises `ValueError`, whose text says what a usable key is."""
+    try:
+        key = load_pem_private_key(pem.encode(), password=None) if len(pem) <= LONGEST_PEM else None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, PrivateKey):
+        raise ValueError("must be an RSA or Ed25519 private key in PEM format, without a password")
+    if isinstance(key, RSAPrivateKey) and not LEAST_RSA_BITS <= key.key_size <= MOST_RSA_BITS:
+        raise ValueError(f"is an RSA key of {key.key_size} bits; receivers accept {LEAST_RSA_BITS} to {MOST_RSA_BITS}")
+    return _storable(selector, key)
+
+
+def _storable(selector: str, key: PrivateKey) -> NewKey:
+    if isinstance(key, RSAPrivateKey):
+        algorithm, form, encoding = "rsa", PublicFormat.SubjectPublicKeyInfo, Encoding.DER
     else:
-        key = Ed25519PrivateKey.generate()
-        public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        algorithm, form, encoding = "ed25519", PublicFormat.Raw, Encoding.Raw
+    public = key.public_key().public_bytes(encoding, form)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return NewKey(selector, algorithm, private.decode(), base64.b64encode(public).decode())
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.transports.base import DeliveryResult, OutboundEmail, wait_only
+from app.transports.email.relay_metadata import with_metadata
 from app.transports.email.smtp_dialogue import Dialogue
 from app.transports.email.smtp_session import SessionClosed, close_session, open_session, tls_context
 from app.transports.email.smtp_transaction import Transactions
@@ -40,6 +41,8 @@ class SmtpConnection:
     def __init__(self, transport: SmtpTransport) -> None:
         self._transport = transport
         self._session: _Session | None = None
+        self._next: tuple[OutboundEmail, OutboundEmail] | None = None
+        """The message that is expected next, and the form in which it is sent."""
         self.reached = False
         """Whether the last message found a relay that accepted it or refused it permanently."""
         self.refuses_sender = False
@@ -86,7 +89,15 @@ class SmtpConnection:
             self.reached = True
         self._session.message_count += 1
         is_last = self._session.message_count >= self._transport.settings.messages
-        return self._session.transactions.send(message, None if is_last else following, while_waiting)
+        sent = self._as_sent(message)
+        self._next = None if following is None or is_last else (following, self._as_sent(following))
+        return self._session.transactions.send(sent, self._next and self._next[1], while_waiting)
+
+    def _as_sent(self, message: OutboundEmail) -> OutboundEmail:
+        """The message with the relay's metadata; one that was announced stays the same object."""
+        if self._next is not None and self._next[0] is message:
+            return self._next[1]
+        return with_metadata(message, self._transport.settings.provider)
 
     def _drop(self) -> None:
         if self._session:

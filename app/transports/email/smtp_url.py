@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, unquote
 from app.settings import is_loopback
 from app.transports import urls
 from app.transports.base import TransportUrlError
+from app.transports.email.relay_metadata import FIELDS, NONE, provider_of_host
 
 MAX_TIMEOUT = 600.0
 MAX_MESSAGES = 1_000_000
@@ -38,6 +39,8 @@ class SmtpSettings:
     tls: Tls
     timeout: float
     messages: int
+    provider: str = NONE
+    """Whose metadata names a mail in the events of the relay."""
 
     @property
     def verifies(self) -> bool:
@@ -58,16 +61,18 @@ def parse_smtp_url(url: str) -> SmtpSettings:
     """Parses `smtp://user:password@host:port?tls=…&timeout=…&messages=…`; raises `TransportUrlError`."""
     parts = urls.split(url)
     _check_shape(parts)
-    options = urls.options(parts, ("tls", "timeout", "messages"))
+    options = urls.options(parts, ("tls", "timeout", "messages", "provider"))
     user, password = _credentials(parts)
+    host = _host(parts)
     return SmtpSettings(
-        host=_host(parts),
+        host=host,
         port=_port(parts, user),
         user=user,
         password=password,
         tls=_tls(parts, options.get("tls")),
         timeout=urls.number(parts, "timeout", options.get("timeout", "30"), (0.1, MAX_TIMEOUT)),
         messages=urls.number(parts, "messages", options.get("messages", "100"), (1, MAX_MESSAGES)),
+        provider=_provider(parts, options.get("provider", provider_of_host(host))),
     )
 
 
@@ -111,6 +116,12 @@ def _credentials(parts: SplitResult) -> tuple[str | None, str | None]:
     if not (user + password).isascii():
         raise TransportUrlError(f"{urls.redacted(parts)}: user and password must be ASCII")
     return user, password
+
+
+def _provider(parts: SplitResult, name: str) -> str:
+    if name != NONE and name not in FIELDS:
+        raise TransportUrlError(f"{urls.redacted(parts)}: provider is one of {', '.join(sorted(FIELDS))} or {NONE}")
+    return name
 
 
 def _tls(parts: SplitResult, value: str | None) -> Tls:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dkim as verifier
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from app.accounts.domains import add_domain
+from app.accounts.domains import add_domain, find_domain
+from app.accounts.key_rotation import rotate_keys
 from app.db.models import DkimKey
 from app.sends.delivery.drain import drain
 from app.services import Services
@@ -52,6 +53,19 @@ def test_a_domain_without_keys_has_no_signature(
     drain(worker)
     (mail,) = mail_server.mails
     assert b"DKIM-Signature" not in mail.content
+
+
+def test_only_active_keys_sign(rows: Rows, worker: Services, mail_server: MailServer) -> None:
+    give_keys(worker, rows.account_id)
+    with worker.database.write() as transaction:
+        domain = find_domain(transaction, rows.account_id, "acme.example")
+        rotate_keys(transaction, domain, worker.settings.secret_key, "new")
+        transaction.execute(update(DkimKey).where(DkimKey.selector == "new").values(state="active"))
+    rows.add_send(["ann@example.com"])
+    drain(worker)
+    (mail,) = mail_server.mails
+    head = mail.content.partition(b"\r\n\r\n")[0]
+    assert (head.count(b"DKIM-Signature:"), head.count(b"s=new;"), head.count(b"s=new-ed25519;")) == (3, 1, 0)
 
 
 def test_mail_is_deferred_while_a_key_cannot_be_decrypted(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 
 from app.accounts.dns_records import Record
 from app.accounts.verify import find
+from app.inbound.domain_reports.parsed import UnreadableReport
+from app.inbound.domain_reports.take import read_reports_about_domain
 from app.inbound.email.delivery_status import failure_status, status_in
 from app.inbound.email.fields import addresses_in, field, one_line, parse, parse_head
 from app.inbound.email.identify import RECIPIENT_FIELDS, find_signed_recipient, is_addressed_to_us
 from app.inbound.email.listener import InboundSMTP
 from app.inbound.email.read import is_automatic, read_reports
+from app.inbound.hooks.credentials import _password
+from app.inbound.hooks.mailgun import report_of as read_mailgun
+from app.inbound.hooks.postmark import report_of as read_postmark
+from app.inbound.hooks.sendgrid import parse_event
+from app.inbound.hooks.ses import reports_of as read_ses
+from app.inbound.hooks.sparkpost import report_of as read_sparkpost
 from app.inbound.kannel import _decoded
 from app.inbound.replies import _storable, plain_number
-from app.inbound.sendgrid import _parse_event
 from app.transports.sms import gsm
 from app.transports.sms.incoming import read_deliver_sm
 from tests.unit.growth.reader import KIB, MIB, Reader
@@ -54,6 +62,40 @@ def _read(text: str) -> None:
     raw = text.encode()
     is_automatic(parse_head(raw))
     read_reports(parse(raw))
+
+
+XML = HEAD + "Content-Type: text/xml\r\n\r\n<feedback><policy_published><domain>a.b</domain></policy_published>"
+ELEMENTS = (
+    "<record>",
+    "</record>",
+    "<row>",
+    "</row>",
+    "<count>1</count>",
+    "a",
+    " ",
+    "\r\n",
+    "&amp;",
+    "<!--",
+    "-->",
+    "<a b='",
+)
+JSON = HEAD + 'Content-Type: application/json\r\n\r\n{"report-id": "1", "policies": ['
+MEMBERS = ("{", "}", "[", "]", '"failure-details": [', '"a": 1', ",", " ", '"', "\\\\", "1")
+
+
+def _read_report(text: str) -> None:
+    with contextlib.suppress(UnreadableReport):
+        read_reports_about_domain(text.encode())
+
+
+def _read_events(text: str) -> None:
+    """A failure at each relay, with the text wherever the relay repeats that of a mail server."""
+    parse_event({"event": "bounce", "smtp-id": UUID + "@a", "reason": text, "status": text, "email": text})
+    read_postmark({"RecordType": "Bounce", "Type": "HardBounce", "Details": text, "Email": text})
+    read_mailgun({"event": "failed", "delivery-status": {"message": text, "enhanced-code": text}, "recipient": text})
+    read_sparkpost({"type": "bounce", "bounce_class": "10", "raw_reason": text, "rcpt_to": text})
+    bounced = {"emailAddress": text, "status": text, "diagnosticCode": text}
+    read_ses({"eventType": "Bounce", "bounce": {"bounceType": "Permanent", "bouncedRecipients": [bounced]}})
 
 
 def _heads(text: str) -> None:
@@ -124,12 +166,13 @@ INBOUND = (
     Reader("the code of a failure", lambda text: failure_status(None, text), ("5", "550", "5.1.", " ", "a"), MAIL),
     Reader(
         "an event of a relay",
-        lambda text: _parse_event(
-            {"event": "bounce", "smtp-id": UUID + "@a", "reason": text, "status": text, "email": text}
-        ),
+        _read_events,
         ("5", ".", "a", " ", "\0", "<"),
         MIB,
     ),
+    Reader("a DMARC report", _read_report, ELEMENTS, MAIL, XML),
+    Reader("a TLS report", _read_report, MEMBERS, MAIL, JSON),
+    Reader("a password of a relay", _password, ("a", "=", " ", "YTpi"), KIB),
     Reader("a receipt of a gateway", _receipt, ("id:", "stat:", "a", " ", "1"), 64 * KIB),
     Reader("a reply by a gateway", _reply, ("a", "\0", "\x05", "\x1b", "é"), 64 * KIB),
     Reader("a text of a gateway", lambda text: gsm.decode(text.encode(), gsm.GSM), ("a", "\x1b", "é", "\0"), 64 * KIB),

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from sqlalchemy import select
 
 import app.demo
@@ -18,6 +20,7 @@ from app.db.models import (
     Base,
     BlockedAddress,
     Contact,
+    DkimKey,
     Domain,
     List,
     ListField,
@@ -545,3 +548,22 @@ def test_the_time_zone_of_an_account_stays_until_the_file_contains_another(
         load(services, file, {"name": name, **described})
         with services.database.read() as session:
             assert session.scalars(select(Account.time_zone).where(Account.name == name)).one() == expected
+
+
+def test_a_domain_gets_its_own_keys_and_generated_ones_for_the_rest(services: Services, file: Path, name: str) -> None:
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    domain = {"name": f"{name.lower()}.example", "selector": "mail", "keys": [{"selector": "own", "private_key": pem}]}
+    for changes in (True, False):
+        assert bool(load(services, file, {"name": name, "domains": [domain]}).changes) is changes
+        assert sorted(rows(services, DkimKey, name, "selector", "algorithm", "state")) == [
+            ("mail", "rsa", "active"),
+            ("own", "ed25519", "active"),
+        ]
+    for attribute, given, message in (
+        ("private_key", "no key", r"keys\[0\].private_key: must be an RSA or Ed25519 private key"),
+        ("selector", "-own", r"keys\[0\].selector: '-own' is not a selector"),
+    ):
+        wrong = {**domain, "keys": [{"selector": "own", "private_key": pem, attribute: given}]}
+        with pytest.raises(SeedError, match=message):
+            load(services, file, {"name": name, "domains": [wrong]})

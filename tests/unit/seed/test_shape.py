@@ -56,7 +56,12 @@ def test_an_error_names_the_path_from_the_root(data: Any, message: str) -> None:
             {"keys": [{"name": "k", "expires": 7}]},
             "keys[0].expires: must be a date such as 2027-01-31, not the value 7",
         ),
-        ({"domains": [{}]}, "domains[0]: must be text, not a mapping"),
+        ({"domains": [[]]}, "domains[0]: must be text, not a list"),
+        ({"domains": [{}]}, "domains[0].name: is required"),
+        (
+            {"domains": [{"name": "a.example", "keys": [{"selector": "s"}]}]},
+            "domains[0].keys[0].private_key: is required",
+        ),
         (
             {"sms_senders": [{"address": 61400000001, "kind": "number"}]},
             "sms_senders[0].address: must be text: write '61400000001' in quotes",

@@ -47,7 +47,7 @@ def test_parts_and_options_of_a_url(url: str, settings: SmtpSettings) -> None:
         ("smtp://h?tls=maybe", "smtp://h: tls is require or none"),
         ("smtp://h?tls=", "smtp://h: tls is require or none"),
         ("smtps://h?tls=none", "smtps://h: smtps:// is always encrypted; write smtp:// with tls=none"),
-        ("smtp://h?tsl=none", "smtp://h: unknown option 'tsl'; known options: messages, timeout, tls"),
+        ("smtp://h?tsl=none", "smtp://h: unknown option 'tsl'; known options: messages, provider, timeout, tls"),
         ("smtp://h?tls=none&tls=require", "smtp://h: the option 'tls' is given twice"),
         ("smtp://h?timeout=0", "smtp://h: timeout is a number from 0.1 to 600.0"),
         ("smtp://h?timeout=soon", "smtp://h: timeout is a number from 0.1 to 600.0"),

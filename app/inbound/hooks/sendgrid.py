@@ -1,0 +1,77 @@
+"""Events of SendGrid (docs/inbound.md#sendgrid).
+
+They name the Message-ID that a mail had when the relay accepted it, which contains the recipient's uuid. The secret in
+the URL proves that a call is genuine.
+"""
+
+from __future__ import annotations
+
+from app.inbound.email.delivery_status import failure_status, status_in
+from app.inbound.email.fields import one_line
+from app.inbound.email.report import Report, ReportKind
+from app.inbound.hooks.base import HookRequest, RelayEvent
+from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.values import (
+    NOT_ATTEMPTED,
+    Fields,
+    address_of,
+    fingerprint_of,
+    objects_of,
+    text_of,
+    uuid_in,
+)
+from app.settings import Settings
+
+KINDS = {
+    "bounce": ReportKind.FAILED,
+    "dropped": ReportKind.FAILED,
+    "deferred": ReportKind.DELAYED,
+    "delivered": ReportKind.ARRIVED,
+    "spamreport": ReportKind.COMPLAINT,
+    "unsubscribe": ReportKind.OPT_OUT,
+    "group_unsubscribe": ReportKind.OPT_OUT,
+}
+"""Other events, such as `processed`, `open` and `click`, add nothing that this service does not record itself."""
+BLOCKED = "blocked"
+"""The type of a bounce that SendGrid calls temporary, whatever its status: the server refused the sender, not the
+address."""
+
+
+class SendgridHook:
+    """The hook of SendGrid's event webhook."""
+
+    success = 204
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    @classmethod
+    def of(cls, settings: Settings) -> SendgridHook | None:
+        """None without SENDGRID_WEBHOOK_SECRET."""
+        return cls(settings.sendgrid_webhook_secret) if settings.sendgrid_webhook_secret else None
+
+    def read(self, request: HookRequest) -> list[RelayEvent]:
+        """The events of a batch."""
+        check_secret(request, self._secret)
+        return [parsed for event in objects_of(request.document()) if (parsed := parse_event(event))]
+
+
+def parse_event(event: Fields) -> RelayEvent | None:
+    """The event in the terms of this service; None for one that reports nothing."""
+    kind = KINDS.get(text_of(event, "event"))
+    uuid = uuid_in(text_of(event, "smtp-id"))
+    if kind is None or uuid is None:
+        return None
+    return RelayEvent(_report(kind, event), fingerprint_of("sendgrid", text_of(event, "sg_event_id"), event), uuid)
+
+
+def _report(kind: ReportKind, event: Fields) -> Report:
+    detail = one_line(text_of(event, "reason") or text_of(event, "response"))
+    status = status_in(text_of(event, "status")) or status_in(detail)
+    if kind is ReportKind.FAILED:
+        status = NOT_ATTEMPTED if event["event"] == "dropped" else failure_status(status, detail)
+        if event.get("type") == BLOCKED:
+            status = f"4{status[1:]}"
+    if kind is ReportKind.COMPLAINT:
+        detail = "spam report at SendGrid"
+    return Report(kind, status, detail, address_of(text_of(event, "email")))

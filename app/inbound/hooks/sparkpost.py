@@ -1,0 +1,103 @@
+"""Events of SparkPost (docs/inbound.md#sparkpost).
+
+They come in batches and name the mail by the metadata that our transport gave it. SparkPost signs nothing; it sends a
+user and a password, or a bearer token.
+"""
+
+from __future__ import annotations
+
+from app.inbound.email.complaint import KINDS as FEEDBACK_KINDS
+from app.inbound.email.delivery_status import status_in
+from app.inbound.email.fields import one_line
+from app.inbound.email.report import Report, ReportKind
+from app.inbound.hooks.base import HookRequest, RelayEvent
+from app.inbound.hooks.credentials import check_secret
+from app.inbound.hooks.values import (
+    METADATA,
+    NOT_ATTEMPTED,
+    Fields,
+    address_of,
+    fields_of,
+    fingerprint_of,
+    hard_status,
+    objects_of,
+    soft_status,
+    text_of,
+    uuid_in,
+)
+from app.settings import Settings
+
+CLASSES = ("message_event", "unsubscribe_event", "gen_event")
+"""Members of `msys` with the events that are read."""
+HARD_CLASSES = frozenset({"10", "30"})
+"""Classes of bounces that are the address's fault: invalid recipient, no recipient named."""
+UNATTEMPTED_CLASSES = frozenset({"25", "26"})
+"""Failed by the sender's own settings, or by those of SparkPost."""
+OPT_OUT_CLASS = "90"
+NO_FAILURES = frozenset({"60", "80", "100"})
+"""Automatic replies, subscriptions and challenges, which SparkPost also calls bounces."""
+UNATTEMPTED = frozenset({"policy_rejection", "generation_failure", "generation_rejection"})
+
+
+class SparkpostHook:
+    """The hook of SparkPost's event webhooks."""
+
+    success = 200
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    @classmethod
+    def of(cls, settings: Settings) -> SparkpostHook | None:
+        """None without SPARKPOST_WEBHOOK_SECRET."""
+        return cls(settings.sparkpost_webhook_secret) if settings.sparkpost_webhook_secret else None
+
+    def read(self, request: HookRequest) -> list[RelayEvent]:
+        """The events of a batch; the test batch of a new webhook has none."""
+        check_secret(request, self._secret)
+        batches = [fields_of(one, "msys") for one in objects_of(request.document())]
+        events = [fields_of(one, name) for one in batches for name in CLASSES if name in one]
+        return [parsed for event in events if (parsed := _parse_event(event))]
+
+
+def _parse_event(event: Fields) -> RelayEvent | None:
+    report = report_of(event)
+    uuid = uuid_in(text_of(fields_of(event, "rcpt_meta"), METADATA))
+    if report is None or uuid is None:
+        return None
+    return RelayEvent(report, fingerprint_of("sparkpost", text_of(event, "event_id"), event), uuid)
+
+
+def report_of(event: Fields) -> Report | None:
+    """The event in the terms of this service; None for one that reports nothing, such as an open."""
+    type_ = text_of(event, "type")
+    detail = one_line(text_of(event, "raw_reason") or text_of(event, "reason"))
+    about = address_of(text_of(event, "raw_rcpt_to") or text_of(event, "rcpt_to"))
+    match type_:
+        case "bounce" | "out_of_band":
+            return _bounce(text_of(event, "bounce_class"), text_of(event, "error_code"), detail, about)
+        case "delay":
+            return Report(ReportKind.DELAYED, status_in(detail), detail, about)
+        case "delivery":
+            return Report(ReportKind.ARRIVED, status_in(detail), detail, about)
+        case "spam_complaint":
+            return _complaint(text_of(event, "fbtype") or "abuse", about)
+        case "list_unsubscribe" | "link_unsubscribe":
+            return Report(ReportKind.OPT_OUT, None, "unsubscribed at SparkPost", about)
+    return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about) if type_ in UNATTEMPTED else None
+
+
+def _bounce(bounce_class: str, code: str, detail: str, about: frozenset[str]) -> Report | None:
+    if bounce_class in NO_FAILURES:
+        return None
+    if bounce_class == OPT_OUT_CLASS:
+        return Report(ReportKind.OPT_OUT, None, detail, about)
+    if bounce_class in UNATTEMPTED_CLASSES:
+        return Report(ReportKind.FAILED, NOT_ATTEMPTED, detail, about)
+    status = hard_status if bounce_class in HARD_CLASSES else soft_status
+    return Report(ReportKind.FAILED, status("", detail or code), detail, about)
+
+
+def _complaint(type_: str, about: frozenset[str]) -> Report | None:
+    kind = FEEDBACK_KINDS.get(type_.lower())
+    return Report(kind, None, f"{one_line(type_)} reported at SparkPost", about) if kind else None
