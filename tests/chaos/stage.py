@@ -34,6 +34,8 @@ from tests.support.servers import scratch_database, short_folder, wait_until
 NAMES = ("acme", "bolt", "crux")
 SECRET = "the secret of all webhooks of the suite, long enough"
 SENDERS, CONNECTIONS = 2, 2
+OTHERS = 3
+"""Processes besides senders and the API: the workers of webhooks and of automations, and the scheduler."""
 START_WITHIN = 60.0
 """Seconds; long enough for a busy machine."""
 
@@ -198,7 +200,7 @@ class Stage:
         pids = self.pids(r"jobs\.(worker|schedule)")
         lines = (line for line in self.service.output().splitlines() if line.startswith("{") and "started" in line)
         started = {line["process"] for line in map(json.loads, lines) if line["logger"].startswith("jobs.")}
-        return len(pids) == SENDERS + 3 and started.issuperset(pids)
+        return len(pids) == SENDERS + OTHERS and started.issuperset(pids)
 
     def answers(self) -> bool:
         """Whether the API answers requests."""
