@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, or_, select, update
@@ -33,6 +34,7 @@ class Listener:
     automation_id: int
     version_id: int
     shifted_seconds: int
+    paused_time: datetime | None
     time_zone: str
     """Of the account."""
     definition: Definition
@@ -46,7 +48,13 @@ def find_listeners(session: Session, list_id: int, action: Action) -> list[Liste
     """The automations that react to the action, paused ones included: their runs begin, and are held when due."""
     newest = and_(AutomationVersion.automation_id == Automation.id, AutomationVersion.number == Automation.version)
     statement = (
-        select(Automation.id, AutomationVersion.id.label("version_id"), Automation.shifted_seconds, Account.time_zone)
+        select(
+            Automation.id,
+            AutomationVersion.id.label("version_id"),
+            Automation.shifted_seconds,
+            Automation.paused_time,
+            Account.time_zone,
+        )
         .join(AutomationVersion, newest)
         .join(Account, Account.id == Automation.account_id)
         .where(Automation.list_id == list_id, Automation.action == action)
@@ -55,7 +63,10 @@ def find_listeners(session: Session, list_id: int, action: Action) -> list[Liste
     rows = session.connection().execute(statement).all()
     versions = load_versions(session, [row.version_id for row in rows]) if rows else {}
     return [
-        Listener(row.id, row.version_id, row.shifted_seconds, row.time_zone, versions[row.version_id].definition)
+        Listener(
+            *(row.id, row.version_id, row.shifted_seconds, row.paused_time, row.time_zone),
+            definition=versions[row.version_id].definition,
+        )
         for row in rows
     ]
 
@@ -68,7 +79,7 @@ def enter(
     count = sum(len(contact_ids) for _, contact_ids in entering)
     ids = iter(draw_ids(transaction, AutomationRun, count))
     rows = [
-        _row(next(ids), listener, contact_id)
+        _row(next(ids), listener, contact_id, moment)
         # In one order for all requests: of two that enter the same contacts one waits, without a deadlock.
         for listener, contact_ids in sorted(entering, key=lambda one: one[0].automation_id)
         for contact_id in sorted(contact_ids)
@@ -85,7 +96,7 @@ def enter(
     insert_new_rows(transaction, AutomationRun, rows, shared)
 
 
-def _row(run_id: int, listener: Listener, contact_id: int) -> dict[str, Any]:
+def _row(run_id: int, listener: Listener, contact_id: int, moment: datetime) -> dict[str, Any]:
     entry = listener.definition.entry
     takes_place = entry.again != "always" or entry.least_time is not None
     return {
@@ -95,8 +106,13 @@ def _row(run_id: int, listener: Listener, contact_id: int) -> dict[str, Any]:
         "contact_id": contact_id,
         "entry_key": 0 if takes_place else run_id,
         "step": listener.definition.first.name,
-        "shifted_seconds": listener.shifted_seconds,
+        "shifted_seconds": listener.shifted_seconds + _missed_of_pause(listener, moment),
     }
+
+
+def _missed_of_pause(listener: Listener, moment: datetime) -> int:
+    """How many seconds of its automation's pause are over at the entry: those do not shift the run."""
+    return ceil((moment - listener.paused_time).total_seconds()) if listener.paused_time else 0
 
 
 def _give_up_places(transaction: Transaction, entering: Collection[Entering], moment: datetime) -> None:

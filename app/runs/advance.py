@@ -81,9 +81,10 @@ def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime
 
 
 def _shifted(run: DueRun) -> DueRun:
-    """The run with what pauses have added to its due time since that was set."""
-    added = run.automation_shifted_seconds - run.shifted_seconds
-    return run._replace(due_time=run.due_time + timedelta(seconds=added)) if added else run
+    """The run with what pauses have added to its due time since that was set. The first wait of one that has not begun
+    counts from there, too."""
+    added = timedelta(seconds=max(0, run.automation_shifted_seconds - run.shifted_seconds))
+    return run._replace(due_time=run.due_time + added, trigger_time=run.trigger_time + added) if added else run
 
 
 def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> None:
@@ -93,7 +94,9 @@ def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -
         if run.due_time > moment:
             rows.append(unmoved(run, attempts=run.attempts))
         elif run.automation_state != "active":
-            rows.append(unmoved(run, state="held", reason=PAUSED, attempts=run.attempts))
+            # One that entered in the pause keeps what it has missed of it.
+            shifted = max(run.shifted_seconds, run.automation_shifted_seconds)
+            rows.append(unmoved(run, state="held", reason=PAUSED, attempts=run.attempts, shifted_seconds=shifted))
     update_runs(transaction, rows)
 
 

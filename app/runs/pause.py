@@ -43,7 +43,8 @@ def resume(transaction: Transaction, account_id: int, automation_id: int, how: R
         return False
     if how == "shift" and automation.paused_time is not None:
         pause_length = now() - automation.paused_time
-        automation.shifted_seconds += round(pause_length.total_seconds())
+        # Rounded down, so that what a contact has entered meanwhile is due at once.
+        automation.shifted_seconds += int(pause_length.total_seconds())
     automation.state, automation.paused_time = "active", None
     automation.release = "skip" if how == "skip" else "send"
     automation.last_modified_time = this_second()

@@ -48,9 +48,12 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
         .with_for_update()
     )
     ids = transaction.scalars(held).all()
-    is_shifted = AutomationRun.shifted_seconds != automation.shifted_seconds
-    due_time = case((is_shifted, AutomationRun.due_time), else_=now())
-    values = {"state": "waiting", "reason": None, "skips_next": automation.release == "skip", "due_time": due_time}
+    is_shifted = AutomationRun.shifted_seconds < automation.shifted_seconds
+    values = {
+        **{"state": "waiting", "reason": None, "skips_next": automation.release == "skip"},
+        "due_time": case((is_shifted, AutomationRun.due_time), else_=now()),
+        "shifted_seconds": case((is_shifted, AutomationRun.shifted_seconds), else_=automation.shifted_seconds),
+    }
     transaction.execute(
         update(AutomationRun).where(AutomationRun.id.in_(ids)).values(values),
         execution_options={"synchronize_session": False},

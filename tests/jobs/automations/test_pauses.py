@@ -135,6 +135,66 @@ def test_what_a_pause_held_is_not_late_by_its_length(story: Story) -> None:
     assert story.passed(contact_id)[1:] == [("morning", "done", None), ("hello", "done", None)]
 
 
+@pytest.mark.parametrize("finds", [True, False], ids=["held when due", "never looked at"])
+def test_a_run_that_began_in_a_pause_is_shifted_to_its_end_and_no_further(
+    story: Story, series: int, finds: bool
+) -> None:
+    paused(story, series)
+    story.calendar.move(days=1)
+    story.contact()
+    if finds:
+        story.work()
+    story.calendar.move(days=2)
+    resumed(story, series, "shift")
+    story.work()
+    assert subjects(story) == ["Hello"]
+    story.calendar.move(days=2)
+    story.work()
+    assert subjects(story) == ["Hello", "Again"]
+
+
+def test_a_pause_after_the_one_in_which_a_run_began_shifts_it_whole(story: Story, series: int) -> None:
+    paused(story, series)
+    story.calendar.move(days=1)
+    story.contact()
+    story.work()
+    resumed(story, series, "send")
+    paused(story, series)
+    story.calendar.move(days=1)
+    resumed(story, series, "shift")
+    story.work()
+    assert subjects(story) == ["Hello"]
+    paused(story, series)
+    story.calendar.move(days=1)
+    resumed(story, series, "shift")
+    story.calendar.move(days=2, seconds=-1)
+    story.work()
+    assert subjects(story) == ["Hello"]
+    story.calendar.move(seconds=1)
+    story.work()
+    assert subjects(story) == ["Hello", "Again"]
+
+
+@pytest.mark.parametrize(("how", "days_until_sent"), [("send", 0), ("shift", 1)])
+def test_the_first_wait_of_a_run_that_began_in_a_pause_is_not_late(
+    story: Story, how: Resumption, days_until_sent: int
+) -> None:
+    """It ended in the pause; where all is shifted, it begins with the end of the pause."""
+    story.tenant.add_message(name="Hello", subject="Hello")
+    steps = [{"name": "morning", "wait": {"until": "09:00"}}, {"name": "hello", "send": "Hello"}]
+    automation_id = story.automation(**ADVANCED, steps=steps)
+    paused(story, automation_id)
+    contact_id = story.contact()
+    story.work()
+    story.calendar.move(days=3, hours=2)
+    resumed(story, automation_id, how)
+    story.work()
+    assert len(story.mails()) == 1 - days_until_sent
+    story.calendar.move(days=days_until_sent)
+    story.work()
+    assert story.passed(contact_id) == [("morning", "done", None), ("hello", "done", None)]
+
+
 def test_a_run_that_a_pause_has_shifted_is_not_held_before_it_is_due(story: Story, series: int) -> None:
     story.contact()
     story.work()

@@ -194,9 +194,17 @@ def test_the_first_wait_counts_from_the_trigger_however_late_it_is_looked_at() -
 
 def test_a_date_that_was_still_to_come_when_the_trigger_fired_is_late_and_not_past() -> None:
     wait = Wait("w", UntilDate("meeting"))
-    place = Place("w", MOMENT - timedelta(days=3), None, MOMENT)
-    found = [walk(automation(wait), place, facts({"meeting": day})).passed for day in ("2026-11-20", "2026-11-19")]
-    assert found == [passed((wait, SKIPPED, "late")), passed((wait, SKIPPED, "date past"))]
+    trigger_time = MOMENT - timedelta(days=3)
+    found = {
+        due_time: [
+            walk(automation(wait), Place("w", trigger_time, None, due_time), facts({"meeting": day})).passed
+            for day in ("2026-11-20", "2026-11-19")
+        ]
+        for due_time in (trigger_time, MOMENT)
+    }
+    late, past = passed((wait, SKIPPED, "late")), passed((wait, SKIPPED, "date past"))
+    # The second one was held by a pause, which ends now.
+    assert found == {trigger_time: [late, past], MOMENT: [passed((wait, DONE)), past]}
 
 
 @pytest.mark.parametrize(("late", "result"), [(timedelta(hours=23, minutes=59), DONE), (timedelta(days=1), SKIPPED)])
