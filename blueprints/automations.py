@@ -29,6 +29,7 @@ from app.runs.read import (
     page_runs,
     require_automation,
 )
+from app.runs.read_run import RUN, get_run, require_run
 from app.runs.references import resolve
 from schemas.automations import (
     DEFINITION_BODY,
@@ -37,6 +38,7 @@ from schemas.automations import (
     DefinitionSchema,
     ResumptionSchema,
     RunCollectionSchema,
+    RunWithStepsSchema,
 )
 from schemas.base import load
 
@@ -87,6 +89,22 @@ class Runs(MethodView):
             query = collection_query(RUNS.resource)
             page = page_runs(session, principal().account_id, path_id(automation_id), query)
         return collection_response(RUNS.resource, query, page)
+
+
+@blp.route("/<automation_id>/runs/<run_id>")
+class Run(MethodView):
+    """One contact on its way through an automation."""
+
+    @blp.scope("report.view")
+    @blp.describe(returns=RunWithStepsSchema, query=instance_parameters(RUN.resource))
+    def get(self, automation_id: str, run_id: str) -> Response:
+        """The run with the steps that it has passed."""
+        with services().database.read() as session:
+            require_automation(session, principal().account_id, path_id(automation_id))
+            require_run(session, principal().account_id, path_id(automation_id), path_id(run_id))
+            query = parse_instance(query_pairs(), RUN.resource)
+            found = get_run(session, principal().account_id, path_id(automation_id), path_id(run_id), query)
+        return json_response(found)
 
 
 @blp.route("/<automation_id>/pause")

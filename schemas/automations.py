@@ -62,7 +62,7 @@ class AutomationCollectionSchema(EnvelopeSchema):
     _embedded = fields.Nested(AutomationsSchema, required=True)
 
 
-class RunLinksSchema(Schema):
+class RunLinksSchema(SelfLinksSchema):
     """The links of a run."""
 
     automation = fields.Nested(LinkSchema, required=True)
@@ -82,6 +82,24 @@ class RunSchema(Schema):
     due_time = fields.String(allow_none=True)
     end_time = fields.String(allow_none=True)
     _links = fields.Nested(RunLinksSchema, required=True)
+
+
+class PassedStepSchema(Schema):
+    """A step that a run has passed."""
+
+    step_id = fields.Integer(required=True)
+    name = fields.String(required=True)
+    kind = fields.String(required=True)
+    time = fields.String(required=True)
+    result = fields.String(required=True, validate=validate.OneOf(["done", "skipped", "then", "else"]))
+    detail = fields.String(required=True, allow_none=True)
+    uuid = fields.String(required=True, allow_none=True)
+
+
+class RunWithStepsSchema(RunSchema):
+    """A run with the steps that it has passed, the first one first."""
+
+    passed_steps = fields.List(fields.Nested(PassedStepSchema))
 
 
 class RunsSchema(Schema):

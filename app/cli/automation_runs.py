@@ -20,11 +20,12 @@ from app.cli.base import (
     print_rows,
 )
 from app.db.lookup import find_by_name_or_id
-from app.db.models import Automation, AutomationPassedStep, AutomationRun, AutomationStep, Recipient
+from app.db.models import Automation, AutomationRun
 from app.http.context import services
 from app.infrastructure.queueing import AUTOMATIONS
 from app.runs.pause import RESUMPTIONS, Resumption, cancel, pause, resume
 from app.runs.read import RUN_STATES
+from app.runs.read_run import passed_steps
 
 commands = Group("automations")
 """They belong to `flask automations` (app/cli/automations.py)."""
@@ -119,7 +120,7 @@ def show(run_id: int, account: str | None, as_json: bool) -> None:
     with services().database.read() as session:
         run = _find_run(session, find_account(session, account).id, run_id)
         row = {**_run(run), "automation_id": run.automation_id, "list_id": run.list_id}
-        passed = _passed(session, run)
+        passed = [_passed(step) for step in passed_steps(session, run.account_id, run.id)]
     if as_json:
         print_json({**row, "passed": passed})
         return
@@ -150,13 +151,5 @@ def _find_run(session: Session, account_id: int, run_id: int) -> AutomationRun:
     return run
 
 
-def _passed(session: Session, run: AutomationRun) -> list[Row]:
-    passed = AutomationPassedStep
-    statement = (
-        select(passed.time, AutomationStep.name, AutomationStep.kind, passed.result, passed.detail, Recipient.uuid)
-        .join(AutomationStep, AutomationStep.id == passed.step_id)
-        .outerjoin(Recipient, Recipient.id == passed.recipient_id)
-        .where(passed.account_id == run.account_id, passed.run_id == run.id)
-        .order_by(passed.id)
-    )
-    return [dict(row) for row in session.execute(statement).mappings()]
+def _passed(step: Row) -> Row:
+    return {name: step[name] for name in ("time", "name", "kind", "result", "detail", "uuid")}

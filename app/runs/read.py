@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, and_, case, select
 from sqlalchemy.orm import Session
 
-from app.automations.paths import automation_path
+from app.automations.paths import automation_path, run_path
 from app.automations.run_states import IS_LIVE
 from app.automations.triggers import TRIGGERS
 from app.db.models import Automation, AutomationRun, AutomationStep, AutomationVersion
@@ -118,6 +118,7 @@ RUN_FILTERS = {
 
 def _run_links(row: Row[Any]) -> dict[str, Any]:
     return {
+        "self": {"href": run_path(row.automation_id, row.id)},
         "automation": {"href": automation_path(row.automation_id)},
         "contact": {"href": contact_path(row.list_id, row.contact_id)},
     }
@@ -126,7 +127,7 @@ def _run_links(row: Row[Any]) -> dict[str, Any]:
 RUNS = Shape(
     resource=Resource("run", "runs", RUN_FILTERS, tuple(RUN_PROPERTIES)),
     properties=RUN_PROPERTIES,
-    keys=(AutomationRun.automation_id, AutomationRun.list_id, AutomationRun.contact_id),
+    keys=(AutomationRun.id, AutomationRun.automation_id, AutomationRun.list_id, AutomationRun.contact_id),
     links=_run_links,
     order=(AutomationRun.trigger_time, AutomationRun.id),
 )

@@ -10,10 +10,11 @@ from flask import Flask
 from app.automations.parse import parse_definition
 from app.db.models import Automation, AutomationRun, AutomationVersion
 from app.runs.define import update_automation
-from tests.support.client import Client, bad_query, ids, invalid, items, not_found
-from tests.support.definitions import ADVANCED, STANDARD, advanced, create, send
+from app.runs.work import advance_due
+from tests.support.client import SENDS, Client, bad_query, ids, invalid, items, not_found
+from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, create, send
 from tests.support.filters import moment
-from tests.support.tenants import FULL_FIELDS, Tenant, new_tenant
+from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant
 
 PATH, NAME = "/v1/automations", "automations"
 FIELDS = (
@@ -180,9 +181,47 @@ def test_a_run_has_every_property(author: Tenant) -> None:
         *(1, "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"),
     )
     assert held["_links"] == {
+        "self": {"href": f"{path}/{held['id']}"},
         "automation": {"href": f"{PATH}/{automation['id']}"},
         "contact": {"href": f"/v1/lists/{automation['list_id']}/contacts/2"},
     }
+
+
+def test_a_run_is_shown_with_the_steps_that_it_has_passed(app: Flask) -> None:
+    tenant = new_author(app)
+    skipped = {"name": "soon", "wait": {"date": "born", "past": "continue"}}
+    automation_id = create(tenant, advanced(send("hello"), skipped, branch("has a plan", [send("more")])))
+    (customers,) = ids(tenant.api.get("/v1/lists"), "lists")
+    contact = tenant.new_contact(customers, email=new_email(), plan="gold")
+    while advance_due(tenant.services):
+        pass
+    (run,) = items(tenant.api.get(f"{PATH}/{automation_id}/runs"), "runs")
+    shown = tenant.api.get(run["_links"]["self"]["href"]).get_json()
+    assert list(shown) == [*RUN_FIELDS, "passed_steps", "_links"]
+    assert shown == {**run, "passed_steps": shown["passed_steps"]}
+    assert (shown["contact_id"], shown["reason"]) == (contact["id"], "completed")
+    passed = shown["passed_steps"]
+    assert [(step["name"], step["kind"], step["result"], step["detail"]) for step in passed] == [
+        ("hello", "send", "done", None),
+        ("soon", "wait", "skipped", "no date"),
+        ("has a plan", "branch", "then", None),
+        ("more", "send", "done", None),
+    ]
+    steps = {step["name"]: step["id"] for step in tenant.api.get(f"{PATH}/{automation_id}").get_json()["steps"]}
+    assert [step["step_id"] for step in passed] == [steps[step["name"]] for step in passed]
+    sent = [tenant.api.get(f"{SENDS}/{step['uuid']}").get_json() for step in passed if step["uuid"]]
+    assert [recipient["step_id"] for recipient in sent] == [steps["hello"], steps["more"]]
+    alone = tenant.api.get(run["_links"]["self"]["href"], {"fields": "passed_steps", "_tz": "Asia/Tokyo"}).get_json()
+    assert list(alone) == ["passed_steps", "_links"]
+    assert all(step["time"].endswith("+0900") for step in alone["passed_steps"])
+
+
+def test_a_run_belongs_to_its_automation(author: Tenant) -> None:
+    first, second = (items(author.api.get(PATH, {"name": name}), NAME)[0]["id"] for name in "ab")
+    run = items(author.api.get(f"{PATH}/{first}/runs"), "runs")[0]
+    assert author.api.get(f"{PATH}/{first}/runs/{run['id']}").get_json()["passed_steps"] == []
+    not_found(author.api.get(f"{PATH}/{second}/runs/{run['id']}"))
+    not_found(author.api.get(f"{PATH}/{first}/runs/999999999"))
 
 
 def test_pages_of_runs_are_linked_by_cursors(author: Tenant) -> None:

@@ -17,6 +17,7 @@ from flask import Flask
 from app.accounts.auth import SCOPES
 from app.db.models import Base
 from app.http.api import scopes_of
+from tests.support.automations import runs_of
 from tests.support.client import SENDS, Client, check_error, conflict, ids, invalid, not_found
 from tests.support.definitions import STANDARD, create
 from tests.support.statements import StatementCounter
@@ -85,6 +86,7 @@ class Estate:
     message_id: int
     group_id: int
     automation_id: int
+    run_id: int
     uuid: str
 
     def path(self, rule: str) -> str:
@@ -94,6 +96,7 @@ class Estate:
             "<message_id>": self.message_id,
             "<group_id>": self.group_id,
             "<automation_id>": self.automation_id,
+            "<run_id>": self.run_id,
             "<uuid>": self.uuid,
         }
         if "<contact_id>" in rule:
@@ -131,7 +134,9 @@ def new_estate(tenant: Tenant) -> Estate:
     """Creates one row of everything."""
     list_id, message_id = tenant.add_list("People", FULL_FIELDS), tenant.add_message(name="Welcome")
     automation_id = create(tenant, {**STANDARD, "list": "People"})
-    estate = Estate(tenant, list_id, message_id, 0, automation_id, "")
+    tenant.new_contact(list_id, email=new_email())
+    (run,) = runs_of(tenant.services, automation_id)
+    estate = Estate(tenant, list_id, message_id, 0, automation_id, run.id, "")
     answer = tenant.api.post(SENDS, estate.send())
     assert answer.status_code == 202
     estate.uuid = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
@@ -163,6 +168,7 @@ SUCCESS = {
     ("GET", "/v1/automations"): 200,
     ("GET", "/v1/automations/<automation_id>"): 200,
     ("GET", "/v1/automations/<automation_id>/runs"): 200,
+    ("GET", "/v1/automations/<automation_id>/runs/<run_id>"): 200,
     ("POST", "/v1/automations/<automation_id>/pause"): 200,
     ("POST", "/v1/automations/<automation_id>/resume"): 200,
     ("POST", "/v1/automations/validate"): 200,

@@ -36,6 +36,7 @@ from app.query.fields import Resource
 from app.recipients.read import RECIPIENT
 from app.runs.read import AUTOMATION, AUTOMATIONS, RUNS
 from app.settings import Settings
+from tests.support.automations import runs_of
 from tests.support.client import SENDS, Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_tenant, unique
@@ -188,7 +189,7 @@ def estate(app: Flask) -> Estate:
     assert answer.status_code == 202, answer.text
     group = int(answer.get_json()["_links"]["transactional_group"]["href"].rpartition("/")[2])
     ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
-    ids["automation_id"] = automation
+    ids["automation_id"], ids["run_id"] = automation, runs_of(tenant.services, automation)[0].id
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
     return Estate(tenant, schemathesis.openapi.from_wsgi("/docs/openapi.json", app), ids)
 
@@ -214,6 +215,7 @@ READS = [
     ("/v1/automations", ""),
     ("/v1/automations/{automation_id}", "_tz=Asia/Tokyo"),
     ("/v1/automations/{automation_id}/runs", ""),
+    ("/v1/automations/{automation_id}/runs/{run_id}", "_tz=Asia/Tokyo"),
 ]
 
 

@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 
 from app.http.api import scopes_of
+from tests.support.automations import runs_of
 from tests.support.client import Client
 from tests.support.definitions import STANDARD, create
 from tests.support.tenants import Tenant
@@ -81,9 +82,9 @@ class Curl:
 @pytest.fixture
 def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
     """The ids of objects for every path."""
-    contact = tenant.new_contact(customers, email="ann@example.com")
     message = tenant.add_message(name="Welcome")
     automation = create(tenant, {**STANDARD, "list": str(customers)})
+    contact = tenant.new_contact(customers, email="ann@example.com")
     body = {
         "type": "email",
         "list_id": customers,
@@ -99,6 +100,7 @@ def ids(tenant: Tenant, customers: int) -> dict[str, Any]:
         "messages": message,
         "transactional-groups": group,
         "automations": automation,
+        "runs": runs_of(tenant.services, automation)[0].id,
         "uuid": answer.get_json()["_embedded"]["recipients"][0]["uuid"],
     }
 

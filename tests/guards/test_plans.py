@@ -197,7 +197,8 @@ def read_everything(full: Full) -> None:
         for query in ("", *count, "limit=1&offset=500", "limit=1&offset=50000", *queries):
             answer = full.tenant.api.get(f"{path}?{query}".replace("2030..", "2030-01-01.."))
             assert answer.status_code == 200, answer.text
-    assert full.tenant.api.get("/v1/automations/1").status_code == 200
+    for path in ("/v1/automations/1", f"{RUNS}/1"):
+        assert full.tenant.api.get(path).status_code == 200
     for path in ("/v1/lists?expand=contacts", f"{LIST}/5", f"{MESSAGE}?expand=content", f"{MESSAGE}/content"):
         assert full.tenant.api.get(path).status_code == 200
 

@@ -44,6 +44,7 @@ ENDPOINTS = {
     ("GET", "/v1/automations"): ("report.view",),
     ("GET", "/v1/automations/<>"): ("report.view",),
     ("GET", "/v1/automations/<>/runs"): ("report.view",),
+    ("GET", "/v1/automations/<>/runs/<>"): ("report.view",),
     ("POST", "/v1/automations/<>/pause"): ("contact.update",),
     ("POST", "/v1/automations/<>/resume"): ("contact.update",),
     ("POST", "/v1/automations/validate"): ("contact.update",),
