@@ -24,7 +24,7 @@ class AutomationSchema(Schema):
     kind = fields.String(validate=validate.OneOf(["standard", "advanced"]))
     list_id = fields.Integer()
     trigger = fields.String()
-    state = fields.String(validate=validate.OneOf(["active", "paused"]))
+    state = fields.String(validate=validate.OneOf(["active", "paused", "deleted"]))
     version = fields.Integer()
     paused_time = fields.String(allow_none=True)
     creation_time = fields.String()

@@ -57,7 +57,7 @@ def find_listeners(session: Session, list_id: int, action: Action) -> list[Liste
         )
         .join(AutomationVersion, newest)
         .join(Account, Account.id == Automation.account_id)
-        .where(Automation.list_id == list_id, Automation.action == action)
+        .where(Automation.list_id == list_id, Automation.action == action, Automation.state != "deleted")
         .order_by(Automation.id)
     )
     rows = session.connection().execute(statement).all()

@@ -24,6 +24,7 @@ from app.cli.base import (
     echo,
     json_option,
     limit_option,
+    print_done,
     print_json,
     print_row,
     print_rows,
@@ -34,8 +35,10 @@ from app.cli.simulate import simulate_command
 from app.db.lookup import find_by_name
 from app.db.models import Automation, List, TriggerFiring
 from app.http.context import services
+from app.infrastructure.queueing import AUTOMATIONS
 from app.runs.counts import StepCounts, count_states, count_steps
-from app.runs.define import create_automation, newest_version, update_automation
+from app.runs.define import create_automation, newest_version, rename_automation, update_automation
+from app.runs.delete import delete_automation
 from app.runs.move import count_staying
 from app.runs.read import steps_of
 
@@ -61,10 +64,10 @@ def _row(session: Session, automation: Automation) -> Row:
 
 def _rows(session: Session, account_id: int) -> list[Row]:
     states = count_states(session, account_id)
-    statement = select(Automation).where(Automation.account_id == account_id).order_by(Automation.id)
+    statement = select(Automation).where(Automation.account_id == account_id, Automation.state != "deleted")
     return [
         {**_row(session, one), **{state: states[one.id][state] for state in ("waiting", "held")}}
-        for one in session.scalars(statement)
+        for one in session.scalars(statement.order_by(Automation.id))
     ]
 
 
@@ -147,6 +150,33 @@ def update(file: Path, move: bool, account: str | None, as_json: bool) -> None:
             "runs_on_earlier_versions": count_staying(transaction, newest_version(transaction, found)),
         }
     print_row(row, as_json)
+
+
+@group.command("rename")
+@click.argument("automation")
+@click.argument("name")
+@account_option
+@json_option
+def rename(automation: str, name: str, account: str | None, as_json: bool) -> None:
+    """Give an automation another name, and with it a new version."""
+    with services().database.write() as transaction:
+        found = find_automation(transaction, account, automation)
+        row = _row(transaction, rename_automation(transaction, found.account_id, found.id, name))
+    print_row(row, as_json)
+
+
+@group.command("delete")
+@click.argument("automation")
+@account_option
+@json_option
+def delete(automation: str, account: str | None, as_json: bool) -> None:
+    """Delete an automation: its runs end. Reports of what it has sent are kept."""
+    with services().database.write() as transaction:
+        found = find_automation(transaction, account, automation)
+        name, deleted = found.name, delete_automation(transaction, found.account_id, found.id)
+        transaction.after_commit(lambda: services().wake_ups.wake(AUTOMATIONS))
+        row = {"id": deleted.id, "name": deleted.name, "deleted": True}
+    print_done(f"deleted automation {name}; it is kept as {deleted.name}, for its reports", row, as_json)
 
 
 @group.command("stats")

@@ -23,7 +23,7 @@ from app.infrastructure.metrics import AUTOMATION_DELAY, AUTOMATION_ENDS, AUTOMA
 from app.runs.due import DueRun, read_runs
 from app.runs.effects import carry_out
 from app.runs.facts import LoadedRun, load_runs
-from app.runs.reasons import FAILED, PAUSED
+from app.runs.reasons import AUTOMATION_DELETED, FAILED, PAUSED
 from app.runs.write import Move, unmoved, update_runs, write_moves
 
 logger = logging.getLogger(__name__)
@@ -88,11 +88,14 @@ def _shifted(run: DueRun) -> DueRun:
 
 
 def _leave(transaction: Transaction, runs: Sequence[DueRun], moment: datetime) -> None:
-    """Leaves what a pause has shifted, and holds what falls due while its automation is paused."""
+    """Leaves what a pause has shifted, holds what falls due while its automation is paused, and ends what has begun
+    while it was being deleted."""
     rows = []
     for run in map(_shifted, runs):
         if run.due_time > moment:
             rows.append(unmoved(run, attempts=run.attempts))
+        elif run.automation_state == "deleted":
+            rows.append(unmoved(run, **ended_columns(AUTOMATION_DELETED, moment), entry_key=run.id))
         elif run.automation_state != "active":
             # One that entered in the pause keeps what it has missed of it.
             shifted = max(run.shifted_seconds, run.automation_shifted_seconds)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.automations.definition import Definition, verb
+from app.automations.parse import parse_stored
 from app.automations.tree import step_paths
 from app.automations.written import written_definition
 from app.clock import this_second
@@ -16,7 +17,9 @@ from app.db.database import Transaction
 from app.db.lookup import find_by_name
 from app.db.models import Automation, AutomationStep, AutomationVersion, Group, List
 from app.errors import ServiceError
+from app.names import check_name
 from app.runs.move import move_runs
+from app.runs.pause import locked_automation
 from app.runs.references import resolve
 
 
@@ -39,10 +42,10 @@ def create_automation(
     Raises `ServiceError`: `conflict` for a taken name and beyond `max_automations`, and what `resolve` raises.
     """
     resolved, contact_list = resolve(transaction, account_id, definition)
-    names = transaction.scalars(select(Automation.name).where(Automation.account_id == account_id)).all()
-    if resolved.name in names:
-        raise ServiceError("conflict", field="name", detail=f"the account has an automation {resolved.name!r} already")
-    if len(names) >= max_automations:
+    _check_free(transaction, account_id, resolved.name)
+    of_account = Automation.account_id == account_id, Automation.state != "deleted"
+    count = transaction.scalars(select(func.count()).select_from(Automation).where(*of_account)).one()
+    if count >= max_automations:
         raise ServiceError("conflict", field="name", detail=f"the account may have {max_automations} automations")
     moment = this_second()
     automation = Automation(
@@ -60,10 +63,16 @@ def create_automation(
     transaction.flush()
     _add_version(transaction, automation, resolved)
     _add_steps(transaction, automation, resolved)
-    # The list as clients see it has not changed, so its time stays.
-    listens = update(List).where(List.id == contact_list.id, List.has_automations.is_(False))
-    transaction.execute(listens.values(has_automations=True), execution_options={"synchronize_session": False})
+    # Also where it is true already: somebody may be deleting the last automation of the list. As clients see it the
+    # list has not changed, so its time stays.
+    listens = update(List).where(List.id == contact_list.id).values(has_automations=True)
+    transaction.execute(listens, execution_options={"synchronize_session": False})
     return automation
+
+
+def _check_free(transaction: Transaction, account_id: int, name: str) -> None:
+    if find_by_name(transaction, Automation, account_id, name):
+        raise ServiceError("conflict", field="name", detail=f"the account has an automation {name!r} already")
 
 
 def update_automation(
@@ -85,7 +94,7 @@ def update_automation(
         ("list", automation.list_id, contact_list.id),
     ):
         if old != new:
-            detail = "cannot change: create an automation with another name, and pause this one"
+            detail = "cannot change: create an automation with another name, and delete this one"
             raise ServiceError("conflict", field=name, detail=detail)
     changed = newest_version(transaction, automation).definition != written_definition(resolved)
     if changed:
@@ -96,6 +105,23 @@ def update_automation(
         _add_version(transaction, automation, resolved)
     moved = move_runs(transaction, automation, newest_version(transaction, automation), resolved) if move else 0
     return Change(automation, changed, moved)
+
+
+def rename_automation(transaction: Transaction, account_id: int, automation_id: int, name: str) -> Automation:
+    """Gives the automation another name, by a new version: versions do not change.
+
+    Raises `ServiceError`: `not_found`, `conflict` for a taken name or a deleted automation, and what `check_name` does.
+    """
+    automation = locked_automation(transaction, account_id, automation_id)
+    if automation.name == check_name(name):
+        return automation
+    _check_free(transaction, account_id, name)
+    definition = parse_stored(newest_version(transaction, automation).definition)
+    automation.name = name
+    automation.version, automation.last_modified_time = automation.version + 1, this_second()
+    transaction.flush()
+    _add_version(transaction, automation, replace(definition, name=name))
+    return automation
 
 
 def apply_automation(

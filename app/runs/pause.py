@@ -27,8 +27,8 @@ comes later by as long as the pause was."""
 
 
 def pause(transaction: Transaction, account_id: int, automation_id: int) -> bool:
-    """Pauses the automation; returns whether it was active. Raises `not_found`."""
-    automation = _locked(transaction, account_id, automation_id)
+    """Pauses the automation; returns whether it was active. Raises `not_found`, and `conflict` for a deleted one."""
+    automation = locked_automation(transaction, account_id, automation_id)
     if automation.state == "paused":
         return False
     automation.state, automation.paused_time, automation.release = "paused", now(), None
@@ -37,8 +37,8 @@ def pause(transaction: Transaction, account_id: int, automation_id: int) -> bool
 
 
 def resume(transaction: Transaction, account_id: int, automation_id: int, how: Resumption = "send") -> bool:
-    """Resumes the automation; returns whether it was paused. Raises `not_found`."""
-    automation = _locked(transaction, account_id, automation_id)
+    """Resumes the automation; returns whether it was paused. Raises `not_found`, and `conflict` for a deleted one."""
+    automation = locked_automation(transaction, account_id, automation_id)
     if automation.state == "active":
         return False
     if how == "shift" and automation.paused_time is not None:
@@ -67,10 +67,13 @@ def cancel(transaction: Transaction, account_id: int, run_id: int) -> bool:
     return True
 
 
-def _locked(transaction: Transaction, account_id: int, automation_id: int) -> Automation:
-    """The automation, once the chunks that have read its state are committed."""
+def locked_automation(transaction: Transaction, account_id: int, automation_id: int) -> Automation:
+    """The automation, once the chunks that have read its state are committed. Raises `not_found`, and `conflict` for a
+    deleted one."""
     statement = select(Automation).where(Automation.account_id == account_id, Automation.id == automation_id)
     automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
     if automation is None:
         raise ServiceError("not_found", detail=f"there is no {describe('automation', automation_id)}")
+    if automation.state == "deleted":
+        raise ServiceError("conflict", detail="the automation was deleted")
     return automation

@@ -19,7 +19,7 @@ from app.query.fields import Filter, FilterType, Resource
 from app.query.reader import Page, Property, Shape, as_timestamp, read_one, read_page
 
 KINDS = ("standard", "advanced")
-STATES = ("active", "paused")
+STATES = ("active", "paused", "deleted")
 RUN_STATES = ("waiting", "held", "ended")
 TRIGGER = case(
     *(
@@ -134,8 +134,11 @@ RUNS = Shape(
 
 
 def page_automations(session: Session, account_id: int, query: Query) -> Page:
-    """A page of the account's automations."""
-    return read_page(session, AUTOMATIONS, query, Automation.account_id == account_id)
+    """A page of the account's automations. Deleted ones are shown only where the query filters by the state."""
+    scope = [Automation.account_id == account_id]
+    if not any(condition.filter.name == "state" for condition in query.conditions):
+        scope.append(Automation.state != "deleted")
+    return read_page(session, AUTOMATIONS, query, *scope)
 
 
 def require_automation(session: Session, account_id: int, automation_id: int) -> None:

@@ -13,19 +13,22 @@ from app.db.database import Transaction
 from app.db.models import Automation, AutomationRun
 from app.services import Services
 
+RELEASES = ("send", "skip")
+"""What `Automation.release` says where held runs are let go."""
 CHUNK = 1000
 """Runs of one transaction."""
 
 
 def has_held_to_release(session: Session) -> bool:
-    """Whether any automation has been resumed whose held runs have not all been let go."""
+    """Whether any automation has been resumed whose held runs have not all been let go, or deleted whose runs have not
+    all been ended."""
     return bool(session.scalar(select(exists().where(Automation.release.is_not(None)))))
 
 
 def release_held(services: Services) -> None:
     """Lets go of all such runs."""
     with services.database.read() as session:
-        resumed = list(session.scalars(select(Automation.id).where(Automation.release.is_not(None))))
+        resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASES))))
     for automation_id in resumed:
         while not services.stopping.is_set():
             if not services.database.transact(partial(_release, automation_id=automation_id)):
@@ -36,7 +39,7 @@ def _release(transaction: Transaction, automation_id: int) -> bool:
     """Lets go of a chunk; returns whether there may be more. What the pause has shifted keeps its due time, to which
     the pause is added when it is found. The rest is due from now on: so none of it is late by the length of the
     pause."""
-    statement = select(Automation).where(Automation.id == automation_id, Automation.release.is_not(None))
+    statement = select(Automation).where(Automation.id == automation_id, Automation.release.in_(RELEASES))
     automation = transaction.scalars(statement.with_for_update(key_share=True)).first()
     if automation is None:
         return False

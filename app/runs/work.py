@@ -19,6 +19,7 @@ from app.db.outage import is_unavailable
 from app.db.run_queue import accounts_with_due_runs, chunk_size, lock_due_runs
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
+from app.runs.delete import end_deleted
 from app.runs.due import lock_again, read_runs
 from app.runs.release import release_held
 from app.services import Services
@@ -33,6 +34,7 @@ def advance_due(services: Services) -> int:
     """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. Returns how many
     times a run was advanced."""
     end, total, last = time.monotonic() + TIME_SLICE, 0, 0
+    end_deleted(services)
     release_held(services)
     while not services.stopping.is_set():
         if time.monotonic() > end:

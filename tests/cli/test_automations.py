@@ -16,6 +16,7 @@ from app.clock import this_second
 from app.db.models import AutomationPassedStep, AutomationRun, AutomationStep, AutomationVersion, List, Webhook
 from app.errors import ServiceError
 from app.runs.define import create_automation
+from app.runs.delete import delete_automation
 from tests.cli.conftest import Cli
 from tests.support.client import SENDS
 from tests.support.definitions import ADVANCED, STANDARD, advanced, branch, send, stop
@@ -184,10 +185,10 @@ def test_runs_are_moved_where_their_step_still_exists(tenant: Tenant, cli: Cli, 
 @pytest.mark.parametrize(
     ("document", "error"),
     [
-        (STANDARD, "kind: cannot change: create an automation with another name, and pause this one"),
+        (STANDARD, "kind: cannot change: create an automation with another name, and delete this one"),
         (
             {**ADVANCED, "list": "Others"},
-            "list: cannot change: create an automation with another name, and pause this one",
+            "list: cannot change: create an automation with another name, and delete this one",
         ),
         (
             advanced(branch("x", [{"name": "hello", "stop": True}])),
@@ -285,3 +286,24 @@ def test_stats_have_a_row_for_each_step(tenant: Tenant, cli: Cli, write: Write) 
         {"id": delay.id, "name": "delay", "kind": "wait", "here": 3, "passed": 0, "skipped": 0, **nothing},
         {"id": message.id, "name": "message", "kind": "send", "here": 0, "passed": 1, "skipped": 1, **nothing},
     ]
+
+
+def test_an_automation_is_renamed_and_deleted(cli: Cli, tenant: Tenant, customers: int, write: Write) -> None:
+    made = cli.json("automations", "create", write(STANDARD))
+    renamed = cli.json("automations", "rename", STANDARD["name"], "Hello")
+    assert renamed == {**made, "name": "Hello", "version": 2}
+    assert [row["name"] for row in cli.json("automations", "list")] == ["Hello"]
+    name = f"Hello (deleted {made['id']})"
+    assert cli.json("automations", "delete", "Hello") == {"id": made["id"], "name": name, "deleted": True}
+    assert cli.json("automations", "list") == []
+    assert cli.json("automations", "show", str(made["id"]))["state"] == "deleted"
+    again = cli.json("automations", "create", write({**STANDARD, "name": "Hello"}))
+    assert (again["name"], again["version"]) == ("Hello", 1)
+
+
+def test_deleted_automations_do_not_count_among_those_that_an_account_may_have(tenant: Tenant, customers: int) -> None:
+    definition = parse_definition(STANDARD)
+    with tenant.services.database.write() as transaction:
+        first = create_automation(transaction, tenant.id, definition, 1)
+        delete_automation(transaction, tenant.id, first.id)
+        create_automation(transaction, tenant.id, definition, 1)

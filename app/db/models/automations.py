@@ -51,12 +51,13 @@ class Automation(Timestamps, Base):
     action: Mapped[str]
     """What its trigger reacts to: `created` or `updated`."""
     state: Mapped[str]
-    """`active` or `paused`."""
+    """`active`, `paused` or `deleted`."""
     version: Mapped[int]
     """The number of the newest."""
     paused_time: Mapped[datetime | None]
     release: Mapped[str | None]
-    """`send` or `skip`, while runs are still to be let go that were held in a pause which has ended."""
+    """`send` or `skip`, while runs are still to be let go that were held in a pause which has ended; `end`, while runs
+    of a deleted automation are still to be ended."""
     shifted_seconds: Mapped[BigInt] = mapped_column(default=0)
     """The length of all pauses together that were ended by shifting what was to come."""
 

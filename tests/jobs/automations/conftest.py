@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
@@ -35,6 +35,7 @@ from tests.support.automations import add_automation, runs_of
 from tests.support.clocks import Calendar, calendar_of
 from tests.support.rows import Rows
 from tests.support.servers import PATIENCE
+from tests.support.statements import StatementCounter
 from tests.support.tenants import FULL_FIELDS, Tenant, new_email, new_mobile, unique
 
 READER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Thunderbird/140.0"}
@@ -85,10 +86,14 @@ class Story:
         response = self.tenant.api.patch(f"/v1/lists/{self.list_id}/contacts/{contact_id}", attributes)
         assert response.status_code == 200, response.text
 
-    def work(self) -> None:
-        """Advances what is due and sends it, until nothing is."""
+    def advance(self) -> None:
+        """Advances what is due, until nothing is."""
         while advance_due(self.worker):
             pass
+
+    def work(self) -> None:
+        """The same, and sends what was written."""
+        self.advance()
         drain(self.worker)
 
     def runs(self, automation_id: int) -> list[AutomationRun]:
@@ -174,6 +179,12 @@ def worker(services: Services, tmp_path: Path) -> Iterator[Services]:
     made = changed(services, data_dir=tmp_path / "data", **folders)
     yield made
     close_sender_worker(made)
+
+
+@pytest.fixture
+def count_statements(story: Story) -> Callable[[], StatementCounter]:
+    """`with count_statements() as counted:` and then `counted.count`: SQL statements that requests send meanwhile."""
+    return lambda: StatementCounter(story.tenant.services.database.engine)
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_entering_takes_as_many_statements_for_a_thousand_contacts_as_for_one(
         with count_statements() as counted:
             assert story.tenant.api.post(f"/v1/lists/{story.list_id}/contacts", bulk).status_code == 204
         counts[number] = counted.count
-    assert counts[1] == counts[1000]
+    assert 0 < counts[1] == counts[1000]
 
 
 def test_a_list_without_automations_pays_no_statement(story: Story, count_statements: Callable[[], Any]) -> None:
@@ -132,7 +132,7 @@ def test_a_list_without_automations_pays_no_statement(story: Story, count_statem
             assert story.tenant.api.post(f"/v1/lists/{other_list}/contacts", {"email": new_email()}).status_code == 201
         counts.append(counted.count)
         story.automation(**ADVANCED, steps=STEPS)
-    assert counts[0] == counts[1]
+    assert 0 < counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("again", ["never", "when ended"])

@@ -1,0 +1,83 @@
+"""Deleting automations (docs/automations.md#deleting).
+
+Deleting changes one row, whatever the number of runs: what is due is ended when it is found (`advance`), and the rest
+in chunks. The row is kept for the reports and events of what the automation has sent.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy import BigInteger, exists, literal, literal_column, or_, select, tuple_, update
+
+from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
+from app.clock import now, this_second
+from app.db.database import Transaction
+from app.db.models import Automation, AutomationRun, List
+from app.runs.pause import locked_automation
+from app.runs.reasons import AUTOMATION_DELETED
+from app.services import Services
+
+CHUNK = 1000
+"""Runs of one transaction."""
+Position = tuple[datetime, int]
+"""Trigger time and id of a run: their order in an automation."""
+TAKES_PLACE = AutomationRun.entry_key == literal_column("0", BigInteger)
+
+
+def delete_automation(transaction: Transaction, account_id: int, automation_id: int) -> Automation:
+    """Deletes the automation: no contact enters it any more, and its runs end. Its name is free again.
+
+    Raises `not_found`, and `conflict` if it was deleted before.
+    """
+    automation = locked_automation(transaction, account_id, automation_id)
+    automation.name = f"{automation.name} (deleted {automation.id})"
+    automation.state, automation.paused_time, automation.release = "deleted", None, "end"
+    automation.last_modified_time = this_second()
+    transaction.flush()
+    _let_list_forget(transaction, automation)
+    return automation
+
+
+def _let_list_forget(transaction: Transaction, automation: Automation) -> None:
+    """Contacts of a list whose last automation was deleted cost what they did before it had any."""
+    # Whoever creates another automation of the list changes its row, too: before this or after it.
+    transaction.execute(select(List.id).where(List.id == automation.list_id).with_for_update(key_share=True))
+    others = exists().where(Automation.list_id == automation.list_id, Automation.state != "deleted")
+    statement = update(List).where(List.id == automation.list_id, ~others).values(has_automations=False)
+    transaction.execute(statement, execution_options={"synchronize_session": False})
+
+
+def end_deleted(services: Services) -> None:
+    """Ends the runs of all automations that were deleted."""
+    with services.database.read() as session:
+        deleted = list(session.scalars(select(Automation.id).where(Automation.release == "end")))
+    for automation_id in deleted:
+        last: Position | None = None
+        while not services.stopping.is_set():
+            last = services.database.transact(partial(_end_chunk, automation_id=automation_id, last=last))
+            if last is None:
+                break
+
+
+def _end_chunk(transaction: Transaction, automation_id: int, last: Position | None) -> Position | None:
+    """Ends the chunk of runs that comes next and returns its last one; None at the end. A run that keeps its contact
+    from entering again does not any more, so that it is deleted like the others."""
+    run = AutomationRun
+    order = run.trigger_time, run.id
+    statement = select(*order).where(run.automation_id == automation_id, or_(IS_LIVE, TAKES_PLACE))
+    if last is not None:
+        position = tuple_(literal(last[0], run.trigger_time.type), literal(last[1], run.id.type))
+        statement = statement.where(tuple_(*order) > position)
+    rows = transaction.execute(statement.order_by(*order).limit(CHUNK).with_for_update()).all()
+    of_chunk = update(run).where(run.id.in_([row.id for row in rows]))
+    options = {"synchronize_session": False}
+    transaction.execute(of_chunk.where(HAS_ENDED).values(entry_key=run.id), execution_options=options)
+    ended = {**ended_columns(AUTOMATION_DELETED, now()), "entry_key": run.id}
+    transaction.execute(of_chunk.where(IS_LIVE).values(ended), execution_options=options)
+    if len(rows) == CHUNK:
+        return rows[-1].trigger_time, rows[-1].id
+    done = update(Automation).where(Automation.id == automation_id).values(release=None)
+    transaction.execute(done, execution_options=options)
+    return None
