@@ -19,7 +19,7 @@ from redis import Redis
 
 from app.private_folder import OURS
 from tests.e2e.sink import Sink, mail_sink
-from tests.support.launched import PATIENT, SEED, Launched, free_port
+from tests.support.launched import PATIENT, ROOT, SEED, Launched, free_port
 from tests.support.servers import PATIENCE, redis_server, scratch_database, short_folder, wait_until
 from tests.support.yardstick import slowness
 
@@ -163,6 +163,20 @@ def test_the_curl_command_of_the_screen_sends_a_message(demo: Launched) -> None:
     assert response.status_code == 202, response.text
     wait_until(lambda: demo.mails() == before + 1, "the mail is there")
     wait_until(lambda: re.search(r"verified .*sent", demo.output()) is not None, "the event is printed")
+
+
+def test_the_contact_of_the_readme_is_welcomed_by_the_automation_of_the_demo(demo: Launched) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (command,) = [
+        one for one in re.findall(r"^    (curl .+?[^\\])$", readme, re.MULTILINE | re.DOTALL) if "gold" in one
+    ]
+    url, _, authorization, _, content_type, _, body = shlex.split(command.replace("\\\n", ""))[1:]
+    headers = dict(header.split(": ", 1) for header in (authorization, content_type))
+    before = demo.mails()
+    path = url.removeprefix("http://127.0.0.1:8000")
+    response = requests.post(demo.base + path, data=body.encode(), headers=headers, timeout=PATIENCE)
+    assert response.status_code == 201, response.text
+    wait_until(lambda: demo.mails() == before + 1, "the mail is there")
 
 
 def test_the_published_key_of_a_demo_is_revoked_when_others_can_reach_it(launch: Launch) -> None:
