@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.chaos import check_events
+from tests.chaos import check_events, check_runs
 from tests.chaos.facts import Facts, Person
-from tests.chaos.record import Course, Mail, Request, Seen
+from tests.chaos.record import SUBJECT, Course, Mail, Request, Seen
 
 CLOSING = {"delivered": "sent", "bounced": "bounced", "failed": "failed"}
 """State -> the step that led there."""
@@ -72,6 +72,8 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
     for account in sorted({delivery.account for delivery in seen.deliveries} | facts.contacts.keys()):
         for what, examples in check_events.broken(account, seen, facts):
             result.complain(f"{what} ({account})", examples)
+    for what, examples in check_runs.broken(seen, facts):
+        result.complain(what, examples)
     result.complain("left behind", facts.left_behind)
     _check_times(result, seen, course, limits)
     return result
@@ -79,34 +81,36 @@ def check(seen: Seen, facts: Facts, course: Course, limits: Limits) -> Result:
 
 def _check_messages(result: Result, seen: Seen, facts: Facts) -> None:
     """Each accepted recipient got the mail or was refused by the relay, and its state says so."""
-    taken = {mail.to for mail in seen.mails if mail.step == "taken"}
-    refused = {mail.to for mail in seen.mails if mail.step == "refused"}
-    people = {person.address: person for person in facts.people}
-    lost = [address for address in seen.accepted if address not in taken | refused]
+    taken = {(mail.to, mail.subject) for mail in seen.mails if mail.step == "taken"}
+    refused = {(mail.to, mail.subject) for mail in seen.mails if mail.step == "refused"}
+    people = {person.mail: person for person in facts.people}
+    lost = [address for address in seen.accepted if (address, SUBJECT) not in taken | refused]
     result.lost = len(lost)
     result.complain("accepted messages lost", lost)
     unknown = [
-        address for address, uuid in seen.accepted.items() if address not in people or people[address].uuid != uuid
+        address
+        for address, uuid in seen.accepted.items()
+        if (address, SUBJECT) not in people or people[address, SUBJECT].uuid != uuid
     ]
     result.complain("accepted messages that the database does not have", unknown)
-    result.complain("mails of requests that were undone", sorted((taken | refused) - people.keys()))
+    result.complain("mails of requests that were undone", [to for to, _ in sorted((taken | refused) - people.keys())])
     result.complain("mails for another recipient", [mail.to for mail in seen.mails if not mail.whole])
-    wrong = [one for one in facts.people if one.state != _state(one.address, taken, refused)]
+    wrong = [one for one in facts.people if one.state != _state(one.mail, taken, refused)]
     result.complain("recipients in a wrong state", [f"{one.address} is {one.state}" for one in wrong])
 
 
-def _state(address: str, taken: set[str], refused: set[str]) -> str:
+def _state(mail: tuple[str, str], taken: set[tuple[str, str]], refused: set[tuple[str, str]]) -> str:
     """The state that a recipient must have; an accepted mail overrides an earlier refusal."""
-    return "delivered" if address in taken else "bounced" if address in refused else "unknown to the relay"
+    return "delivered" if mail in taken else "bounced" if mail in refused else "unknown to the relay"
 
 
 def _check_doubles(result: Result, mails: Sequence[Mail], course: Course, limits: Limits) -> None:
     """Of all copies but the last each must have been in flight on a connection that was killed, or whose sender was
     stopped."""
-    copies: dict[str, list[Mail]] = defaultdict(list)
+    copies: dict[tuple[str, str], list[Mail]] = defaultdict(list)
     for mail in mails:
         if mail.step == "taken":
-            copies[mail.to].append(mail)
+            copies[mail.to, mail.subject].append(mail)
     early = [mail for found in copies.values() for mail in found[:-1]]
     result.doubled = len(early)
     excused = _in_flight(mails, course, limits)
@@ -160,7 +164,7 @@ def _wrong_refusals(
 
 def _check_undone(result: Result, seen: Seen, facts: Facts) -> None:
     """What a request writes is there completely or not at all, and never twice."""
-    people = Counter(person.address for person in facts.people)
+    people = Counter(person.address for person in facts.people if person.subject == SUBJECT)
     result.complain("recipients written twice", [address for address, count in people.items() if count > 1])
     halves, gone = [], []
     for one in seen.tried_once:

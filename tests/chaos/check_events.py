@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from tests.chaos import check_runs
 from tests.chaos.facts import Facts
 from tests.chaos.record import Course, Delivery, Seen
 
@@ -25,6 +26,7 @@ def broken(account: str, seen: Seen, facts: Facts) -> Broken:
     events = accepted_events(deliveries)
     yield from _broken_outcomes(account, events, facts)
     yield from _broken_contacts(account, events, facts)
+    yield from check_runs.broken_events(account, events, facts)
     yield from _broken_order(events, seen.chains.get(account, []))
 
 
@@ -89,7 +91,7 @@ def _broken_order(events: Sequence[dict[str, Any]], chain: Sequence[tuple[int, s
             if event["event"] == "created":
                 created.setdefault(event["id"], place)
         elif event.get("contact_id") not in created:
-            early.append(f"{event['event']} {event['uuid']}")
+            early.append(f"{event['event']} {event.get('uuid', event.get('contact_id'))}")
     yield "recipients reported before their contact", early
     yield (
         "changes of contacts without an event",

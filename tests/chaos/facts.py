@@ -7,15 +7,31 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from app.clock import now
-from app.db.models import Account, Contact, Group, HourlyCount, IdempotencyRecord, Recipient, RecipientStep, Webhook
+from app.db.models import (
+    Account,
+    AutomationPassedStep,
+    AutomationRun,
+    AutomationStep,
+    Contact,
+    Group,
+    GroupCount,
+    HourlyCount,
+    IdempotencyRecord,
+    Recipient,
+    RecipientStep,
+    Webhook,
+)
 from app.infrastructure.liveness import lock_if_dead
 from app.maintenance.status import status
 from app.recipients.current import CURRENT_STATE
 from app.services import Services
+from tests.chaos.record import SUBJECT
 
 COUNTERS = ("sent", "failed_contacts", "bounced", "delivered")
 
@@ -31,6 +47,27 @@ class Person:
     group: int
     state: str
     steps: tuple[str, ...]
+    subject: str = SUBJECT
+    """Of a recipient of an automation the name of its step."""
+
+    @property
+    def mail(self) -> tuple[str, str]:
+        """Address and subject, which no other mail has."""
+        return self.address, self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of an automation, with the steps that it has passed and their results."""
+
+    account: str
+    contact_id: int
+    address: str
+    state: str
+    reason: str | None
+    passed: tuple[tuple[str, str], ...]
+    recipients: tuple[tuple[str, int | None], ...]
+    """Step and recipient of each message that it has sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +80,7 @@ class Facts:
     contacts: Mapping[str, Mapping[str, int]]
     """Account -> address -> how many contacts have it."""
     left_behind: Sequence[str]
+    runs: Sequence[Run] = ()
 
 
 def in_hand(services: Services) -> dict[str, float]:
@@ -83,9 +121,12 @@ def facts(services: Services) -> Facts:
         for step in session.execute(select(RecipientStep.recipient_id, RecipientStep.step).order_by(RecipientStep.id)):
             steps[step.recipient_id].append(step.step)
         columns = (Recipient.id, Recipient.uuid, Recipient.account_id, Recipient.email)
+        step_names = dict(session.execute(select(AutomationStep.id, AutomationStep.name)).tuples().all())
         people = [
             Person(
-                row.id, row.uuid, names[row.account_id], row.email or "", row.group_id, row.state, tuple(steps[row.id])
+                *(row.id, row.uuid, names[row.account_id], row.email or "", row.group_id, row.state),
+                tuple(steps[row.id]),
+                step_names.get(row.group_id, SUBJECT),
             )
             for row in session.execute(
                 select(*columns, Recipient.group_id, CURRENT_STATE.label("state")).order_by(Recipient.id)
@@ -94,6 +135,10 @@ def facts(services: Services) -> Facts:
         groups = {
             row.id: {name: getattr(row, name) for name in COUNTERS} for row in session.scalars(select(Group)).all()
         }
+        of_steps = [func.sum(getattr(GroupCount, name)) for name in COUNTERS]
+        of_step = select(GroupCount.group_id, *of_steps).join(AutomationStep, AutomationStep.id == GroupCount.group_id)
+        for step_id, *counts in session.execute(of_step.group_by(GroupCount.group_id)):
+            groups[step_id] = dict(zip(COUNTERS, map(int, counts), strict=True))
         sums = [func.sum(getattr(HourlyCount, name)) for name in COUNTERS]
         hours = {
             group_id: dict(zip(COUNTERS, map(int, counts), strict=True))
@@ -103,4 +148,24 @@ def facts(services: Services) -> Facts:
         counted = select(Contact.account_id, Contact.email, func.count()).group_by(Contact.account_id, Contact.email)
         for account_id, email, count in session.execute(counted):
             contacts[names[account_id]][email or ""] = count
-    return Facts(people, groups, hours, contacts, left_behind(services))
+        runs = _runs(session, names)
+    return Facts(people, groups, hours, contacts, left_behind(services), runs)
+
+
+def _runs(session: Session, accounts: Mapping[int, str]) -> list[Run]:
+    passed: dict[int, list[Any]] = defaultdict(list)
+    columns = AutomationPassedStep.run_id, AutomationStep.name, AutomationStep.kind, AutomationPassedStep.result
+    statement = select(*columns, AutomationPassedStep.recipient_id).join(
+        AutomationStep, AutomationStep.id == AutomationPassedStep.step_id
+    )
+    for row in session.execute(statement.order_by(AutomationPassedStep.id)):
+        passed[row.run_id].append(row)
+    of_contacts = select(AutomationRun, Contact.email).join(Contact, Contact.id == AutomationRun.contact_id)
+    return [
+        Run(
+            *(accounts[run.account_id], run.contact_id, email or "", run.state, run.reason),
+            tuple((row.name, row.result) for row in passed[run.id]),
+            tuple((row.name, row.recipient_id) for row in passed[run.id] if (row.kind, row.result) == ("send", "done")),
+        )
+        for run, email in session.execute(of_contacts.order_by(AutomationRun.id)).tuples()
+    ]

@@ -23,6 +23,7 @@ Strike = Callable[[Stage, random.Random], float | None]
 PROCESSES = {
     "sender": r"jobs\.worker sends",
     "worker": r"jobs\.worker",
+    "automations": r"jobs\.worker automations",
     "scheduler": r"jobs\.schedule",
     "gunicorn": r"gunicorn",
     "launcher": r"app\.launcher\s*$",
@@ -52,6 +53,8 @@ class Fault:
     is_first: bool = False
     """Whether it happens before the service has ever run."""
     small_disk: bool = False
+    with_automations: bool = False
+    """Whether contacts enter automations."""
 
 
 FAULTS: dict[str, Fault] = {}
@@ -95,6 +98,18 @@ def kill_sender(stage: Stage, chance: random.Random) -> float:
 def kill_workers(stage: Stage, _chance: random.Random) -> float:
     """Kills all senders and the webhook worker at once."""
     stage.kill(*stage.pids(PROCESSES["worker"]))
+    return _run_again(stage)
+
+
+@fault("kill-automations", slowly=4.0, rest=150.0, with_automations=True)
+def kill_automations(stage: Stage, chance: random.Random) -> float:
+    """Kills the worker of automations while runs go on: three times at their first steps, and three times after their
+    waits. The pause before it is started again doubles each time."""
+    for step in ("hello", "hello", "arrived", "a minute", "last", "mark"):
+        before = stage.passed(step)
+        wait_until(lambda step=step, before=before: stage.passed(step) > before, "runs go on", 90)
+        time.sleep(chance.uniform(0, 0.1))
+        stage.kill(*stage.pids(PROCESSES["automations"]))
     return _run_again(stage)
 
 

@@ -2,6 +2,7 @@
 
 One sends messages and one changes contacts, both with an `Idempotency-Key`: what is refused or cut off they repeat with
 the same key until it is answered. A third tries each request once, without a key, so that refused work stays undone.
+Where automations are to be tested, a fourth creates contacts that enter them, like the first two.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import requests
 
-from tests.chaos.record import ContactEvent, Request, Seen, Whole
+from tests.chaos.record import SUBJECT, ContactEvent, Request, Seen, Whole
 from tests.chaos.stage import Account, Stage
 
 PATIENCE = 40.0
@@ -35,14 +36,16 @@ SENDS = "/v1/transactional-sends"
 class Load:
     """All clients of a round; they record into `seen`."""
 
-    def __init__(self, stage: Stage, chance: random.Random, slowly: float = 1.0) -> None:
+    def __init__(
+        self, stage: Stage, chance: random.Random, slowly: float = 1.0, *, with_automations: bool = False
+    ) -> None:
         self.seen = Seen()
         self._slowly = slowly
         self._stage = stage
         self._stopping = threading.Event()
         self._end = math.inf
         self._numbers = itertools.count(1)
-        works = ("send", "change", "try_once")
+        works = ("send", "change", "try_once", *(("enter",) if with_automations else ()))
         self._threads = [
             threading.Thread(target=self._run, args=(account, work, chance.random()), daemon=True)
             for account in stage.accounts
@@ -76,6 +79,8 @@ class Load:
                     client.send(chance.randint(1, 4))
                 case "change":
                     client.change_a_contact()
+                case "enter":
+                    client.enter(chance.randint(1, 4))
                 case _:
                     client.try_once(chance.randint(2, 20))
             self._stopping.wait(self._slowly * chance.uniform(*PAUSE))
@@ -119,6 +124,15 @@ class Client:
             if self._until_answered(method, path, body, event) is None:
                 return
             chain.append((created["id"], event))
+
+    def enter(self, count: int) -> None:
+        """Creates contacts that enter an automation, one alone or several in bulk."""
+        addresses = self._addresses(count)
+        people = [{"email": one, "first_name": one.partition("@")[0]} for one in addresses]
+        path = f"/v1/lists/{self._account.series_id}/contacts"
+        body: Any = {"contacts": people} if count > 1 else people[0]
+        if self._until_answered("POST", path, body, "enter") is not None:
+            self._seen.entered += [(self._account.name, one) for one in addresses]
 
     def try_once(self, count: int) -> None:
         """A send or a change of many contacts, without a repetition."""
@@ -181,7 +195,7 @@ class Client:
             "type": "email",
             "list_id": self._account.list_id,
             "group_name": group,
-            "subject": "A subject",
+            "subject": SUBJECT,
             "from_name": self._account.name,
             "from_address": self._account.from_address,
             "body_text": "This is for %%token%%.",

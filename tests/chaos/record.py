@@ -18,18 +18,22 @@ MailStep = Literal["taken", "refused", "deferred", "quit", "lost"]
 """`taken` means that the relay has the mail, whether or not its answer reached the sender. A connection ends with
 `quit`, or with `lost` if it ended without QUIT."""
 
+SUBJECT = "A subject"
+"""Of all mails but those of automations."""
 ContactEvent = Literal["created", "updated", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One step of a connection to the relay. `whole`: the mail was complete, and the one for its recipient."""
+    """One step of a connection to the relay. `whole`: the mail was complete, and the one for its recipient. `subject`
+    is known of those that were taken."""
 
     time: float
     connection: str
     step: MailStep
     to: str = ""
     whole: bool = True
+    subject: str = SUBJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Seen:
     tried_once: list[Whole] = field(default_factory=list)
     mails: list[Mail] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    entered: list[tuple[str, str]] = field(default_factory=list)
+    """Account and address of each contact that was created in the list of an automation."""
 
 
 @dataclass(frozen=True, slots=True)

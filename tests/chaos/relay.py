@@ -7,6 +7,7 @@ answers.
 from __future__ import annotations
 
 import random
+import re
 import socket
 import sys
 import threading
@@ -16,11 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.sink import SOFT_BREAK, Session
-from tests.chaos.record import Log, MailStep, mode_of
+from tests.chaos.record import SUBJECT, Log, MailStep, mode_of
 
 USUAL = (0.005, 0.03)
 """Seconds that it takes for a mail."""
 SLOWLY = (0.5, 1.5)
+SUBJECT_LINE = re.compile(rb"^Subject: ([^\r\n]*)", re.MULTILINE)
 SHARE = 0.5
 """Share of the mails that it refuses or defers in those modes."""
 
@@ -84,9 +86,9 @@ class Recorded(Session):
             self.link.close()
             self._note(end)
 
-    def _note(self, step: MailStep, *, whole: bool = True) -> None:
+    def _note(self, step: MailStep, *, whole: bool = True, subject: str = SUBJECT) -> None:
         to = self._to if step in ("taken", "refused", "deferred") else ""
-        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole)
+        self._relay.log.add(connection=self._name, step=step, to=to, whole=whole, subject=subject)
 
     def _command(self, line: bytes) -> bytes:
         verb = line[:4].upper()
@@ -132,7 +134,9 @@ class Recorded(Session):
             return b"451 4.3.0 try again later\r\n"
         time.sleep(self._relay.chance.uniform(*(SLOWLY if self._relay.mode == "slow" else USUAL)))
         token = b"This is for " + self._to.partition("@")[0].encode() + b"."
-        self._note("taken", whole=token in content.replace(SOFT_BREAK, b""))
+        subject = SUBJECT_LINE.search(content)
+        found = subject[1].decode() if subject else ""
+        self._note("taken", whole=token in content.replace(SOFT_BREAK, b""), subject=found)
         if self._relay.strikes("cut-after"):
             raise Cut
         return b"250 2.0.0 taken\r\n"

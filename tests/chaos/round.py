@@ -66,7 +66,7 @@ def _run(fault: Fault, limits: Limits, on: Stage, chance: random.Random) -> Resu
     if fault.is_first:
         fault.strike(on, chance)
     on.start()
-    load = Load(on, chance, fault.slowly)
+    load = Load(on, chance, fault.slowly, with_automations=fault.with_automations)
     load.start()
     wait_until(on.is_in_motion, "the first messages and events have gone out", 60)
     time.sleep(chance.uniform(*BEFORE))

@@ -18,13 +18,14 @@ from pathlib import Path
 
 import requests
 import yaml
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from app.accounts.auth import hash_token
-from app.db.models import ApiKey, List
+from app.db.models import ApiKey, AutomationPassedStep, AutomationStep, List
 from app.services import Services, make_services
 from app.settings import from_environment
 from bench.processes import listens
+from tests.chaos import series
 from tests.chaos.disk import small_disk
 from tests.chaos.record import Delivery, read_deliveries, read_mails
 from tests.support.launched import ROOT, Launched, free_port
@@ -42,11 +43,13 @@ START_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A client's account, with its one list."""
+    """A client's account, with its lists."""
 
     name: str
     token: str
     list_id: int
+    series_id: int
+    """The list whose contacts enter an automation."""
 
     @property
     def from_address(self) -> str:
@@ -110,7 +113,12 @@ class Stage:
             "owner_confirmed": True,
             "keys": [{"name": "backend", "access_level": "standard", "token": _token(name)}],
             "domains": [f"{name}.example"],
-            "lists": [{"name": "People", "fields": fields}],
+            "lists": [
+                {"name": "People", "fields": fields},
+                {"name": series.LIST, "fields": [{"name": field, "type": kind} for field, kind in series.FIELDS]},
+            ],
+            "messages": series.messages(f"hello@{name}.example"),
+            "automations": [series.automation(url)],
             "webhooks": [{"url": url, "secrets": [{"id": "k1", "secret": SECRET}]}],
         }
 
@@ -162,6 +170,15 @@ class Stage:
         """Mails that the relay has accepted."""
         return sum(mail.step == "taken" for mail in read_mails(self.folder / "relay.log"))
 
+    def passed(self, step: str | None = None) -> int:
+        """How many steps runs of automations have passed, or how often that step was."""
+        statement = select(func.count()).select_from(AutomationPassedStep)
+        if step is not None:
+            named = select(AutomationStep.id).where(AutomationStep.name == step)
+            statement = statement.where(AutomationPassedStep.step_id.in_(named))
+        with self.services.database.read() as session:
+            return session.scalars(statement).one()
+
     # ------------------------------------------------------------------------------------------ the service
 
     def start(self) -> None:
@@ -178,8 +195,10 @@ class Stage:
         token = _token(name)
         of_key = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(token)).scalar_subquery()
         with self.services.database.read() as session:
-            list_id = session.scalars(select(List.id).where(List.account_id == of_key)).one()
-        return Account(name, token, list_id)
+            lists = {
+                row.name: row.id for row in session.execute(select(List.name, List.id).where(List.account_id == of_key))
+            }
+        return Account(name, token, lists["People"], lists[series.LIST])
 
     def start_service(self) -> None:
         """Starts the launcher; returns when its API answers, not that of an earlier one which is about to end. Raises

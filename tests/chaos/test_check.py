@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tests.chaos.check import Limits, check
-from tests.chaos.facts import Facts, Person
+from tests.chaos.facts import Facts, Person, Run
 from tests.chaos.record import Course, Delivery, Mail, Request, Seen, Whole
+from tests.chaos.series import PASSED, SENDING
 
 COURSE = Course(struck=100.0, ended=110.0, up=110.0, load_ended=120.0)
-ANN, BOB, CAT = "ann@people.example", "bob@people.example", "cat@people.example"
+ANN, BOB, CAT, DAN = "ann@people.example", "bob@people.example", "cat@people.example", "dan@people.example"
 
 
 class World:
@@ -58,10 +59,27 @@ class World:
             Whole("contacts", "acme", 503, ("x@people.example", "y@people.example")),
         ]
         self.never_answered: list[str] = []
+        self.runs: list[Run] = []
+        self.entered: list[tuple[str, str]] = []
+
+    def add_run(self) -> None:
+        """A contact goes through the series of the suite."""
+        ids = {name: number for number, name in enumerate(SENDING, 11)}
+        for name, number in ids.items():
+            self.people.append(Person(number, f"uuid {name}", "acme", DAN, number, "delivered", ("sent",), name))
+            self.groups[number] = {"sent": 1, "delivered": 1, "bounced": 0, "failed_contacts": 0}
+            self.mails.append(Mail(115.0, "three", "taken", DAN, subject=name))
+        self.hours = dict(self.groups)
+        self.contacts["acme"][DAN] = 1
+        outcomes = [{**_recipient("sent", DAN, 9), "uuid": f"uuid {name}"} for name in SENDING]
+        events = [_contact("created", 9), *outcomes, _called(9), _contact("updated", 9)]
+        self.deliveries.append(Delivery(119.5, "acme", "j4", True, events, 204))
+        self.runs = [Run("acme", 9, DAN, "ended", "completed", PASSED, tuple(ids.items()))]
+        self.entered = [("acme", DAN)]
 
     def broken(self, limits: Limits | None = None) -> list[str]:
         """The violated guarantees that the checker detects."""
-        accepted = {person.address: person.uuid for person in self.people if person.address != CAT}
+        accepted = {person.address: person.uuid for person in self.people if person.address not in (CAT, DAN)}
         seen = Seen(
             self.requests,
             accepted,
@@ -70,10 +88,11 @@ class World:
             self.tried_once,
             self.mails,
             self.deliveries,
+            self.entered,
         )
         return check(
             seen,
-            Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind),
+            Facts(self.people, self.groups, self.hours, self.contacts, self.left_behind, self.runs),
             COURSE,
             limits or Limits(),
         ).broken
@@ -104,6 +123,10 @@ def _recipient(event: str, address: str, contact: int) -> dict[str, Any]:
         "contact_id": contact,
         "timestamp": "1970-01-01T00:01:50Z",
     }
+
+
+def _called(contact: int) -> dict[str, Any]:
+    return {"object": "automation", "event": "called", "contact_id": contact, "timestamp": "1970-01-01T00:01:50Z"}
 
 
 @pytest.fixture
@@ -351,3 +374,84 @@ def test_what_happens_after_the_load_is_no_stall(world: World) -> None:
     late.events[0]["timestamp"] = "1970-01-01T00:02:29Z"
     world.deliveries.append(late)
     assert world.broken() == []
+
+
+# ------------------------------------------------------------------------------------------ automations
+
+
+@pytest.fixture
+def with_run(world: World) -> World:
+    """A sound world in which a contact has gone through an automation."""
+    world.add_run()
+    return world
+
+
+def test_a_sound_run_breaks_no_guarantee(with_run: World) -> None:
+    assert with_run.broken() == []
+
+
+def test_a_contact_without_a_run_or_with_two_is_found(with_run: World) -> None:
+    with_run.entered.append(("acme", CAT))
+    with_run.only("contacts that did not enter an automation once: cat@people.example 0 times")
+    with_run.entered.pop()
+    with_run.runs *= 2
+    with_run.among("contacts that did not enter an automation once: dan@people.example 2 times")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"state": "waiting", "reason": None},
+        {"reason": "failed"},
+        {"passed": (*PASSED[:4], *PASSED[3:])},
+        {"passed": PASSED[1:]},
+    ],
+)
+def test_a_run_that_did_not_pass_each_step_once_is_found(with_run: World, changed: dict[str, Any]) -> None:
+    with_run.runs = [replace(with_run.runs[0], **changed)]
+    with_run.only("runs that did not pass each step once")
+
+
+def test_a_step_without_its_message_is_found(with_run: World) -> None:
+    (run,) = with_run.runs
+    with_run.runs = [replace(run, recipients=((run.recipients[0][0], None), *run.recipients[1:]))]
+    with_run.among("steps passed without their message: dan@people.example hello")
+
+
+def test_a_message_without_its_step_and_one_that_was_written_twice_are_found(with_run: World) -> None:
+    with_run.people.append(replace(with_run.people[-1], id=99, uuid="another"))
+    with_run.among("messages of steps that no run has passed: dan@people.example last")
+    with_run.among("messages of steps doubled: dan@people.example last")
+
+
+def test_a_mail_of_a_step_that_came_twice_is_found(with_run: World) -> None:
+    with_run.mails.append(replace(with_run.mails[-1], time=116.0))
+    with_run.only("messages doubled that were not in flight: dan@people.example")
+
+
+def test_a_mail_of_a_step_that_did_not_come_is_found(with_run: World) -> None:
+    with_run.mails.pop()
+    with_run.only("recipients in a wrong state: dan@people.example is delivered")
+
+
+def test_a_call_that_is_missing_or_repeated_is_found(with_run: World) -> None:
+    whole = with_run.deliveries
+    for change in (
+        lambda events: [event for event in events if event["object"] != "automation"],
+        lambda events: [*events, *(event for event in events if event["object"] == "automation")],
+    ):
+        with_run.deliveries = whole
+        with_run.change_events(change)
+        with_run.only("calls of runs missing or repeated (acme): dan@people.example")
+
+
+def test_a_change_by_a_run_without_an_event_is_found(with_run: World) -> None:
+    with_run.change_events(
+        lambda events: [event for event in events if (event.get("id"), event["event"]) != (9, "updated")]
+    )
+    with_run.only("changes by runs without an event (acme): dan@people.example")
+
+
+def test_counts_of_a_step_that_do_not_match_are_found(with_run: World) -> None:
+    with_run.groups[11] = {**with_run.groups[11], "delivered": 2}
+    with_run.only("groups that miscount: group 11")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import pathlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,6 +165,39 @@ def half_written(bulk: Any) -> None:
         raise OperationalError("INSERT", None, Exception("broken on purpose"))
 
     bulk._insert = clumsy
+
+
+@breaks("steps-in-two-commits", "app.runs.effects", fault="kill-automations", shows="messages of steps")
+def steps_in_two_commits(effects: Any) -> None:
+    """What steps do is committed a moment before the steps are marked as passed."""
+    carry_out = effects.carry_out
+
+    def hasty(transaction: Any, *arguments: Any) -> Any:
+        done = carry_out(transaction, *arguments)
+        if done.recipients:
+            transaction.commit()
+            time.sleep(0.5)
+        return done
+
+    effects.carry_out = hasty
+
+
+@breaks("messages-left-out", "app.runs.effects", fault="kill-automations", shows="steps passed without their message")
+def messages_left_out(effects: Any) -> None:
+    """One chunk in 20 passes its steps without their messages."""
+    carry_out, numbers = effects.carry_out, itertools.count(1)
+
+    def careless(transaction: Any, chosen: Any, moment: Any) -> Any:
+        kept = chosen if next(numbers) % 20 else []
+        return carry_out(transaction, kept, moment)
+
+    effects.carry_out = careless
+
+
+@breaks("outcomes-unnoticed", "app.automations.watches", fault="kill-automations", shows="runs go on")
+def outcomes_unnoticed(watches: Any) -> None:
+    """What becomes of a message does not end the wait for it."""
+    watches.end_waits = lambda *_: None
 
 
 @breaks("hasty-refusals", "app.http.errors", fault="sqlite-locked", shows="503s without Retry-After")
