@@ -42,17 +42,19 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a row must reach: a share of the floor's rate and a multiple of the peer's, or at most a multiple of the
-    floor's figure and at most a figure in the row's own unit."""
+    """What a row must reach: a share of the floor's rate (or a rate in the row's own unit that is enough whatever the
+    floor's is) and a multiple of the peer's, or at most a multiple of the floor's figure and at most a figure in the
+    row's own unit."""
 
     of_floor: float | None = None
     of_peer: float | None = None
     most_of_floor: float | None = None
     most: float | None = None
+    enough: float | None = None
 
     def __str__(self) -> str:
         parts = {
-            "{:.2f} floor": self.of_floor,
+            "{:.2f} floor" + ("" if self.enough is None else f" or {self.enough:,.0f}"): self.of_floor,
             "{:g}x peer": self.of_peer,
             "at most {:g}x floor": self.most_of_floor,
             "at most {:,.0f}": self.most,
@@ -80,7 +82,8 @@ class Row:
         """Whether the medians reach the goal; None where there is nothing to judge."""
         goal, verdicts = self.goal, []
         if self.of_floor is not None and goal.of_floor is not None:
-            verdicts.append(self.of_floor.median >= goal.of_floor)
+            is_enough = goal.enough is not None and self.ours >= goal.enough
+            verdicts.append(is_enough or self.of_floor.median >= goal.of_floor)
         if self.of_floor is not None and goal.most_of_floor is not None:
             verdicts.append(self.of_floor.median <= goal.most_of_floor)
         if self.of_peer is not None and goal.of_peer is not None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from app.runs.due_runs import DueRuns
 from app.runs.work import advance_due
 from jobs.runtime import process_services
 
 
 def advance() -> None:
     """Advances the runs of automations that are due, for one time slice."""
-    advance_due(process_services())
+    advance_due(process_services(), _due_runs())
+
+
+@cache
+def _due_runs() -> DueRuns:
+    """What this process remembers between two wake-ups."""
+    return DueRuns()

@@ -48,11 +48,16 @@ def periodic_jobs() -> list[Periodic]:
     return [Periodic(MAINTENANCE, 3600)]
 
 
-def tick(services: Services, table: list[Periodic], queue: sweeps.SendQueueSweep | None = None) -> None:
-    """One sweep; `queue` is the memory of earlier ones. If the database is unavailable, that is logged, and the next
-    tick sweeps again."""
+def tick(
+    services: Services,
+    table: list[Periodic],
+    queue: sweeps.SendQueueSweep | None = None,
+    runs: sweeps.RunSweep | None = None,
+) -> None:
+    """One sweep; `queue` and `runs` are the memory of earlier ones. If the database is unavailable, that is logged, and
+    the next tick sweeps again."""
     try:
-        _wake_for_work(services, queue or sweeps.SendQueueSweep())
+        _wake_for_work(services, queue or sweeps.SendQueueSweep(), runs or sweeps.RunSweep())
     except SQLAlchemyError as error:
         log_failure(logger, "cannot look for work", error)
     for job in table:
@@ -61,12 +66,12 @@ def tick(services: Services, table: list[Periodic], queue: sweeps.SendQueueSweep
             services.wake_ups.wake(job.queue)
 
 
-def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep) -> None:
+def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep, runs: sweeps.RunSweep) -> None:
     with services.database.read() as session:
         sends = queue.finds_work(session)
         events = sweeps.events_waiting(session)
         replies = sweeps.replies_waiting(session)
-        runs = sweeps.runs_waiting(session)
+        has_runs = runs.finds_work(session)
     publish_begin(services.redis, queue.begin)
     if sends:
         services.wake_ups.wake(SENDS)
@@ -74,15 +79,15 @@ def _wake_for_work(services: Services, queue: sweeps.SendQueueSweep) -> None:
         services.wake_ups.wake(WEBHOOKS)
     if replies:
         services.wake_ups.wake(MAINTENANCE)
-    if runs:
+    if has_runs:
         services.wake_ups.wake(AUTOMATIONS)
 
 
 def run(services: Services) -> None:
     """Sweeps until the process is asked to stop."""
-    table, queue = periodic_jobs(), sweeps.SendQueueSweep()
+    table, queue, runs = periodic_jobs(), sweeps.SendQueueSweep(), sweeps.RunSweep()
     while not services.stopping.wait(TICK):
-        tick(services, table, queue)
+        tick(services, table, queue, runs)
 
 
 def main() -> None:

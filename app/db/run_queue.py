@@ -1,28 +1,49 @@
-"""Due runs of automations: which accounts have some, and locking a chunk of them evenly.
+"""Due runs of automations: which accounts have some and where these begin, and locking a chunk of them evenly.
 
-A look skips through the partial index from one account to the next, so it costs the same for a thousand waiting runs as
-for a million. What is locked stays as it is until its transaction ends; others skip it.
+A look at all skips through the partial index from one account to the next, so it costs the same for a thousand waiting
+runs as for a million. But runs that were advanced stay in the index until no snapshot held anywhere can see them as
+they were (a backup, a long report), and such a look reads past all of them. So a process remembers what it has found
+(`app/runs/due_runs.py`), and between two such looks it reads only the runs that have fallen due since the last one.
+
+What is locked stays as it is until its transaction ends; others skip it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Integer, Select, String, and_, bindparam, func, literal_column, select, true
+import orjson
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    FromClause,
+    Integer,
+    Select,
+    String,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal_column,
+    select,
+    true,
+    tuple_,
+)
 from sqlalchemy.orm import Session, aliased
 
 from app.db.dialect import is_postgresql
-from app.db.in_json import in_json, json_array
-from app.db.models import Account, AutomationRun
+from app.db.models import AutomationRun
 from app.db.prepared import PreparedStatement
 
 # Written into the statement, not bound: with a parameter in its place neither database would use the partial index.
 WAITING: ColumnElement[str] = literal_column("'waiting'")
 MOMENT = bindparam("moment", type_=AutomationRun.due_time.type)
+SINCE = bindparam("since", type_=AutomationRun.due_time.type)
 EACH = bindparam("each", type_=Integer)
-ACCOUNTS = bindparam("accounts", type_=String)
 
 
 CHUNK = 500
@@ -31,35 +52,62 @@ CHUNK_ON_SQLITE = 100
 """The same where nobody else can write meanwhile."""
 
 
+STORED = "%Y-%m-%d %H:%M:%S.%f"
+
+
+class Position(NamedTuple):
+    """A place in the order of an account's runs."""
+
+    due_time: datetime
+    run_id: int = 0
+
+
+Positions = Mapping[int, Position]
+"""Account -> where its due runs begin."""
+
+
+class LockedRun(NamedTuple):
+    """A due run that this transaction has locked."""
+
+    id: int
+    account_id: int
+    due_time: datetime
+
+
 def chunk_size(session: Session) -> int:
     """How many runs a transaction takes."""
     return CHUNK if is_postgresql(session) else CHUNK_ON_SQLITE
 
 
-def next_due_time(session: Session) -> datetime | None:
-    """When the next waiting run is due, or was."""
-    found: datetime | None = _NEXT.row(session)[0]
-    return found
+def look_at_all(session: Session, moment: datetime) -> dict[int, Position]:
+    """The accounts that have runs due at that moment, with the positions at which they begin."""
+    rows = _all_accounts().tuples(session, moment=moment)
+    return {account_id: Position(first) for account_id, first in rows if account_id is not None}
 
 
-def accounts_with_due_runs(session: Session, moment: datetime) -> list[int]:
-    """The accounts that have runs due at that moment, in the order of their ids."""
-    return sorted(row[0] for row in _accounts().tuples(session, moment=moment) if row[0] is not None)
+def look_at_newly_due(session: Session, since: datetime, moment: datetime) -> dict[int, Position]:
+    """The same for runs that fell due between the two moments."""
+    rows = _newly_due().tuples(session, since=since, moment=moment)
+    return {account_id: Position(first) for account_id, first in rows}
 
 
-def lock_due_runs(session: Session, accounts: Collection[int], moment: datetime, each: int) -> list[int]:
-    """The ids of the oldest due runs of these accounts, at most so many of each, which stay locked until the end of the
-    transaction; those that others have locked are left out."""
+def still_due(session: Session, positions: Positions, moment: datetime) -> dict[int, Position]:
+    """Those of the accounts that have due runs at or behind their positions, with the positions of the first."""
+    statement = _still_due(on_postgresql=is_postgresql(session))
+    rows = statement.tuples(session, given=_as_json(positions), moment=moment)
+    return {account_id: Position(due_time, run_id) for account_id, due_time, run_id in rows}
+
+
+def lock_due_runs(session: Session, positions: Positions, moment: datetime, each: int) -> list[LockedRun]:
+    """The oldest due runs of these accounts, not before their positions and at most so many of each, which stay locked
+    until the end of the transaction; those that others have locked are left out."""
     statement = _due(on_postgresql=is_postgresql(session))
-    rows = statement.tuples(session, accounts=json_array(accounts), moment=moment, each=each)
-    return [row[0] for row in rows]
-
-
-_NEXT = PreparedStatement(select(func.min(AutomationRun.due_time)).where(AutomationRun.state == WAITING))
+    rows = statement.tuples(session, given=_as_json(positions), moment=moment, each=each)
+    return [LockedRun._make(row) for row in rows]
 
 
 @cache
-def _accounts() -> PreparedStatement:
+def _all_accounts() -> PreparedStatement:
     """Every account that has waiting runs, with the first due time; the last step of the recursion adds a null."""
     first = select(func.min(AutomationRun.account_id).label("account_id")).where(AutomationRun.state == WAITING)
     waiting = first.cte("waiting_accounts", recursive=True)
@@ -69,22 +117,69 @@ def _accounts() -> PreparedStatement:
     waiting = waiting.union_all(select(following).where(waiting.c.account_id.is_not(None)))
     own = aliased(AutomationRun, name="own")
     first_due = select(func.min(own.due_time)).where(own.state == WAITING, own.account_id == waiting.c.account_id)
-    return PreparedStatement(select(waiting.c.account_id).where(first_due.scalar_subquery() <= MOMENT))
+    firsts = select(waiting.c.account_id, first_due.scalar_subquery().label("first_due")).subquery("firsts")
+    return PreparedStatement(select(firsts.c.account_id, firsts.c.first_due).where(firsts.c.first_due <= MOMENT))
+
+
+@cache
+def _newly_due() -> PreparedStatement:
+    """In the order of the index on due times, which PostgreSQL otherwise might not use."""
+    run = AutomationRun
+    is_new = and_(run.state == WAITING, run.due_time.between(SINCE, MOMENT))
+    new = select(run.account_id, run.due_time).where(is_new).order_by(run.due_time).subquery("new")
+    return PreparedStatement(select(new.c.account_id, func.min(new.c.due_time)).group_by(new.c.account_id))
+
+
+@cache
+def _still_due(*, on_postgresql: bool) -> PreparedStatement:
+    given, run = _given(on_postgresql=on_postgresql), aliased(AutomationRun, name="run")
+    first = _oldest(given, aliased(AutomationRun, name="oldest")).limit(1)
+    oldest = first.correlate(given).scalar_subquery()
+    return PreparedStatement(select(run.account_id, run.due_time, run.id).join_from(given, run, run.id == oldest))
 
 
 @cache
 def _due(*, on_postgresql: bool) -> PreparedStatement:
     """SQLite has neither LATERAL nor row locks; there a transaction that writes has the only write lock."""
-    served = select(Account.id).where(in_json(Account.id, ACCOUNTS)).cte("served")
-    oldest = _oldest(served.c.id).correlate(served)
-    if on_postgresql:
-        turns = oldest.with_for_update(skip_locked=True).lateral("turns")
-        return PreparedStatement(select(turns.c.id).select_from(served.join(turns, true())))
+    given = _given(on_postgresql=on_postgresql)
     run = aliased(AutomationRun, name="run")
-    return PreparedStatement(select(run.id).select_from(served.join(run, run.id.in_(oldest))))
+    columns = run.id, run.account_id, run.due_time
+    if on_postgresql:
+        locked = _oldest(given, run).with_only_columns(*columns).limit(EACH).with_for_update(skip_locked=True)
+        turns = locked.correlate(given).lateral("turns")
+        return PreparedStatement(
+            select(turns.c.id, turns.c.account_id, turns.c.due_time).select_from(given.join(turns, true()))
+        )
+    oldest = _oldest(given, aliased(AutomationRun, name="oldest")).limit(EACH).correlate(given)
+    return PreparedStatement(select(*columns).select_from(given.join(run, run.id.in_(oldest))))
 
 
-def _oldest(account_id: ColumnElement[int]) -> Select[int]:
-    own = aliased(AutomationRun, name="oldest")
-    due = own.state == WAITING, own.account_id == account_id, own.due_time <= MOMENT
-    return select(own.id).where(*due).order_by(own.due_time, own.id).limit(EACH)
+def _oldest(given: FromClause, run: Any) -> Select[int]:
+    is_due = run.state == WAITING, run.account_id == given.c.account_id, run.due_time <= MOMENT
+    not_before = tuple_(run.due_time, run.id) >= tuple_(given.c.due_time, given.c.run_id)
+    return select(run.id).where(*is_due, not_before).order_by(run.due_time, run.id)
+
+
+def _as_json(positions: Positions) -> str:
+    """The value of the parameter `given`. Times are written as SQLite stores them; PostgreSQL reads them in the zone of
+    the session, which is always UTC."""
+    return orjson.dumps(
+        [
+            {"account_id": account_id, "due_time": due_time.astimezone(UTC).strftime(STORED), "run_id": run_id}
+            for account_id, (due_time, run_id) in positions.items()
+        ]
+    ).decode()
+
+
+def _given(*, on_postgresql: bool) -> FromClause:
+    """The positions of the parameter `given`, as a table."""
+    run, given = AutomationRun, bindparam("given", type_=String)
+    types = {"account_id": run.account_id.type, "due_time": run.due_time.type, "run_id": run.id.type}
+    if on_postgresql:
+        rows = func.json_to_recordset(cast(given, JSON))
+        columns = [column(name, type_) for name, type_ in types.items()]
+        return rows.table_valued(*columns, name="given").render_derived(with_types=True)
+    each = func.json_each(given).table_valued("value", name="each")
+    return select(
+        *(func.json_extract(each.c.value, f"$.{name}", type_=type_).label(name) for name, type_ in types.items())
+    ).subquery("given")

@@ -45,7 +45,6 @@ from app.db.models import (
     WebhookAttempt,
     table_of,
 )
-from app.db.run_queue import next_due_time
 from app.events import batches
 from app.events.rotation import rotate_events
 from app.inbound import reassembly
@@ -53,6 +52,7 @@ from app.maintenance import history
 from app.recipients.conditions import IS_READY, entry_in_state
 from app.recipients.states import RecipientState
 from app.recipients.store import delete_queue_entries
+from app.runs.due_runs import DueRuns
 from app.runs.release import has_held_to_release
 from app.sends.delivery.due_accounts import DueAccounts
 from app.sends.outcomes.expired_leases import ExpiredLeases
@@ -100,10 +100,16 @@ def events_waiting(session: Session) -> bool:
     return batches.has_due(session)
 
 
-def runs_waiting(session: Session) -> bool:
-    """Whether a run of an automation is due, or held after the end of a pause."""
-    due_time = next_due_time(session)
-    return (due_time is not None and due_time <= now()) or has_held_to_release(session)
+class RunSweep:
+    """The memory of one process of the runs of automations between sweeps."""
+
+    def __init__(self, full_share: float = FULL_SHARE) -> None:
+        self._due = DueRuns(full_share)
+
+    def finds_work(self, session: Session) -> bool:
+        """Whether a run is due, or held after the end of a pause."""
+        self._due.look(session)
+        return self._due.has_any(session) or has_held_to_release(session)
 
 
 def replies_waiting(session: Session) -> bool:

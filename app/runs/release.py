@@ -25,14 +25,15 @@ def has_held_to_release(session: Session) -> bool:
     return bool(session.scalar(select(exists().where(Automation.release.is_not(None)))))
 
 
-def release_held(services: Services) -> None:
-    """Lets go of all such runs."""
+def release_held(services: Services) -> bool:
+    """Lets go of all such runs; returns whether there may have been some."""
     with services.database.read() as session:
         resumed = list(session.scalars(select(Automation.id).where(Automation.release.in_(RELEASES))))
     for automation_id in resumed:
         while not services.stopping.is_set():
             if not services.database.transact(partial(_release, automation_id=automation_id)):
                 break
+    return bool(resumed)
 
 
 def _release(transaction: Transaction, automation_id: int) -> bool:

@@ -16,11 +16,12 @@ from app.clock import now
 from app.contacts.subscriptions import lock_subscriptions
 from app.db.database import Transaction
 from app.db.outage import is_unavailable
-from app.db.run_queue import accounts_with_due_runs, chunk_size, lock_due_runs
+from app.db.run_queue import LockedRun, Positions, chunk_size, lock_due_runs
 from app.infrastructure.queueing import AUTOMATIONS, SENDS
 from app.runs.advance import Advanced, advance, put_off
 from app.runs.delete import end_deleted
 from app.runs.due import lock_again, read_runs
+from app.runs.due_runs import DueRuns
 from app.runs.release import release_held
 from app.services import Services
 
@@ -30,50 +31,58 @@ TIME_SLICE = 30.0
 """Seconds after which a worker makes room for the next wake-up."""
 
 
-def advance_due(services: Services) -> int:
-    """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. Returns how many
-    times a run was advanced."""
+def advance_due(services: Services, due: DueRuns | None = None) -> int:
+    """Advances what is due until nothing is, the time slice ends, or the process is asked to stop. `due` is what the
+    process remembers of the last time. Returns how many times a run was advanced."""
     end, total, last = time.monotonic() + TIME_SLICE, 0, 0
+    due = due or DueRuns()
     end_deleted(services)
-    release_held(services)
+    if release_held(services):
+        due.clear()
     while not services.stopping.is_set():
         if time.monotonic() > end:
             services.wake_ups.wake(AUTOMATIONS)
             break
-        accounts, each = _in_turn(services, last)
-        if not accounts:
+        positions, each = _in_turn(services, due, last)
+        if not positions:
             break
-        advanced = _advance_chunk(services, accounts, each)
-        last, total = accounts[-1], total + advanced.runs
-        if not advanced.runs:
-            break
+        try:
+            advanced = _advance_chunk(services, due, positions, each)
+        except Exception:
+            due.clear()
+            raise
+        last, total = list(positions)[-1], total + advanced.runs
     return total
 
 
-def _in_turn(services: Services, last: int) -> tuple[Sequence[int], int]:
+def _in_turn(services: Services, due: DueRuns, last: int) -> tuple[Positions, int]:
     """The accounts of a chunk, and how many runs it takes of each: accounts with due runs that come after the last one,
     then from the first."""
     with services.database.read() as session:
-        accounts, most = accounts_with_due_runs(session, now()), chunk_size(session)
-    in_turn = sorted(accounts, key=lambda account_id: (account_id <= last, account_id))[:most]
+        due.look(session)
+        most = chunk_size(session)
+    in_turn = due.next_accounts(last, most)
     return in_turn, max(1, most // max(1, len(in_turn)))
 
 
-def _advance_chunk(services: Services, accounts: Collection[int], each: int) -> Advanced:
+def _advance_chunk(services: Services, due: DueRuns, positions: Positions, each: int) -> Advanced:
     """Advances the next chunk; where that fails, in parts."""
-    locked: list[int] = []
+    locked: list[LockedRun] = []
 
     def work(transaction: Transaction) -> Advanced:
-        locked[:] = lock_due_runs(transaction, accounts, now(), each)
-        return advance(transaction, locked)
+        locked[:] = lock_due_runs(transaction, positions, now(), each)
+        return advance(transaction, [run.id for run in locked])
 
     try:
         advanced = services.database.transact(work)
     except Exception as error:
         if not locked or (isinstance(error, SQLAlchemyError) and is_unavailable(error)):
             raise
-        return _advance_parts(services, locked, error)
-    return _finished(services, advanced)
+        advanced = _advance_parts(services, [run.id for run in locked], error)
+    else:
+        advanced = _finished(services, advanced)
+    due.note_locked(list(positions), each, locked)
+    return advanced
 
 
 def _finished(services: Services, advanced: Advanced) -> Advanced:

@@ -26,6 +26,8 @@ from app.http.context import EXTENSION
 from app.inbound.email.receive import receive_email
 from app.inbound.kannel import reply_secret
 from app.maintenance import sweeps
+from app.runs.delete import delete_automation
+from app.runs.due_runs import DueRuns
 from app.runs.pause import cancel, pause, resume
 from app.runs.work import advance_due
 from app.sends.delivery.drain import drain
@@ -342,8 +344,9 @@ def automate(full: Full) -> None:
     paused and resumed."""
     services, anon, secret = full.services, Client(full.app), full.services.settings.secret_key
     contact_id = full.tenant.new_contact(1, email="run@example.com")["id"]
+    due = DueRuns(full_share=1e-9)
     for _ in range(3):
-        advance_due(services)
+        advance_due(services, due)
     drain(services)
     with services.database.read() as session:
         of_contact = AutomationRun.automation_id == 1, AutomationRun.contact_id == contact_id
@@ -359,10 +362,15 @@ def automate(full: Full) -> None:
         pause(transaction, full.tenant.id, 1)
         resume(transaction, full.tenant.id, 1, "skip")
     advance_due(services)
-    with services.database.read() as session:
-        sweeps.runs_waiting(session)
+    sweep = sweeps.RunSweep(full_share=1e-9)
+    for _ in range(2):  # the second time with what the first has found
+        with services.database.read() as session:
+            sweep.finds_work(session)
     assert full.tenant.api.get("/v1/automations/1/runs?state=waiting").status_code == 200
     assert full.tenant.api.delete(f"{LIST}/{contact_id}").status_code == 204
+    with services.database.write() as transaction:
+        delete_automation(transaction, full.tenant.id, 1)
+    advance_due(services, due)
 
 
 def work(full: Full) -> None:

@@ -44,7 +44,7 @@ def test_the_status_counts_runs_by_state_and_tells_how_late_the_oldest_is(story:
 def test_the_scheduler_finds_what_is_due_and_what_a_pause_has_left(story: Story) -> None:
     def found() -> bool:
         with story.worker.database.read() as session:
-            return sweeps.runs_waiting(session)
+            return sweeps.RunSweep().finds_work(session)
 
     story.automation(**ADVANCED, steps=WAIT)
     assert not found()

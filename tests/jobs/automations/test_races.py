@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from app.db.models import AutomationRun
-from app.db.run_queue import lock_due_runs
+from app.db.run_queue import lock_due_runs, look_at_all
 from app.runs.advance import advance
 from app.runs.work import advance_due
 from tests.jobs.automations.conftest import ADVANCED, Story
@@ -38,9 +38,10 @@ def automation_id(story: Story) -> int:
 def while_advancing(story: Story, work: Callable[[], object]) -> Iterator[None]:
     """Does the work between what a worker does with the runs that are due, and the end of its transaction."""
     with story.worker.database.write() as transaction:
-        ids = lock_due_runs(transaction, [story.tenant.id], story.calendar.moment, 10)
-        assert ids
-        advance(transaction, ids)
+        moment = story.calendar.moment
+        locked = lock_due_runs(transaction, look_at_all(transaction, moment), moment, 10)
+        assert locked
+        advance(transaction, [run.id for run in locked])
         with meanwhile(story.worker, work):
             transaction.commit()
     yield

@@ -84,3 +84,10 @@ def test_a_file_that_is_no_run_is_refused(content: str, tmp_path: Path, capsys: 
 def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
+
+
+@pytest.mark.parametrize(("rate", "ratio", "is_reached"), [(900, 0.8, True), (900, 0.7, False), (1000, 0.7, True)])
+def test_a_rate_may_be_enough_whatever_that_of_the_floor_is(rate: float, ratio: float, is_reached: bool) -> None:
+    goal = Goal(of_floor=0.8, enough=1000)
+    assert Row("P", "steps/s", rate, 2000, of_floor=Ratio(ratio, ratio, ratio), goal=goal).is_reached is is_reached
+    assert str(goal) == "0.80 floor or 1,000"

@@ -1,0 +1,58 @@
+"""What a process remembers of due runs (docs/decisions/021-automations-without-leases.md). The other tests of this
+folder have their runs advanced by such a process, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.db.run_queue import look_at_all
+from app.maintenance.sweeps import RunSweep
+from app.runs.due_runs import DueRuns
+from tests.jobs.automations.conftest import ADVANCED, Story
+
+WAIT = [{"name": "a day", "wait": "1 day"}]
+
+
+@pytest.fixture
+def automation_id(story: Story) -> int:
+    """An automation that waits for a day."""
+    return story.automation(**ADVANCED, steps=WAIT)
+
+
+def found(story: Story, sweep: RunSweep) -> bool:
+    with story.worker.database.read() as session:
+        return sweep.finds_work(session)
+
+
+def test_a_scheduler_finds_what_falls_due_after_its_only_look_at_all_runs(story: Story, automation_id: int) -> None:
+    sweep = RunSweep(full_share=1e-9)
+    assert not found(story, sweep)
+    story.contact()
+    assert found(story, sweep)
+    assert found(story, sweep)
+    story.work()
+    assert not found(story, sweep)
+    story.calendar.move(hours=23)
+    assert not found(story, sweep)
+    story.calendar.move(hours=1, days=3)
+    assert found(story, sweep)
+    story.work()
+    assert not found(story, sweep)
+
+
+def test_a_process_goes_on_behind_what_it_has_advanced(
+    story: Story, automation_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.runs.work.chunk_size", lambda _session: 2)
+    for _ in range(5):
+        story.contact()
+    story.work()
+    story.calendar.move(days=1)
+    due = DueRuns(full_share=1e-9)
+    with story.worker.database.read() as session:
+        due.look(session)
+        positions = due.next_accounts(0, 10)
+        assert positions == {story.tenant.id: look_at_all(session, story.calendar.moment)[story.tenant.id]}
+    story.due = due
+    story.work()
+    assert story.states(automation_id) == [("ended", "completed")] * 5
