@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
-from sqlalchemy import BigInteger, exists, literal, literal_column, or_, select, tuple_, update
+from sqlalchemy import BigInteger, exists, literal, literal_column, select, tuple_, update
 
 from app.automations.run_states import HAS_ENDED, IS_LIVE, ended_columns
 from app.clock import now, this_second
@@ -66,14 +66,15 @@ def _end_chunk(transaction: Transaction, automation_id: int, last: Position | No
     from entering again does not any more, so that it is deleted like the others."""
     run = AutomationRun
     order = run.trigger_time, run.id
-    statement = select(*order).where(run.automation_id == automation_id, or_(IS_LIVE, TAKES_PLACE))
+    # Without a condition on what is to be changed, so that the index gives the next ones in their order.
+    statement = select(*order).where(run.automation_id == automation_id)
     if last is not None:
         position = tuple_(literal(last[0], run.trigger_time.type), literal(last[1], run.id.type))
         statement = statement.where(tuple_(*order) > position)
     rows = transaction.execute(statement.order_by(*order).limit(CHUNK).with_for_update()).all()
     of_chunk = update(run).where(run.id.in_([row.id for row in rows]))
     options = {"synchronize_session": False}
-    transaction.execute(of_chunk.where(HAS_ENDED).values(entry_key=run.id), execution_options=options)
+    transaction.execute(of_chunk.where(HAS_ENDED, TAKES_PLACE).values(entry_key=run.id), execution_options=options)
     ended = {**ended_columns(AUTOMATION_DELETED, now()), "entry_key": run.id}
     transaction.execute(of_chunk.where(IS_LIVE).values(ended), execution_options=options)
     if len(rows) == CHUNK:

@@ -3,7 +3,6 @@ but the step in place of a group (docs/automations.md#what-a-step-sends)."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ from app.db.bulk import draw_ids
 from app.db.database import Transaction
 from app.db.models import Recipient
 from app.errors import ServiceError
-from app.ids import describe
+from app.ids import describe, new_uuid
 from app.sends.accept.accept import check_references, check_rules
 from app.sends.accept.content import effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, RecipientDraft, SendDraft
@@ -92,7 +91,7 @@ def _rows(type_: MessageType, ids: Sequence[int], contact_ids: Sequence[int]) ->
     for row_id, contact_id in zip(ids, contact_ids, strict=True):
         yield {
             "id": row_id,
-            "uuid": str(uuid.uuid4()),
+            "uuid": new_uuid(),
             "contact_id": contact_id,
             ADDRESS_KIND_BY_TYPE[type_]: None,
             "reason": None,
