@@ -4,11 +4,14 @@ folder have their runs advanced by such a process, too."""
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
 from app.db.run_queue import look_at_all
 from app.maintenance.sweeps import RunSweep
 from app.runs.due_runs import DueRuns
 from tests.jobs.automations.conftest import ADVANCED, Story
+from tests.support.statements import StatementCounter
+from tests.support.tenants import new_email
 
 WAIT = [{"name": "a day", "wait": "1 day"}]
 
@@ -56,3 +59,40 @@ def test_a_process_goes_on_behind_what_it_has_advanced(
     story.due = due
     story.work()
     assert story.states(automation_id) == [("ended", "completed")] * 5
+
+
+ADVANCED_RUNS = 2000
+
+
+def pages_read(story: Story, sweep: RunSweep) -> int:
+    """The pages that the looks of the sweep for due runs read, when they are executed again."""
+    with StatementCounter(story.worker.database.engine) as counter:
+        assert not found(story, sweep)
+    pages = 0
+    with story.worker.database.read() as session:
+        for sent in counter.sent:
+            explained = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sent.statement}"
+            (plan,) = session.connection().exec_driver_sql(explained, sent.parameters).scalar_one()
+            pages += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+    return pages
+
+
+def test_a_held_snapshot_makes_the_looks_of_a_scheduler_no_slower(story: Story, automation_id: int) -> None:
+    """PostgreSQL keeps the index entries of runs that were advanced while a snapshot may see them."""
+    database = story.worker.database
+    if not database.is_postgresql:
+        pytest.skip("SQLite removes entries at once")
+    people = [{"email": new_email()} for _ in range(ADVANCED_RUNS // 2)]
+    for half in (people, [{"email": new_email()} for _ in people]):
+        path = f"/v1/lists/{story.list_id}/contacts"
+        assert story.tenant.api.post(path, {"contacts": half}).status_code == 204
+    sweep = RunSweep(full_share=1e-9)
+    with database.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        connection.execute(text("SELECT 1"))
+        assert found(story, sweep)
+        story.advance()
+        story.calendar.move(minutes=1)
+        assert not found(story, sweep)
+        story.calendar.move(minutes=1)
+        assert pages_read(story, sweep) < 20 < pages_read(story, RunSweep())
+    assert story.states(automation_id) == [("waiting", "a day")] * ADVANCED_RUNS
