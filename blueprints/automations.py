@@ -35,12 +35,13 @@ from schemas.automations import (
     DEFINITION_BODY,
     AutomationCollectionSchema,
     AutomationWithDefinitionSchema,
-    DefinitionSchema,
     ResumptionSchema,
     RunCollectionSchema,
     RunWithStepsSchema,
+    ValidatedDefinitionSchema,
 )
 from schemas.base import load
+from schemas.examples import DEFINITIONS, RESUMPTION
 
 PATH = "/v1/automations"
 
@@ -52,7 +53,9 @@ class Automations(MethodView):
     """The account's automations."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=AutomationCollectionSchema, query=collection_parameters(AUTOMATIONS.resource))
+    @blp.describe(
+        "automations.list", returns=AutomationCollectionSchema, query=collection_parameters(AUTOMATIONS.resource)
+    )
     def get(self) -> Response:
         """A page of automations, newest first."""
         query = collection_query(AUTOMATIONS.resource)
@@ -66,7 +69,9 @@ class Automation(MethodView):
     """One automation."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=AutomationWithDefinitionSchema, query=instance_parameters(AUTOMATION.resource))
+    @blp.describe(
+        "automations.get", returns=AutomationWithDefinitionSchema, query=instance_parameters(AUTOMATION.resource)
+    )
     def get(self, automation_id: str) -> Response:
         """The automation with its definition."""
         with services().database.read() as session:
@@ -81,7 +86,7 @@ class Runs(MethodView):
     """Contacts on their way through an automation."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=RunCollectionSchema, query=collection_parameters(RUNS.resource))
+    @blp.describe("automations.list_runs", returns=RunCollectionSchema, query=collection_parameters(RUNS.resource))
     def get(self, automation_id: str) -> Response:
         """A page of runs, the last to enter first."""
         with services().database.read() as session:
@@ -112,7 +117,7 @@ class Pause(MethodView):
     """Pausing an automation."""
 
     @blp.scope("contact.update")
-    @blp.describe(returns=AutomationWithDefinitionSchema, errors=(409, 422))
+    @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), replayable=True)
     def post(self, automation_id: str) -> Response:
         """Pauses the automation: what falls due is held. A paused one stays so."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
@@ -130,7 +135,14 @@ class Resume(MethodView):
     """Resuming an automation."""
 
     @blp.scope("contact.update")
-    @blp.describe(returns=AutomationWithDefinitionSchema, body=ResumptionSchema, errors=(409, 422))
+    @blp.describe(
+        "automations.resume",
+        returns=AutomationWithDefinitionSchema,
+        body=ResumptionSchema,
+        examples=RESUMPTION,
+        errors=(409, 422),
+        replayable=True,
+    )
     def post(self, automation_id: str) -> Response:
         """Resumes the automation; `held` says what becomes of what is held. An active one stays so."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
@@ -166,7 +178,13 @@ class Validation(MethodView):
     """Checking a definition."""
 
     @blp.scope("contact.update")
-    @blp.describe(returns=DefinitionSchema, body=DEFINITION_BODY, errors=(422,))
+    @blp.describe(
+        "automations.validate",
+        returns=ValidatedDefinitionSchema,
+        body=DEFINITION_BODY,
+        examples=DEFINITIONS,
+        errors=(422,),
+    )
     def post(self) -> Response:
         """The definition in full, as it would be stored; nothing is."""
         parse_write(query_pairs(), (), AUTOMATION.resource)

@@ -22,7 +22,7 @@ from app.http.bodies import json_object
 from app.http.collections import collection_query, collection_response, query_pairs
 from app.http.context import services
 from app.http.idempotency import Work, idempotent
-from app.http.openapi_parameters import collection_parameters, instance_parameters
+from app.http.openapi_parameters import collection_parameters, free_filters, instance_parameters
 from app.http.paths import path_id
 from app.http.responses import json_response, no_content
 from app.ids import existing
@@ -45,6 +45,7 @@ from schemas.contacts import (
     contact_schema,
     contacts_schema,
 )
+from schemas.examples import CHANGED_CONTACT, CHANGED_CONTACTS, NEW_CONTACTS
 
 blp = Blueprint("contacts", __name__, url_prefix="/v1/lists/<list_id>/contacts", description="The contacts of a list")
 
@@ -58,7 +59,7 @@ REMOVE_UNSUBSCRIBERS = {
 }
 ID_PARAMETERS = [
     {"in": "query", "name": "id", "description": "The contact to delete.", "schema": {"type": "integer"}},
-    {"in": "query", "name": "id:in", "description": "Up to 1000 ids, comma-separated.", "schema": {"type": "string"}},
+    free_filters("`id:in` with up to 1000 ids, separated by commas.", "^id:in$"),
 ]
 
 
@@ -80,7 +81,11 @@ class Contacts(MethodView):
     """The contacts of a list."""
 
     @blp.scope("contact.view")
-    @blp.describe(returns=ContactCollectionSchema, query=collection_parameters(COMMON_RESOURCE))
+    @blp.describe(
+        "contacts.list",
+        returns=ContactCollectionSchema,
+        query=collection_parameters(COMMON_RESOURCE, has_list_fields=True),
+    )
     def get(self, list_id: str) -> Response:
         """A page of contacts, newest first."""
         contact_list = list_of_path(list_id)
@@ -92,12 +97,15 @@ class Contacts(MethodView):
 
     @blp.scope("contact.create")
     @blp.describe(
+        "contacts.create",
         returns=ContactSchema,
         status=201,
         empty=(204,),
         body={"anyOf": [ContactWriteSchema, ContactsWriteSchema]},
+        examples=NEW_CONTACTS,
         query=[REMOVE_UNSUBSCRIBERS],
         errors=(409, 422),
+        replayable=True,
     )
     def post(self, list_id: str) -> Response:
         """Creates one contact (201 with it), or all of a `contacts` array (204)."""
@@ -108,7 +116,9 @@ class Contacts(MethodView):
         return idempotent(lambda: read_new_contacts(contact_list, mode))
 
     @blp.scope("contact.update")
-    @blp.describe(status=204, body=ContactsUpdateSchema, errors=(409, 422))
+    @blp.describe(
+        "contacts.update_many", status=204, body=ContactsUpdateSchema, examples=CHANGED_CONTACTS, errors=(409, 422)
+    )
     def patch(self, list_id: str) -> Response:
         """Updates the contacts of a `contacts` array, each named by its id."""
         contact_list = list_of_path(list_id)
@@ -119,7 +129,7 @@ class Contacts(MethodView):
         return no_content()
 
     @blp.scope("contact.delete")
-    @blp.describe(status=204, query=ID_PARAMETERS, errors=(422,))
+    @blp.describe("contacts.delete_many", status=204, query=ID_PARAMETERS, errors=(422,))
     def delete(self, list_id: str) -> Response:
         """Deletes the contacts that the query names by id; ids that the list does not have are ignored."""
         contact_list = list_of_path(list_id)
@@ -133,7 +143,7 @@ class Contact(MethodView):
     """One contact."""
 
     @blp.scope("contact.view")
-    @blp.describe(returns=ContactSchema, query=instance_parameters(COMMON_RESOURCE))
+    @blp.describe("contacts.get", returns=ContactSchema, query=instance_parameters(COMMON_RESOURCE))
     def get(self, list_id: str, contact_id: str) -> Response:
         """The contact."""
         contact_list, _, contact = contact_of_path(list_id, contact_id)
@@ -141,7 +151,9 @@ class Contact(MethodView):
         return json_response(show_contact(contact_list, contact, query))
 
     @blp.scope("contact.update")
-    @blp.describe(returns=ContactSchema, body=ContactWriteSchema, errors=(409, 422))
+    @blp.describe(
+        "contacts.update", returns=ContactSchema, body=ContactWriteSchema, examples=CHANGED_CONTACT, errors=(409, 422)
+    )
     def patch(self, list_id: str, contact_id: str) -> Response:
         """Updates the contact; null clears an attribute."""
         contact_list, id_, _ = contact_of_path(list_id, contact_id)
@@ -150,7 +162,7 @@ class Contact(MethodView):
         return services().database.transact(lambda transaction: update_one(transaction, contact_list, id_, attributes))
 
     @blp.scope("contact.delete")
-    @blp.describe(status=204, errors=(422,))
+    @blp.describe("contacts.delete", status=204, errors=(422,))
     def delete(self, list_id: str, contact_id: str) -> Response:
         """Deletes the contact."""
         contact_list, id_, _ = contact_of_path(list_id, contact_id)

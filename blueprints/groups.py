@@ -15,9 +15,7 @@ from app.http.responses import json_response
 from app.query.grammar import parse_instance
 from schemas.groups import GroupCollectionSchema, GroupSchema
 
-blp = Blueprint(
-    "transactional-groups", __name__, url_prefix="/v1/transactional-groups", description="The reports of sends"
-)
+blp = Blueprint("groups", __name__, url_prefix="/v1/transactional-groups", description="The reports of sends")
 
 
 @blp.route("")
@@ -25,7 +23,7 @@ class Groups(MethodView):
     """The account's transactional groups."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=GroupCollectionSchema, query=collection_parameters(GROUPS.resource))
+    @blp.describe("groups.list", returns=GroupCollectionSchema, query=collection_parameters(GROUPS.resource))
     def get(self) -> Response:
         """A page of groups, newest first."""
         query = collection_query(GROUPS.resource)
@@ -39,7 +37,7 @@ class Group(MethodView):
     """One transactional group."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=GroupSchema, query=instance_parameters(GROUPS.resource))
+    @blp.describe("groups.get", returns=GroupSchema, query=instance_parameters(GROUPS.resource))
     def get(self, group_id: str) -> Response:
         """The group."""
         with services().database.read() as session:

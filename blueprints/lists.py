@@ -15,7 +15,7 @@ from app.http.responses import json_response
 from app.lists.paths import list_path
 from app.lists.read import LISTS, require_list
 from app.query.grammar import parse_instance
-from schemas.lists import ListCollectionSchema, ListSchema
+from schemas.lists import ContactListCollectionSchema, ContactListSchema
 
 blp = Blueprint("lists", __name__, url_prefix="/v1/lists", description="Lists of contacts")
 
@@ -25,7 +25,7 @@ class Lists(MethodView):
     """The account's lists."""
 
     @blp.scope("list.view")
-    @blp.describe(returns=ListCollectionSchema, query=collection_parameters(LISTS.resource))
+    @blp.describe("lists.list", returns=ContactListCollectionSchema, query=collection_parameters(LISTS.resource))
     def get(self) -> Response:
         """A page of lists, newest first."""
         query = collection_query(LISTS.resource)
@@ -39,7 +39,7 @@ class List(MethodView):
     """One list."""
 
     @blp.scope("list.view")
-    @blp.describe(returns=ListSchema, query=instance_parameters(LISTS.resource))
+    @blp.describe("lists.get", returns=ContactListSchema, query=instance_parameters(LISTS.resource))
     def get(self, list_id: str) -> Response:
         """The list."""
         with services().database.read() as session:

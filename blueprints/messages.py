@@ -25,7 +25,7 @@ class Messages(MethodView):
     """The account's messages."""
 
     @blp.scope("message.view")
-    @blp.describe(returns=MessageCollectionSchema, query=collection_parameters(MESSAGES.resource))
+    @blp.describe("messages.list", returns=MessageCollectionSchema, query=collection_parameters(MESSAGES.resource))
     def get(self) -> Response:
         """A page of messages, newest first."""
         query = collection_query(MESSAGES.resource)
@@ -39,7 +39,7 @@ class Message(MethodView):
     """One message."""
 
     @blp.scope("message.view")
-    @blp.describe(returns=MessageSchema, query=instance_parameters(MESSAGES.resource))
+    @blp.describe("messages.get", returns=MessageSchema, query=instance_parameters(MESSAGES.resource))
     def get(self, message_id: str) -> Response:
         """The message."""
         with services().database.read() as session:
@@ -54,7 +54,7 @@ class MessageContent(MethodView):
     """The content of a message."""
 
     @blp.scope("message.view")
-    @blp.describe(returns=MessageContentSchema, query=instance_parameters(CONTENT.resource))
+    @blp.describe("messages.get_content", returns=MessageContentSchema, query=instance_parameters(CONTENT.resource))
     def get(self, message_id: str) -> Response:
         """The message's bodies."""
         with services().database.read() as session:
@@ -69,7 +69,11 @@ class SentContacts(MethodView):
     """The recipients to whom a message was sent."""
 
     @blp.scope("message.view")
-    @blp.describe(returns=SentContactCollectionSchema, query=collection_parameters(SENT_CONTACTS.resource))
+    @blp.describe(
+        "messages.list_sent_contacts",
+        returns=SentContactCollectionSchema,
+        query=collection_parameters(SENT_CONTACTS.resource),
+    )
     def get(self, message_id: str) -> Response:
         """A page of sent contacts, the latest first."""
         with services().database.read() as session:

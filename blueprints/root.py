@@ -22,7 +22,7 @@ class Root(MethodView):
     """The API root. A 200 means that the key is valid."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=RootSchema, query=instance_parameters(ROOT))
+    @blp.describe("root.get", returns=RootSchema, query=instance_parameters(ROOT))
     def get(self) -> Response:
         """The scopes of the key and the links to the resources."""
         query = parse_instance(query_pairs(), ROOT)

@@ -20,12 +20,13 @@ from app.recipients.redaction import Redaction
 from app.sends.accept.accept import accept, read_request
 from app.sends.accept.number_texts import with_number_texts
 from app.sends.accept.write import AcceptedSend
-from schemas.sends import SendAnswerSchema, SendSchema, TimelineSchema, load_send
+from schemas.examples import SENDS
+from schemas.sends import RecipientTimelineSchema, SendAnswerSchema, SendSchema, load_send
 
 PATH = "/v1/transactional-sends"
 RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
 
-blp = Blueprint("transactional-sends", __name__, url_prefix=PATH, description="Sending email and sms to people")
+blp = Blueprint("sends", __name__, url_prefix=PATH, description="Sending email and sms to people")
 
 
 @blp.route("")
@@ -33,7 +34,15 @@ class Sends(MethodView):
     """Transactional sends."""
 
     @blp.scope("send.email", "send.sms")
-    @blp.describe(body=SendSchema, returns=SendAnswerSchema, status=202, errors=(409, 422))
+    @blp.describe(
+        "sends.create",
+        body=SendSchema,
+        examples=SENDS,
+        returns=SendAnswerSchema,
+        status=202,
+        errors=(409, 422),
+        replayable=True,
+    )
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the response."""
         parse_write(query_pairs(), (), RESOURCE)
@@ -51,7 +60,11 @@ class Recipient(MethodView):
     """One recipient of a send."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=TimelineSchema, query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"))
+    @blp.describe(
+        "sends.get",
+        returns=RecipientTimelineSchema,
+        query=paged_instance_parameters(RECIPIENT.resource, "Steps of the timeline"),
+    )
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
         viewer = Viewer("contact.view" in principal().scopes, Redaction.of(services().settings))

@@ -7,11 +7,11 @@ from typing import Any
 
 from marshmallow import ValidationError, post_load, validates_schema
 
-from app.content.attachments import decode_strict, extension_fits, is_valid_name
+from app.content.attachments import MAX_NAME_LENGTH, decode_strict, extension_fits, is_valid_name
 from app.content.media_types import media_type, plain_type
 from app.sends.accept.draft import AttachmentDraft
 from schemas.base import CodeSchema, Problem, problem
-from schemas.fields import Array, Object, String
+from schemas.fields import UNLIMITED, Array, Object, String
 
 MAX_ELEMENTS = 10_000
 """Far above the actual limit, which is a setting and includes the attachments of single recipients."""
@@ -41,9 +41,9 @@ class Base64(String):
 class AttachmentSchema(CodeSchema):
     """A file for all recipients, or for one."""
 
-    type = String(required=True, most=255)
-    name = AttachmentName(required=True)
-    content = Base64(required=True)
+    type = String(required=True, most=255, metadata={"description": "MIME type, such as `application/pdf`."})
+    name = AttachmentName(required=True, least=1, most=MAX_NAME_LENGTH)
+    content = Base64(required=True, most=UNLIMITED, metadata={"description": "The file in base64."})
 
     @validates_schema
     def check_extension(self, data: Mapping[str, Any], **_: Any) -> None:

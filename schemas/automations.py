@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from marshmallow import fields, validate
 
 from schemas.base import CodeSchema
 from schemas.fields import String
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+from schemas.responses import Id, ResponseSchema, Timestamp
 
 
 class AutomationLinksSchema(SelfLinksSchema):
     """The links of an automation."""
 
-    list = fields.Nested(LinkSchema, required=True)
-    runs = fields.Nested(LinkSchema, required=True)
+    list = fields.Nested(LinkSchema)
+    runs = fields.Nested(LinkSchema)
 
 
-class AutomationSchema(Schema):
+class AutomationSchema(ResponseSchema):
     """What happens to contacts of a list when a trigger fires."""
 
-    id = fields.Integer()
+    id = Id()
     name = fields.String()
     kind = fields.String(validate=validate.OneOf(["standard", "advanced"]))
-    list_id = fields.Integer()
+    list_id = Id()
     trigger = fields.String()
     state = fields.String(validate=validate.OneOf(["active", "paused", "deleted"]))
     version = fields.Integer()
-    paused_time = fields.String(allow_none=True)
-    creation_time = fields.String()
-    last_modified_time = fields.String()
-    _links = fields.Nested(AutomationLinksSchema, required=True)
+    paused_time = Timestamp(allow_none=True)
+    creation_time = Timestamp()
+    last_modified_time = Timestamp()
+    _links = fields.Nested(AutomationLinksSchema)
 
 
-class AutomationStepSchema(Schema):
+class AutomationStepSchema(ResponseSchema):
     """A step, the same through all versions."""
 
-    id = fields.Integer(required=True)
-    name = fields.String(required=True)
+    id = Id()
+    name = fields.String()
     kind = fields.String(
         required=True,
         validate=validate.OneOf(["send", "wait", "branch", "set", "unsubscribe", "call", "stop"]),
@@ -50,50 +51,50 @@ class AutomationWithDefinitionSchema(AutomationSchema):
     steps = fields.List(fields.Nested(AutomationStepSchema))
 
 
-class AutomationsSchema(Schema):
+class AutomationCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of automations."""
 
-    automations = fields.List(fields.Nested(AutomationSchema), required=True)
+    automations = fields.List(fields.Nested(AutomationSchema))
 
 
 class AutomationCollectionSchema(EnvelopeSchema):
     """A page of automations."""
 
-    _embedded = fields.Nested(AutomationsSchema, required=True)
+    _embedded = fields.Nested(AutomationCollectionEmbeddedSchema)
 
 
 class RunLinksSchema(SelfLinksSchema):
     """The links of a run."""
 
-    automation = fields.Nested(LinkSchema, required=True)
-    contact = fields.Nested(LinkSchema, required=True)
+    automation = fields.Nested(LinkSchema)
+    contact = fields.Nested(LinkSchema)
 
 
-class RunSchema(Schema):
+class RunSchema(ResponseSchema):
     """One contact on its way through an automation."""
 
-    id = fields.Integer()
-    contact_id = fields.Integer()
+    id = Id()
+    contact_id = Id()
     version = fields.Integer()
     state = fields.String(validate=validate.OneOf(["waiting", "held", "ended"]))
     reason = fields.String(allow_none=True)
     step = fields.String(allow_none=True)
-    trigger_time = fields.String()
-    due_time = fields.String(allow_none=True)
-    end_time = fields.String(allow_none=True)
-    _links = fields.Nested(RunLinksSchema, required=True)
+    trigger_time = Timestamp()
+    due_time = Timestamp(allow_none=True)
+    end_time = Timestamp(allow_none=True)
+    _links = fields.Nested(RunLinksSchema)
 
 
-class PassedStepSchema(Schema):
+class PassedStepSchema(ResponseSchema):
     """A step that a run has passed."""
 
-    step_id = fields.Integer(required=True)
-    name = fields.String(required=True)
-    kind = fields.String(required=True)
-    time = fields.String(required=True)
-    result = fields.String(required=True, validate=validate.OneOf(["done", "skipped", "then", "else"]))
-    detail = fields.String(required=True, allow_none=True)
-    uuid = fields.String(required=True, allow_none=True)
+    step_id = Id()
+    name = fields.String()
+    kind = fields.String()
+    time = Timestamp()
+    result = fields.String(validate=validate.OneOf(["done", "skipped", "then", "else"]))
+    detail = fields.String(allow_none=True)
+    uuid = fields.UUID(allow_none=True)
 
 
 class RunWithStepsSchema(RunSchema):
@@ -102,16 +103,16 @@ class RunWithStepsSchema(RunSchema):
     passed_steps = fields.List(fields.Nested(PassedStepSchema))
 
 
-class RunsSchema(Schema):
+class RunCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of runs."""
 
-    runs = fields.List(fields.Nested(RunSchema), required=True)
+    runs = fields.List(fields.Nested(RunSchema))
 
 
 class RunCollectionSchema(EnvelopeSchema):
     """A page of runs."""
 
-    _embedded = fields.Nested(RunsSchema, required=True)
+    _embedded = fields.Nested(RunCollectionEmbeddedSchema)
 
 
 DEFINITION_BODY = {
@@ -139,8 +140,8 @@ class ResumptionSchema(CodeSchema):
     held = String(choices=("send", "skip", "shift"))
 
 
-class DefinitionSchema(Schema):
+class ValidatedDefinitionSchema(ResponseSchema):
     """A definition as it would be stored."""
 
-    definition = fields.Dict(required=True)
-    _links = fields.Nested(SelfLinksSchema, required=True)
+    definition = fields.Dict()
+    _links = fields.Nested(SelfLinksSchema)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from marshmallow import INCLUDE, RAISE, Schema, fields
+from marshmallow import INCLUDE, RAISE, fields
 
 from app.contacts.values import CLEANERS, InvalidValue
 from app.lists.fields import FieldSpec, ListSpec
@@ -15,6 +15,7 @@ from schemas.base import CodeSchema, problem
 from schemas.fast_load import NOT_VALID, FastLoad
 from schemas.fields import Array, Boolean, Integer, Object
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+from schemas.responses import Id, ResponseSchema, Timestamp
 
 MAX_CONTACTS = 1000
 """Contacts in one bulk request (docs/contacts.md#bulk-requests)."""
@@ -115,48 +116,48 @@ def contacts_schema(contact_list: ListSpec, *, with_id: bool) -> CodeSchema:
     return _bulk_schema(_element_schema(contact_list.value_fields, contact_list.ignored_keys, with_id=with_id))
 
 
-class ContactFlagsSchema(Schema):
+class ContactFlagsSchema(ResponseSchema):
     """One flag per address."""
 
-    email = fields.Boolean(required=True)
-    mobile = fields.Boolean(required=True)
+    email = fields.Boolean()
+    mobile = fields.Boolean()
 
 
 class ContactLinksSchema(SelfLinksSchema):
     """The links of a contact."""
 
-    list = fields.Nested(LinkSchema, required=True)
+    list = fields.Nested(LinkSchema)
 
 
-class ContactSchema(Schema):
+class ContactSchema(ResponseSchema):
     """A contact. Besides these it has one property per list field, under the field's key."""
 
     class Meta:
-        """The list fields."""
+        """The list fields, which differ from list to list."""
 
         unknown = INCLUDE
 
-    id = fields.Integer()
-    list_id = fields.Integer()
-    creation_time = fields.String()
-    last_modified_time = fields.String()
+    id = Id()
+    list_id = Id()
+    creation_time = Timestamp()
+    last_modified_time = Timestamp()
     email = fields.String(allow_none=True)
     mobile = fields.String(allow_none=True)
     subscribed = fields.Nested(ContactFlagsSchema)
     blocked = fields.Nested(ContactFlagsSchema)
     is_active = fields.Boolean()
     double_opt_in = fields.Boolean()
-    double_opt_in_time = fields.String(allow_none=True)
-    _links = fields.Nested(ContactLinksSchema, required=True)
+    double_opt_in_time = Timestamp(allow_none=True)
+    _links = fields.Nested(ContactLinksSchema)
 
 
-class ContactItemsSchema(Schema):
+class ContactCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of contacts."""
 
-    contacts = fields.List(fields.Nested(ContactSchema), required=True)
+    contacts = fields.List(fields.Nested(ContactSchema))
 
 
 class ContactCollectionSchema(EnvelopeSchema):
     """A page of contacts."""
 
-    _embedded = fields.Nested(ContactItemsSchema, required=True)
+    _embedded = fields.Nested(ContactCollectionEmbeddedSchema)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
 
 
-class GroupSchema(Schema):
+class GroupSchema(ResponseSchema):
     """The report of the sends of a group."""
 
-    id = fields.Integer()
+    id = Id()
     type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     name = fields.String()
-    creation_time = fields.String()
-    last_sent_time = fields.String()
+    creation_time = Timestamp()
+    last_sent_time = Timestamp()
     sent = fields.Integer()
     failed_contacts = fields.Integer()
     bounced = fields.Integer()
@@ -23,48 +24,48 @@ class GroupSchema(Schema):
     opened = fields.Integer()
     clicked = fields.Integer()
     unsubscribed = fields.Integer()
-    _links = fields.Nested(SelfLinksSchema, required=True)
+    _links = fields.Nested(SelfLinksSchema)
 
 
-class GroupsSchema(Schema):
+class GroupCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of groups."""
 
-    groups = fields.List(fields.Nested(GroupSchema), required=True, data_key="transactional-groups")
+    groups = fields.List(fields.Nested(GroupSchema), data_key="transactional-groups")
 
 
 class GroupCollectionSchema(EnvelopeSchema):
     """A page of groups."""
 
-    _embedded = fields.Nested(GroupsSchema, required=True)
+    _embedded = fields.Nested(GroupCollectionEmbeddedSchema)
 
 
-class SentContactLinksSchema(Schema):
+class SentContactLinksSchema(ResponseSchema):
     """The links of a sent contact; an sms without a list has none."""
 
-    list = fields.Nested(LinkSchema)
-    contact = fields.Nested(LinkSchema)
+    list = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    contact = fields.Nested(LinkSchema, metadata=OPTIONAL)
 
 
-class SentContactSchema(Schema):
+class SentContactSchema(ResponseSchema):
     """A recipient of a message, in the report of the message."""
 
-    contact_id = fields.Integer(allow_none=True)
-    list_id = fields.Integer(allow_none=True)
-    send_time = fields.String()
-    report_id = fields.Integer()
-    first_open_time = fields.String(allow_none=True)
-    last_open_time = fields.String(allow_none=True)
+    contact_id = Id(allow_none=True)
+    list_id = Id(allow_none=True)
+    send_time = Timestamp()
+    report_id = Id()
+    first_open_time = Timestamp(allow_none=True)
+    last_open_time = Timestamp(allow_none=True)
     open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
-    _links = fields.Nested(SentContactLinksSchema, required=True)
+    _links = fields.Nested(SentContactLinksSchema)
 
 
-class SentContactsSchema(Schema):
+class SentContactCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of sent contacts."""
 
-    sent_contacts = fields.List(fields.Nested(SentContactSchema), required=True, data_key="sent-contacts")
+    sent_contacts = fields.List(fields.Nested(SentContactSchema), data_key="sent-contacts")
 
 
 class SentContactCollectionSchema(EnvelopeSchema):
     """A page of sent contacts."""
 
-    _embedded = fields.Nested(SentContactsSchema, required=True)
+    _embedded = fields.Nested(SentContactCollectionEmbeddedSchema)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields
+from marshmallow import fields
+
+from schemas.responses import OPTIONAL, ResponseSchema
 
 
-class LinkSchema(Schema):
+class LinkSchema(ResponseSchema):
     """A link to a resource."""
 
-    href = fields.String(required=True)
+    href = fields.String()
 
 
-class SelfLinksSchema(Schema):
+class SelfLinksSchema(ResponseSchema):
     """The link of a resource to itself."""
 
-    self = fields.Nested(LinkSchema, required=True)
+    self = fields.Nested(LinkSchema)
 
 
 class PageLinksSchema(SelfLinksSchema):
     """The links of a page; `next` and `prev` if such a page exists."""
 
-    next = fields.Nested(LinkSchema)
-    prev = fields.Nested(LinkSchema)
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
 
 
-class EnvelopeSchema(Schema):
+class EnvelopeSchema(ResponseSchema):
     """The attributes of every collection; each adds its own `_embedded`."""
 
-    offset = fields.Integer(required=True)
-    limit = fields.Integer(required=True)
-    size = fields.Integer(required=True)
-    _links = fields.Nested(PageLinksSchema, required=True)
+    offset = fields.Integer()
+    limit = fields.Integer()
+    size = fields.Integer()
+    _links = fields.Nested(PageLinksSchema)

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields
+from marshmallow import fields
 
 from schemas.contacts import ContactCollectionSchema
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
 
 
-class ListLinksSchema(SelfLinksSchema):
+class ContactListLinksSchema(SelfLinksSchema):
     """The links of a list."""
 
-    contacts = fields.Nested(LinkSchema, required=True)
+    contacts = fields.Nested(LinkSchema)
 
 
-class ListEmbeddedSchema(Schema):
+class ContactListEmbeddedSchema(ResponseSchema):
     """What `expand` adds to a list."""
 
     contacts = fields.Nested(ContactCollectionSchema)
 
 
-class ListSchema(Schema):
+class ContactListSchema(ResponseSchema):
     """A list of contacts."""
 
-    id = fields.Integer()
+    id = Id()
     name = fields.String(allow_none=True)
-    creation_time = fields.String()
-    last_modified_time = fields.String()
-    _links = fields.Nested(ListLinksSchema, required=True)
-    _embedded = fields.Nested(ListEmbeddedSchema)
+    creation_time = Timestamp()
+    last_modified_time = Timestamp()
+    _links = fields.Nested(ContactListLinksSchema)
+    _embedded = fields.Nested(ContactListEmbeddedSchema, metadata=OPTIONAL)
 
 
-class ListsSchema(Schema):
+class ContactListCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of lists."""
 
-    lists = fields.List(fields.Nested(ListSchema), required=True)
+    lists = fields.List(fields.Nested(ContactListSchema))
 
 
-class ListCollectionSchema(EnvelopeSchema):
+class ContactListCollectionSchema(EnvelopeSchema):
     """A page of lists."""
 
-    _embedded = fields.Nested(ListsSchema, required=True)
+    _embedded = fields.Nested(ContactListCollectionEmbeddedSchema)

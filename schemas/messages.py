@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from marshmallow import fields, validate
 
 from app.addresses import MESSAGE_TYPES
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
+from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp
 
 
 class MessageLinksSchema(SelfLinksSchema):
     """The links of a message."""
 
-    content = fields.Nested(LinkSchema, required=True)
+    content = fields.Nested(LinkSchema)
 
 
-class MessageEmbeddedSchema(Schema):
+class MessageEmbeddedSchema(ResponseSchema):
     """What `expand` adds to a message."""
 
     content = fields.Nested("MessageContentSchema")
 
 
-class MessageSchema(Schema):
+class MessageSchema(ResponseSchema):
     """A stored message."""
 
-    id = fields.Integer()
+    id = Id()
     name = fields.String()
     type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     subject = fields.String(allow_none=True)
@@ -31,41 +32,41 @@ class MessageSchema(Schema):
     from_address = fields.String(allow_none=True)
     reply_to = fields.String(allow_none=True)
     thumbnail_url = fields.String(allow_none=True)
-    creation_time = fields.String()
-    last_modified_time = fields.String()
-    _links = fields.Nested(MessageLinksSchema, required=True)
-    _embedded = fields.Nested(MessageEmbeddedSchema)
+    creation_time = Timestamp()
+    last_modified_time = Timestamp()
+    _links = fields.Nested(MessageLinksSchema)
+    _embedded = fields.Nested(MessageEmbeddedSchema, metadata=OPTIONAL)
 
 
 class MessageContentLinksSchema(SelfLinksSchema):
     """The links of a message's content."""
 
-    message = fields.Nested(LinkSchema, required=True)
+    message = fields.Nested(LinkSchema)
 
 
-class MessageContentEmbeddedSchema(Schema):
+class MessageContentEmbeddedSchema(ResponseSchema):
     """What `expand` adds to a message's content."""
 
     message = fields.Nested(MessageSchema)
 
 
-class MessageContentSchema(Schema):
+class MessageContentSchema(ResponseSchema):
     """The bodies of a message."""
 
-    message_id = fields.Integer()
+    message_id = Id()
     body_html = fields.String(allow_none=True)
     body_text = fields.String(allow_none=True)
-    _links = fields.Nested(MessageContentLinksSchema, required=True)
-    _embedded = fields.Nested(MessageContentEmbeddedSchema)
+    _links = fields.Nested(MessageContentLinksSchema)
+    _embedded = fields.Nested(MessageContentEmbeddedSchema, metadata=OPTIONAL)
 
 
-class MessagesSchema(Schema):
+class MessageCollectionEmbeddedSchema(ResponseSchema):
     """The items of a page of messages."""
 
-    messages = fields.List(fields.Nested(MessageSchema), required=True)
+    messages = fields.List(fields.Nested(MessageSchema))
 
 
 class MessageCollectionSchema(EnvelopeSchema):
     """A page of messages."""
 
-    _embedded = fields.Nested(MessagesSchema, required=True)
+    _embedded = fields.Nested(MessageCollectionEmbeddedSchema)

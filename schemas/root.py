@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields
+from marshmallow import fields
 
 from schemas.links import LinkSchema, SelfLinksSchema
+from schemas.responses import ResponseSchema, Timestamp
 
 
 class RootLinksSchema(SelfLinksSchema):
     """The links to the resources."""
 
-    lists = fields.Nested(LinkSchema, required=True)
-    messages = fields.Nested(LinkSchema, required=True)
-    transactional_groups = fields.Nested(LinkSchema, required=True)
+    lists = fields.Nested(LinkSchema)
+    messages = fields.Nested(LinkSchema)
+    transactional_groups = fields.Nested(LinkSchema)
 
 
-class RootSchema(Schema):
+class RootSchema(ResponseSchema):
     """The scopes of a key."""
 
     access_token_scope = fields.String()
-    access_token_creation_time = fields.String()
-    access_token_expiry_time = fields.String(allow_none=True)
-    _links = fields.Nested(RootLinksSchema, required=True)
+    access_token_creation_time = Timestamp()
+    access_token_expiry_time = Timestamp(allow_none=True)
+    _links = fields.Nested(RootLinksSchema)

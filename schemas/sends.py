@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from marshmallow import Schema, ValidationError, fields, validate, validates_schema
+from marshmallow import ValidationError, fields, validate, validates_schema
 
 from app.addresses import MESSAGE_TYPES
 from app.content.limits import MAX_BODY_BYTES, MAX_FROM_NAME_LENGTH, MAX_SUBJECT_LENGTH
@@ -19,6 +19,7 @@ from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Boolean, Email, Integer, Name, String
 from schemas.links import LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
+from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
 from schemas.violations import Messages, add_violations
 
 UNSUBSCRIBE_TYPES = ("none", "word", "link")
@@ -131,75 +132,75 @@ def load_send(body: Mapping[str, Any], final_type: MessageType | None, limits: L
     return SendDraft(**{**DEFAULTS, **present, **arrays, "type": final_type or loaded["type"]})
 
 
-class RecipientAnswerSchema(Schema):
+class AcceptedRecipientSchema(ResponseSchema):
     """One accepted recipient."""
 
-    uuid = fields.String(required=True)
+    uuid = Uuid()
 
 
-class RecipientAnswersSchema(Schema):
+class SendAnswerEmbeddedSchema(ResponseSchema):
     """The recipients in the order of the request."""
 
-    recipients = fields.List(fields.Nested(RecipientAnswerSchema), required=True)
+    recipients = fields.List(fields.Nested(AcceptedRecipientSchema))
 
 
 class SendLinksSchema(SelfLinksSchema):
     """The group that collects the results of a send."""
 
-    transactional_group = fields.Nested(LinkSchema, required=True)
+    transactional_group = fields.Nested(LinkSchema)
 
 
-class SendAnswerSchema(Schema):
+class SendAnswerSchema(ResponseSchema):
     """The response to an accepted send."""
 
-    _embedded = fields.Nested(RecipientAnswersSchema, required=True)
-    _links = fields.Nested(SendLinksSchema, required=True)
+    _embedded = fields.Nested(SendAnswerEmbeddedSchema)
+    _links = fields.Nested(SendLinksSchema)
 
 
-class StepSchema(Schema):
+class TimelineStepSchema(ResponseSchema):
     """A timeline step. `detail` is the reply of the mail server or gateway, for keys with `contact.view`."""
 
-    time = fields.String(required=True)
-    step = fields.String(required=True)
-    detail = fields.String(required=True, allow_none=True)
+    time = Timestamp()
+    step = fields.String()
+    detail = fields.String(allow_none=True)
 
 
-class TimelineLinksSchema(SelfLinksSchema):
+class RecipientTimelineLinksSchema(SelfLinksSchema):
     """The objects that a recipient refers to: a group, or the automation of the step that sent."""
 
-    transactional_group = fields.Nested(LinkSchema)
-    automation = fields.Nested(LinkSchema)
-    list = fields.Nested(LinkSchema)
-    contact = fields.Nested(LinkSchema)
-    message = fields.Nested(LinkSchema)
-    next = fields.Nested(LinkSchema)
-    prev = fields.Nested(LinkSchema)
+    transactional_group = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    automation = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    list = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    contact = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    message = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    next = fields.Nested(LinkSchema, metadata=OPTIONAL)
+    prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
 
 
-class TimelineSchema(Schema):
+class RecipientTimelineSchema(ResponseSchema):
     """One recipient of a send, with a page of its timeline."""
 
-    uuid = fields.String()
-    id = fields.Integer()
+    uuid = Uuid()
+    id = Id()
     type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
     state = fields.String(validate=validate.OneOf(STATES))
     reason = fields.String(allow_none=True)
-    list_id = fields.Integer(allow_none=True)
-    contact_id = fields.Integer(allow_none=True)
-    message_id = fields.Integer(allow_none=True)
-    group_id = fields.Integer(allow_none=True)
-    automation_id = fields.Integer(allow_none=True)
-    step_id = fields.Integer(allow_none=True)
+    list_id = Id(allow_none=True)
+    contact_id = Id(allow_none=True)
+    message_id = Id(allow_none=True)
+    group_id = Id(allow_none=True)
+    automation_id = Id(allow_none=True)
+    step_id = Id(allow_none=True)
     email = fields.String(allow_none=True)
     mobile = fields.String(allow_none=True)
     attempts = fields.Integer()
-    creation_time = fields.String()
-    send_time = fields.String(allow_none=True)
-    first_open_time = fields.String(allow_none=True)
-    last_open_time = fields.String(allow_none=True)
+    creation_time = Timestamp()
+    send_time = Timestamp(allow_none=True)
+    first_open_time = Timestamp(allow_none=True)
+    last_open_time = Timestamp(allow_none=True)
     open_type = fields.String(validate=validate.OneOf(["not_opened", "html", "text", "sms"]))
-    first_click_time = fields.String(allow_none=True)
+    first_click_time = Timestamp(allow_none=True)
     further_visits = fields.Integer()
-    complaint_time = fields.String(allow_none=True)
-    timeline = fields.List(fields.Nested(StepSchema))
-    _links = fields.Nested(TimelineLinksSchema, required=True)
+    complaint_time = Timestamp(allow_none=True)
+    timeline = fields.List(fields.Nested(TimelineStepSchema))
+    _links = fields.Nested(RecipientTimelineLinksSchema)

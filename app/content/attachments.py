@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from app.content.media_types import media_type
 
-_NAME = re.compile(r"(?!\.)[A-Za-z0-9 ._()-]{1,255}")
+MAX_NAME_LENGTH = 255
+_NAME = re.compile(rf"(?!\.)[A-Za-z0-9 ._()-]{{1,{MAX_NAME_LENGTH}}}")
 
 # Without the files of the system, so that the accepted types do not depend on the machine.
 _TABLES = mimetypes.MimeTypes(filenames=())

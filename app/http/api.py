@@ -44,26 +44,34 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
 
     @staticmethod
     def describe(
+        id_: str | None = None,
         *,
         returns: type[Schema] | None = None,
         status: int = 200,
         empty: Sequence[int] = (),
         body: type[Schema] | Mapping[str, Any] | None = None,
+        examples: Mapping[str, Any] | None = None,
         query: Sequence[Mapping[str, Any]] = (),
         errors: Sequence[int] = (),
+        replayable: bool = False,
     ) -> Callable[[View], View]:
-        """Adds the OpenAPI description of a view: its body, its query parameters, its response, the statuses of
-        responses without a body, and the errors that are not common to all operations (`app.http.openapi` adds
-        those)."""
-        doc: dict[str, Any] = {"responses": {str(status): _response(status, returns)}}
+        """Adds the OpenAPI description of a view: the id of the operation, its body with examples, its query
+        parameters, its response, the statuses of responses without a body, the errors that are not common to all
+        operations (`app.http.openapi` adds those), and whether it takes an idempotency key."""
+        headers = {"Idempotent-Replayed": reference("headers", "IdempotentReplayed")} if replayable else {}
+        doc: dict[str, Any] = {"responses": {str(status): _response(status, returns, headers)}}
+        if id_ is not None:
+            doc["operationId"] = id_
         for code in empty:
-            doc["responses"][str(code)] = _response(code, None)
+            doc["responses"][str(code)] = _response(code, None, headers)
         for code in sorted(errors):
-            doc["responses"][str(code)] = {"$ref": "#/components/responses/Error"}
-        if query:
-            doc["parameters"] = list(query)
+            doc["responses"][str(code)] = reference("responses", "Error")
+        if query or replayable:
+            key = ["IdempotencyKey"] if replayable else []
+            doc["parameters"] = [*query, *key]
         if body is not None:
-            doc["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+            content = {"schema": body, **({"examples": dict(examples)} if examples else {})}
+            doc["requestBody"] = {"required": True, "content": {"application/json": content}}
 
         def describe_view(view: View) -> View:
             # Where flask-smorest's own `doc` decorator would put it, without a wrapper around every call.
@@ -73,8 +81,15 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         return describe_view
 
 
-def _response(status: int, schema: type[Schema] | None) -> dict[str, Any]:
+def reference(kind: str, name: str) -> dict[str, str]:
+    """A reference to a component of the description."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _response(status: int, schema: type[Schema] | None, headers: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if headers:
+        described["headers"] = dict(headers)
     if schema is not None:
         described["content"] = {"application/json": {"schema": schema}}
     return described

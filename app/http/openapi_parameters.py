@@ -19,22 +19,45 @@ SCHEMAS: dict[FilterType, dict[str, Any]] = {
 }
 
 
+FREE_FILTERS = "filters"
+ZONE_IS_SHORT = "Their offset is then written `+1000`, without the colon of RFC 3339."
+FIELDS_LEAVE_OUT = (
+    "Others are missing from the response, also those that its schema requires: for clients that read the JSON "
+    "themselves."
+)
+
+
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"in": "query", "name": name, "description": description, "schema": schema}
 
 
-def _filter_parameters(filter_: Filter) -> list[dict[str, Any]]:
+def _filter_parameter(filter_: Filter) -> dict[str, Any]:
+    """The filter without an operator; an empty value matches null (docs/querying.md#filters)."""
     schema = dict(SCHEMAS[filter_.type])
     if filter_.options:
         schema["enum"] = list(filter_.options)
-    text = {"type": "string"}
-    return [
-        _parameter(filter_.name, f"Items whose {filter_.name} is this value.", schema),
-        _parameter(f"{filter_.name}:ne", f"Items whose {filter_.name} is not this value.", schema),
-        _parameter(
-            f"{filter_.name}:in", f"Items whose {filter_.name} is one of these values or in these ranges.", text
-        ),
-    ]
+    text = f"Items whose {filter_.name} is this value; an empty value matches null."
+    return {**_parameter(filter_.name, text, schema), "allowEmptyValue": True}
+
+
+def free_filters(text: str, names: str) -> dict[str, Any]:
+    """One object for all filters with an operator, whose names are no identifiers of any language, and for list
+    fields, which differ from list to list; each entry is a query parameter of its own (docs/openapi.md#filters).
+    """
+    values = {"type": "string"}
+    schema = {"type": "object", "propertyNames": {"pattern": names}, "additionalProperties": values}
+    parameter = _parameter(FREE_FILTERS, f"Each entry is sent as a query parameter of its own: {text}", schema)
+    # Without an example, consoles fill in entries that do not exist.
+    return {**parameter, "style": "form", "explode": True, "example": {}}
+
+
+def _operator_filters(resource: Resource, has_list_fields: bool) -> dict[str, Any]:
+    operators = "a filter's name with `:ne` (is not this value) or `:in` (is one of these values or in these ranges)"
+    if has_list_fields:
+        text = f"{operators}, or the key of a list field, with or without operator, such as `plan` or `spend:in`."
+        return free_filters(text, "^[a-z0-9_]+([.](email|mobile))?(:(ne|in))?$")
+    names = "|".join(resource.filters).replace(".", "[.]")
+    return free_filters(f"{operators}, such as `{next(iter(resource.filters))}:in`.", f"^({names}):(ne|in)$")
 
 
 def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
@@ -42,8 +65,8 @@ def instance_parameters(resource: Resource) -> list[dict[str, Any]]:
     text = {"type": "string"}
     names = ", ".join(resource.fields)
     parameters = [
-        _parameter("fields", f"Properties to return, separated by commas: {names}.", text),
-        _parameter("_tz", "IANA time zone of timestamps, such as Australia/Brisbane.", text),
+        _parameter("fields", f"Properties to return, separated by commas: {names}. {FIELDS_LEAVE_OUT}", text),
+        _parameter("_tz", f"IANA time zone of timestamps, such as Australia/Brisbane. {ZONE_IS_SHORT}", text),
     ]
     if resource.expands:
         parameters.append(_parameter("expand", f"Linked resources to embed: {', '.join(resource.expands)}.", text))
@@ -55,11 +78,12 @@ def paged_instance_parameters(resource: Resource, items: str) -> list[dict[str, 
     return [*_paging(f"{items} on the page.", f"{items} to skip."), *instance_parameters(resource)]
 
 
-def collection_parameters(resource: Resource) -> list[dict[str, Any]]:
-    """Paging, the parameters of an instance, and every filter with its operators."""
+def collection_parameters(resource: Resource, *, has_list_fields: bool = False) -> list[dict[str, Any]]:
+    """Paging, the parameters of an instance, every filter, and one object for those with operators and for list
+    fields."""
     paging = _paging("Items on the page; 0 counts all matching items and returns none.", "Items to skip.")
-    filters = [parameter for filter_ in resource.filters.values() for parameter in _filter_parameters(filter_)]
-    return [*paging, *instance_parameters(resource), *filters]
+    filters = [_filter_parameter(filter_) for filter_ in resource.filters.values()]
+    return [*paging, *instance_parameters(resource), *filters, _operator_filters(resource, has_list_fields)]
 
 
 def _paging(limit: str, offset: str) -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import schemathesis
@@ -79,34 +80,39 @@ def test_it_describes_every_endpoint_and_nothing_else(app: Flask, document: dict
     }
     assert document["openapi"] == "3.1.0"
     assert {(method, path) for method, path, _ in operations(document)} == endpoints
+    received = [item["post"] for item in document["webhooks"].values()]
     assert {tag["name"] for tag in document["tags"]} == {
-        tag for _, _, operation in operations(document) for tag in operation["tags"]
+        tag for operation in (*received, *(one for _, _, one in operations(document))) for tag in operation["tags"]
     }
 
 
 def test_every_operation_has_a_summary_its_scopes_and_the_common_errors(document: dict[str, Any]) -> None:
     for method, path, operation in operations(document):
         assert operation["summary"], (method, path)
-        assert all(list(one) == ["apiKey"] and len(one["apiKey"]) == 1 for one in operation["security"])
+        assert operation["security"] == [{"apiKey": []}]
+        assert operation["x-required-scopes"], (method, path)
+        assert all(f"`{scope}`" in operation["description"] for scope in operation["x-required-scopes"])
         for status in ("400", "401", "403", "404", "405", "429", "503"):
             assert operation["responses"][status] == {"$ref": "#/components/responses/Error"}
         assert [status for status in operation["responses"] if status.startswith("2")], (method, path)
 
 
-def test_ids_in_paths_are_positive_integers(document: dict[str, Any]) -> None:
+def test_ids_in_paths_are_positive_integers_and_a_uuid_is_a_string(document: dict[str, Any]) -> None:
     for path, item in document["paths"].items():
         described = {one["name"]: one for one in item.get("parameters", []) if one["in"] == "path"}
         assert set(described) == set(re.findall(r"{(\w+)}", path))
         for one in described.values():
             assert one["required"] is True
-            assert one["schema"] == {"type": "integer", "format": "int64", "minimum": 1}
+            uuid, id_ = {"type": "string", "format": "uuid"}, {"type": "integer", "format": "int64", "minimum": 1}
+            assert one["schema"] == (uuid if one["name"] == "uuid" else id_)
+            assert one["description"]
 
 
 def test_every_query_parameter_is_described_once(document: dict[str, Any]) -> None:
     for _, _, operation in operations(document):
-        names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+        names = [one["name"] for one in operation.get("parameters", []) if one.get("in") == "query"]
         assert len(names) == len(set(names))
-        assert all(one["description"] for one in operation.get("parameters", []))
+        assert all(one["description"] for one in operation.get("parameters", []) if "$ref" not in one)
 
 
 def references(value: Any) -> Iterator[str]:
@@ -125,7 +131,7 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
     used = set(references(document))
     components = {
         f"#/components/{kind}/{name}"
-        for kind in ("schemas", "responses")
+        for kind in ("headers", "parameters", "responses", "schemas")
         for name in document["components"].get(kind, {})
     }
     assert used == components
@@ -135,13 +141,13 @@ def test_every_reference_resolves_and_every_component_is_used(document: dict[str
     ("name", "resource"),
     [
         ("Root", ROOT),
-        ("List", LISTS.resource),
+        ("ContactList", LISTS.resource),
         ("Contact", contact_shape().resource),
         ("Message", MESSAGES.resource),
         ("MessageContent", CONTENT.resource),
         ("SentContact", SENT_CONTACTS.resource),
         ("Group", GROUPS.resource),
-        ("Timeline", RECIPIENT.resource),
+        ("RecipientTimeline", RECIPIENT.resource),
         ("Automation", AUTOMATIONS.resource),
         ("AutomationWithDefinition", AUTOMATION.resource),
         ("Run", RUNS.resource),
@@ -168,6 +174,9 @@ class Estate:
 
     tenant: Tenant
     described: BaseSchema
+    loose: BaseSchema
+    """As described, but nothing is required and times have any form: for responses that `fields` has narrowed, or whose
+    times have the offset of `_tz`."""
     ids: dict[str, Any]
 
 
@@ -191,7 +200,21 @@ def estate(app: Flask) -> Estate:
     ids: dict[str, Any] = {"list_id": list_id, "contact_id": contact["id"], "message_id": message, "group_id": group}
     ids["automation_id"], ids["run_id"] = automation, runs_of(tenant.services, automation)[0].id
     ids["uuid"] = answer.get_json()["_embedded"]["recipients"][0]["uuid"]
-    return Estate(tenant, schemathesis.openapi.from_wsgi("/docs/openapi.json", app), ids)
+    described = schemathesis.openapi.from_wsgi("/docs/openapi.json", app)
+    return Estate(tenant, described, schemathesis.openapi.from_dict(loosened(described.raw_schema)), ids)
+
+
+def loosened(value: Any) -> Any:
+    """The description without required properties and without the form of times."""
+    if isinstance(value, dict):
+        kept = {name: inner for name, inner in value.items() if name != "required" or isinstance(inner, bool)}
+        return {name: loosened(inner) for name, inner in kept.items() if (name, inner) != ("format", "date-time")}
+    return [loosened(inner) for inner in value] if isinstance(value, list) else value
+
+
+def is_loose(query: Mapping[str, Any]) -> bool:
+    """Whether the schema of a response to the query holds only in part (docs/openapi.md#schemas)."""
+    return not {"fields", "_tz"}.isdisjoint(query)
 
 
 READS = [
@@ -223,7 +246,8 @@ READS = [
 def test_real_answers_match_the_description(estate: Estate, path: str, query: str) -> None:
     answer = estate.tenant.api.get(f"{path.format(**estate.ids)}?{query}")
     assert answer.status_code == 200, answer.text
-    estate.described[path]["GET"].validate_response(answer)
+    described = estate.loose if is_loose(dict(parse_qsl(query))) else estate.described
+    described[path]["GET"].validate_response(answer)
 
 
 def test_errors_match_the_description(estate: Estate) -> None:
@@ -275,7 +299,9 @@ def test_generated_requests_get_described_answers(settings: Settings, estate: Es
     def try_out(case: Case[Any], with_ids: bool) -> None:
         if with_ids:
             case.path_parameters = {name: estate.ids[name] for name in case.path_parameters or {}}
-        case.validate_response(case.call(headers=headers), checks=CHECKS)
+        # All but the last: the schema.
+        checks = CHECKS[:-1] if is_loose(case.query or {}) else CHECKS
+        case.validate_response(case.call(headers=headers), checks=checks)
 
     for operation in estate.described.get_all_operations():
         assert isinstance(operation, Ok)

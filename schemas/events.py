@@ -1,0 +1,101 @@
+"""Events as webhooks receive them (docs/webhooks.md#events)."""
+
+from __future__ import annotations
+
+from marshmallow import fields, validate
+
+from app.addresses import MESSAGE_TYPES
+from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
+
+
+def _object(name: str) -> fields.String:
+    return fields.String(validate=validate.OneOf([name]))
+
+
+def _event(*names: str) -> fields.String:
+    """The kind of event; further ones may be added, so it is no `enum`, which would make clients refuse a new one."""
+    return fields.String(metadata={"x-extensible-enum": list(names)})
+
+
+def _optional_text(text: str | None = None) -> fields.String:
+    return fields.String(metadata=OPTIONAL if text is None else {**OPTIONAL, "description": text})
+
+
+def _optional_id() -> Id:
+    return Id(metadata=OPTIONAL)
+
+
+class ContactEventSchema(ResponseSchema):
+    """A contact was created, updated or deleted."""
+
+    object = _object("contact")
+    event = _event("created", "updated", "deleted")
+    id = Id()
+    list_id = Id()
+    timestamp = Timestamp()
+
+
+class RecipientEventSchema(ResponseSchema):
+    """An outcome of a recipient; properties that do not apply are absent."""
+
+    object = _object("recipient")
+    event = _event("sent", "opened", "clicked", "bounced", "failed", "acknowledged")
+    id = Id()
+    timestamp = Timestamp()
+    uuid = Uuid()
+    report_id = Id()
+    message_type = fields.String(validate=validate.OneOf(MESSAGE_TYPES))
+    automation_id = _optional_id()
+    step_id = _optional_id()
+    group_id = _optional_id()
+    group_name = _optional_text()
+    message_id = _optional_id()
+    list_id = _optional_id()
+    contact_id = _optional_id()
+    email = _optional_text()
+    mobile = _optional_text()
+    device_type = _optional_text("Of `opened` and `clicked`: desktop, mobile, tablet or other.")
+    device_name = _optional_text()
+    country_code = _optional_text("ISO 3166 alpha-2.")
+    link_url = _optional_text("Of `clicked`: as written in the message.")
+    link_type = _optional_text("Of `clicked`: html_email or text_email.")
+    bounce_reason = _optional_text()
+    bounce_string = _optional_text("Of `bounced`: the reply of the other server, with RFC 3463 codes.")
+    is_temporary_bounce = fields.Boolean(metadata=OPTIONAL)
+    fail_reason = _optional_text("Of `failed`; open to additions.")
+
+
+class SmsEventSchema(ResponseSchema):
+    """A reply was received; it has the properties of the message that it answers, if there is one."""
+
+    object = _object("sms")
+    event = _event("received")
+    timestamp = Timestamp()
+    message_type = fields.String(validate=validate.OneOf(["sms"]))
+    mobile = fields.String()
+    body_text = fields.String()
+    id = _optional_id()
+    uuid = Uuid(metadata=OPTIONAL)
+    report_id = _optional_id()
+    automation_id = _optional_id()
+    step_id = _optional_id()
+    group_id = _optional_id()
+    group_name = _optional_text()
+    message_id = _optional_id()
+    list_id = _optional_id()
+    contact_id = _optional_id()
+
+
+class AutomationEventSchema(ResponseSchema):
+    """A contact came to a step of an automation that calls this webhook."""
+
+    object = _object("automation")
+    event = _event("called")
+    automation_id = Id()
+    step_id = Id()
+    contact_id = Id()
+    list_id = Id()
+    timestamp = Timestamp()
+
+
+EVENT_SCHEMAS = (ContactEventSchema, RecipientEventSchema, SmsEventSchema, AutomationEventSchema)

@@ -1,0 +1,67 @@
+"""Examples of request bodies in the OpenAPI description. A test sends each of them (docs/openapi.md#examples)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _example(summary: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"summary": summary, "value": value}
+
+
+SENDS = {
+    "email": _example(
+        "An email to contacts of a list",
+        {
+            "type": "email",
+            "list_id": 1,
+            "group_name": "Password resets",
+            "subject": "Your new password, %%first_name**friend%%",
+            "from_name": "Acme",
+            "from_address": "hello@acme.example",
+            "body_html": '<p>Choose it within the hour: <a href="%%link%%">new password</a></p>',
+            "body_text": "Choose it within the hour: %%link%%",
+            "include_unsubscribed": True,
+            "recipients": [{"email": "ann@example.com", "link": "https://acme.example/reset/41"}],
+        },
+    ),
+    "sms": _example(
+        "A text message",
+        {
+            "type": "sms",
+            "group_name": "Sign-in codes",
+            "unsubscribe_type": "none",
+            "from_address": "61400000001",
+            "body_text": "Your code is %%code%%.",
+            "recipients": [{"mobile": "61411111111", "code": "482913"}],
+        },
+    ),
+}
+NEW_CONTACTS = {
+    "one": _example(
+        "One contact; `first_name` is a list field",
+        {"email": "ann@example.com", "first_name": "Ann", "subscribed": {"email": True}},
+    ),
+    "many": _example(
+        "Several contacts",
+        {"contacts": [{"email": "ben@example.com"}, {"email": "cleo@example.com", "is_active": True}]},
+    ),
+}
+CHANGED_CONTACT = {"one": _example("Null clears an attribute", {"first_name": None, "is_active": True})}
+CHANGED_CONTACTS = {
+    "many": _example("Contacts by id", {"contacts": [{"id": 1, "double_opt_in": True}, {"id": 2, "is_active": False}]})
+}
+RESUMPTION = {"shift": _example("Everything that is held moves by the length of the pause", {"held": "shift"})}
+DEFINITIONS = {
+    "standard": _example(
+        "A welcome mail two hours after a contact was created",
+        {
+            "name": "Welcome",
+            "kind": "standard",
+            "list": "Customers",
+            "trigger": "When a Contact is created from the REST API",
+            "after": "2 hours",
+            "message": "Welcome",
+        },
+    )
+}

@@ -1,0 +1,49 @@
+"""The building blocks of resources in responses, as the OpenAPI description shows them (docs/openapi.md#schemas).
+
+marshmallow serialises no page, so these schemas only describe. Clients are generated from the description: whatever
+a response always has is required, and a response may get further properties at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import EXCLUDE, Schema, fields
+
+OPTIONAL = {"is_optional": True}
+"""Options of a property that only some responses have: `Nested(LinkSchema, metadata=OPTIONAL)`."""
+
+
+class ResponseSchema(Schema):
+    """An object of a response: it always has all properties but those that are `OPTIONAL`."""
+
+    class Meta:
+        """Further properties may come at any time: nothing is said of them, so that typed clients neither refuse them
+        nor accept a misspelt name."""
+
+        unknown = EXCLUDE
+
+    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
+        """Requires the property, unless it is declared to be optional."""
+        field_obj.required = not field_obj.metadata.get("is_optional", False)
+
+
+class Timestamp(fields.String):
+    """An instant, `2026-01-31T10:00:00Z`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "metadata": {"format": "date-time", **options.get("metadata", {})}})
+
+
+class Uuid(fields.String):
+    """A uuid in lower case."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "metadata": {"format": "uuid", **options.get("metadata", {})}})
+
+
+class Id(fields.Integer):
+    """The id of a resource, an integer of 64 bits."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "metadata": {"format": "int64", **options.get("metadata", {})}})
