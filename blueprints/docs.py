@@ -1,4 +1,5 @@
-"""Pages about this API that need no key: its OpenAPI description and the meaning of each error (docs/errors.md)."""
+"""Pages about this API that need no key: its OpenAPI description (docs/openapi.md), a reference with a console, and the
+meaning of each error (docs/errors.md)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from flask.views import MethodView
 from app.errors import CATALOGUE, ServiceError
 from app.http.api import PUBLIC, Blueprint
 from app.http.openapi import description
+from app.http.reference import asset, page
 from app.http.responses import json_response
 from schemas.events import EVENT_SCHEMAS
 
@@ -27,6 +29,26 @@ def _allow_cross_origin(response: Response) -> Response:
 
 
 blp.after_request(_allow_cross_origin)
+
+
+@blp.route("")
+class Reference(MethodView):
+    """The reference of this API."""
+
+    @blp.scope(PUBLIC)
+    def get(self) -> Response:
+        """An HTML page that shows the description, and sends requests."""
+        return page()
+
+
+@blp.route("/assets/<name>")
+class Asset(MethodView):
+    """Scripts and styles of the reference."""
+
+    @blp.scope(PUBLIC)
+    def get(self, name: str) -> Response:
+        """The file."""
+        return asset(name)
 
 
 @blp.route(CROSS_ORIGIN_PATH)

@@ -17,6 +17,10 @@ from schemas.root import RootSchema
 blp = Blueprint("root", __name__, url_prefix="/v1", description="The API root")
 
 
+SERVICE_DESCRIPTION = '</docs/openapi.json>; rel="service-desc"; type="application/json", </docs>; rel="service-doc"'
+"""Where the API is described (RFC 8631)."""
+
+
 @blp.route("")
 class Root(MethodView):
     """The API root. A 200 means that the key is valid."""
@@ -26,4 +30,4 @@ class Root(MethodView):
     def get(self) -> Response:
         """The scopes of the key and the links to the resources."""
         query = parse_instance(query_pairs(), ROOT)
-        return json_response(show_root(principal(), query))
+        return json_response(show_root(principal(), query), headers={"Link": SERVICE_DESCRIPTION})

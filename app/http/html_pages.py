@@ -37,8 +37,10 @@ SECURITY_HEADERS = {
 
 
 def add_security_headers(response: Response) -> None:
-    """For every response outside the API: the URLs contain tokens, and browsers open them."""
-    response.headers.update(SECURITY_HEADERS)
+    """For every response outside the API: the URLs contain tokens, and browsers open them. A page that runs scripts has
+    a policy of its own."""
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 def expects_html(error: ServiceError) -> bool:

@@ -87,6 +87,7 @@ def _collected(app: Flask, events: Sequence[type[Schema]]) -> dict[str, Any]:
     document: dict[str, Any] = deepcopy(spec.to_dict())
     schemas = document["components"]["schemas"]
     schemas.pop("PaginationMetadata", None)  # the library's paging, which differs from ours
+    schemas |= deepcopy(COMPONENTS["schemas"])  # the library has an Error of its own, and would mix them
     schemas["EventBatch"] = deepcopy(EVENT_BATCH)
     schemas["EventBatch"]["properties"]["events"]["items"] = {"oneOf": [reference("schemas", name) for name in names]}
     return document
