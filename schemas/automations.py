@@ -116,6 +116,7 @@ class RunCollectionSchema(EnvelopeSchema):
 
 
 DEFINITION_BODY = {
+    "title": "AutomationDefinition",
     "type": "object",
     "required": ["name", "kind", "list", "trigger"],
     "properties": {

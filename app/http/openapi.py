@@ -19,6 +19,7 @@ from marshmallow import Schema
 from app.http.api import PUBLIC, reference, scopes_of
 from app.http.context import EXTENSION
 from app.http.openapi_components import COMMON_HEADERS, COMPONENTS, ID, UUID
+from app.http.openapi_names import name_bodies, name_nullable_choices
 from app.http.openapi_webhooks import EVENT_BATCH, TAG, WEBHOOKS
 from app.services import Services
 from app.settings import Settings
@@ -74,6 +75,8 @@ def _make_document(app: Flask, events: Sequence[type[Schema]]) -> dict[str, Any]
     document["tags"] = [tag for tag in document["tags"] if tag["name"] in _used_tags(document)]
     document["webhooks"] = deepcopy(WEBHOOKS)
     document["tags"].append(TAG)
+    name_bodies(document)
+    name_nullable_choices(document)
     _add_installation(document, services.settings)
     return document
 

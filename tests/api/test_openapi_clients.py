@@ -162,13 +162,13 @@ RESPONSES_LACK = {
 """Properties that only some responses have."""
 REQUESTS = {
     *("Attachment", "ContactUpdate", "ContactWrite", "ContactsUpdate", "ContactsWrite", "Recipient", "Resumption"),
-    *("Send", "Subscribed"),
+    *("AutomationDefinition", "Send", "Subscribed"),
 }
 
 
 def test_responses_have_all_properties_and_are_open_to_further_ones(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
-        if name in REQUESTS or name.endswith("Event"):
+        if name in REQUESTS or name.endswith("Event") or "properties" not in schema:
             continue
         optional = set(schema["properties"]) - set(schema.get("required", ()))
         assert optional == RESPONSES_LACK.get(name, set()), name
@@ -185,10 +185,15 @@ def test_times_and_uuids_have_their_formats(document: dict[str, Any]) -> None:
 
 
 def test_null_is_among_the_choices_where_it_is_accepted(document: dict[str, Any]) -> None:
-    properties = document["components"]["schemas"]["Send"]["properties"]
-    assert properties["unsubscribe_type"]["enum"] == ["none", "word", "link", None]
-    assert properties["priority"]["enum"] == ["high", "normal", None]
-    assert properties["type"]["enum"] == ["email", "sms"]
+    schemas = document["components"]["schemas"]
+    for attribute, name, choices in (
+        ("unsubscribe_type", "SendUnsubscribeType", ["none", "word", "link"]),
+        ("priority", "SendPriority", ["high", "normal"]),
+    ):
+        described = schemas["Send"]["properties"][attribute]
+        assert described == {"anyOf": [{"$ref": f"#/components/schemas/{name}"}, {"type": "null"}]}
+        assert schemas[name] == {"type": "string", "enum": choices}
+    assert schemas["Send"]["properties"]["type"]["enum"] == ["email", "sms"]
 
 
 def test_limits_of_attachments_are_those_of_the_installation(settings: Settings) -> None:

@@ -1,0 +1,1 @@
+"""Checks of the OpenAPI description with tools of others: `make openapi`."""
