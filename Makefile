@@ -44,7 +44,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -66,6 +66,29 @@ interop-packages:
 	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		postfix sasl2-bin libsasl2-modules opendkim kannel kannel-extras pgbouncer >/dev/null
 	$(call install,requirements-interop.lock)
+
+# Node's own lock has no registry in it; without npm the checks in Python remain.
+NODE_TOOLS := $(VENV)/openapi-tools
+NODE_LOCK := $(addprefix tests/openapi/,package-lock.json)
+
+.PHONY: openapi
+openapi: setup-dev ## check the OpenAPI description: validator, linters, and clients that are generated from it
+	$(call install,requirements-openapi.lock)
+	@if command -v npm >/dev/null; then set -e; \
+		cmp -s $(NODE_LOCK) $(NODE_TOOLS)/.installed || { \
+			mkdir -p $(NODE_TOOLS); cp tests/openapi/package.json $(NODE_LOCK) $(NODE_TOOLS); \
+			echo "installing $(NODE_LOCK)"; \
+			(cd $(NODE_TOOLS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null); \
+			cp $(NODE_LOCK) $(NODE_TOOLS)/.installed; }; \
+		export NODE_TOOLS=$(NODE_TOOLS); \
+	else \
+		echo "left out, since there is no npm: redocly, spectral and the TypeScript client"; \
+	fi; OPENAPI=1 $(PYTHON) -m pytest tests/openapi $(ARGS)
+
+.PHONY: release-description
+release-description: setup-dev ## store the OpenAPI description of a release, with which later ones are compared
+	@$(PYTHON) -m tests.support.description > docs/released/openapi.json.new
+	@mv docs/released/openapi.json.new docs/released/openapi.json
 
 .PHONY: bench
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)
@@ -116,6 +139,7 @@ upgrade: setup-dev ## lock the newest versions of all dependencies
 	@$(COMPILE) --extra dev --extra bench -c requirements-dev.lock -o requirements-bench.lock
 	@$(COMPILE) --extra interop -c requirements-dev.lock -o requirements-interop.lock
 	@$(COMPILE) --extra dev --extra site -c requirements-dev.lock -o requirements-site.lock
+	@$(COMPILE) --extra openapi -c requirements-dev.lock -o requirements-openapi.lock
 
 .PHONY: setup
 setup:

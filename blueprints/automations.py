@@ -117,7 +117,7 @@ class Pause(MethodView):
     """Pausing an automation."""
 
     @blp.scope("contact.update")
-    @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), replayable=True)
+    @blp.describe("automations.pause", returns=AutomationWithDefinitionSchema, errors=(409, 422), is_idempotent=True)
     def post(self, automation_id: str) -> Response:
         """Pauses the automation: what falls due is held. A paused one stays so."""
         parse_write(query_pairs(), (), AUTOMATION.resource)
@@ -141,7 +141,7 @@ class Resume(MethodView):
         body=ResumptionSchema,
         examples=RESUMPTION,
         errors=(409, 422),
-        replayable=True,
+        is_idempotent=True,
     )
     def post(self, automation_id: str) -> Response:
         """Resumes the automation; `held` says what becomes of what is held. An active one stays so."""

@@ -105,7 +105,7 @@ class Contacts(MethodView):
         examples=NEW_CONTACTS,
         query=[REMOVE_UNSUBSCRIBERS],
         errors=(409, 422),
-        replayable=True,
+        is_idempotent=True,
     )
     def post(self, list_id: str) -> Response:
         """Creates one contact (201 with it), or all of a `contacts` array (204)."""

@@ -41,7 +41,7 @@ class Sends(MethodView):
         returns=SendAnswerSchema,
         status=202,
         errors=(409, 422),
-        replayable=True,
+        is_idempotent=True,
     )
     def post(self) -> Response:
         """Sends a message to up to 100 recipients; they are processed after the response."""

@@ -11,10 +11,14 @@ from app.content.attachments import MAX_NAME_LENGTH, decode_strict, extension_fi
 from app.content.media_types import media_type, plain_type
 from app.sends.accept.draft import AttachmentDraft
 from schemas.base import CodeSchema, Problem, problem
-from schemas.fields import UNLIMITED, Array, Object, String
+from schemas.fields import Array, Object, String
 
 MAX_ELEMENTS = 10_000
 """Far above the actual limit, which is a setting and includes the attachments of single recipients."""
+
+
+MAX_CONTENT_LENGTH = 2**63
+"""None: the actual limit is a setting, too, and is checked once the content is decoded."""
 
 
 class AttachmentName(String):
@@ -43,7 +47,7 @@ class AttachmentSchema(CodeSchema):
 
     type = String(required=True, most=255, metadata={"description": "MIME type, such as `application/pdf`."})
     name = AttachmentName(required=True, least=1, most=MAX_NAME_LENGTH)
-    content = Base64(required=True, most=UNLIMITED, metadata={"description": "The file in base64."})
+    content = Base64(required=True, most=MAX_CONTENT_LENGTH, metadata={"description": "The file in base64."})
 
     @validates_schema
     def check_extension(self, data: Mapping[str, Any], **_: Any) -> None:

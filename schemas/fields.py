@@ -20,9 +20,6 @@ from app.names import CONTROL
 from schemas.base import Problem, problem
 from schemas.fast_load import NOT_VALID, FastLoad, compile_field, compile_schema
 
-UNLIMITED = 2**63
-"""A length that needs no limit: the size of the body bounds it."""
-
 
 def _messages(invalid: str) -> dict[str, Any]:
     return {
@@ -48,8 +45,7 @@ class String(fields.String):
         self, *, least: int = 0, most: int = 10_000, choices: Sequence[str] | None = None, **options: Any
     ) -> None:
         enum = None if choices is None else [*choices, None] if options.get("allow_none") else list(choices)
-        most_described = None if choices is not None or most == UNLIMITED else most
-        super().__init__(**_described(options, minLength=least or None, maxLength=most_described, enum=enum))
+        super().__init__(**_described(options, minLength=least or None, maxLength=None if enum else most, enum=enum))
         self.least = least
         self.most = most
         self.choices = choices

@@ -53,12 +53,12 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
         examples: Mapping[str, Any] | None = None,
         query: Sequence[Mapping[str, Any]] = (),
         errors: Sequence[int] = (),
-        replayable: bool = False,
+        is_idempotent: bool = False,
     ) -> Callable[[View], View]:
         """Adds the OpenAPI description of a view: the id of the operation, its body with examples, its query
         parameters, its response, the statuses of responses without a body, the errors that are not common to all
         operations (`app.http.openapi` adds those), and whether it takes an idempotency key."""
-        headers = {"Idempotent-Replayed": reference("headers", "IdempotentReplayed")} if replayable else {}
+        headers = {"Idempotent-Replayed": reference("headers", "IdempotentReplayed")} if is_idempotent else {}
         doc: dict[str, Any] = {"responses": {str(status): _response(status, returns, headers)}}
         if id_ is not None:
             doc["operationId"] = id_
@@ -66,8 +66,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]
             doc["responses"][str(code)] = _response(code, None, headers)
         for code in sorted(errors):
             doc["responses"][str(code)] = reference("responses", "Error")
-        if query or replayable:
-            key = ["IdempotencyKey"] if replayable else []
+        if query or is_idempotent:
+            key = ["IdempotencyKey"] if is_idempotent else []
             doc["parameters"] = [*query, *key]
         if body is not None:
             content = {"schema": body, **({"examples": dict(examples)} if examples else {})}

@@ -49,7 +49,8 @@ def asset(name: str) -> Response:
     response.cache_control.public = True
     response.cache_control.max_age = SECONDS_IN_CACHE
     response.add_etag()
-    return response.make_conditional(request)
+    response.make_conditional(request)
+    return response
 
 
 @cache

@@ -27,7 +27,15 @@ def python_client(description_file: Path, tmp_path_factory: pytest.TempPathFacto
     """The folder that contains the package `tms_client`, generated without a warning."""
     folder: Path = tmp_path_factory.mktemp("python")
     generator = Path(sys.executable).parent / "openapi-python-client"
-    command = [generator, "generate", "--meta", "none", "--fail-on-warning", "--path", description_file]
+    command: list[str | Path] = [
+        generator,
+        "generate",
+        "--meta",
+        "none",
+        "--fail-on-warning",
+        "--path",
+        description_file,
+    ]
     command += ["--config", CONFIGURATION, "--output-path", folder / "tms_client"]
     subprocess.run(command, check=True, timeout=120)
     return folder

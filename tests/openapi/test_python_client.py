@@ -22,7 +22,15 @@ SMOKE = Path(__file__).parent / "python_smoke.py"
 
 def test_it_type_checks_strictly_without_a_suppression(python_client: Path) -> None:
     shutil.copy(SMOKE, python_client)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", python_client / "cache"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--cache-dir",
+        python_client / "cache",
+    ]
     done = subprocess.run(
         [*command, "tms_client", SMOKE.name],
         check=False,
