@@ -72,18 +72,19 @@ NODE_TOOLS := $(VENV)/openapi-tools
 NODE_LOCK := $(addprefix tests/openapi/,package-lock.json)
 
 .PHONY: openapi
-openapi: setup-dev ## check the OpenAPI description: validator, linters, and clients that are generated from it
-	$(call install,requirements-openapi.lock)
-	@if command -v npm >/dev/null; then set -e; \
-		cmp -s $(NODE_LOCK) $(NODE_TOOLS)/.installed || { \
-			mkdir -p $(NODE_TOOLS); cp tests/openapi/package.json $(NODE_LOCK) $(NODE_TOOLS); \
-			echo "installing $(NODE_LOCK)"; \
-			(cd $(NODE_TOOLS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null); \
-			cp $(NODE_LOCK) $(NODE_TOOLS)/.installed; }; \
-		export NODE_TOOLS=$(NODE_TOOLS); \
-	else \
-		echo "left out, since there is no npm: redocly, spectral and the TypeScript client"; \
+openapi: setup-dev openapi-packages ## check the OpenAPI description: validator, linters, and clients that are generated from it
+	@if command -v npm >/dev/null; then export NODE_TOOLS=$(NODE_TOOLS); \
+	else echo "left out, since there is no npm: redocly, spectral and the TypeScript client"; \
 	fi; OPENAPI=1 $(PYTHON) -m pytest tests/openapi $(ARGS)
+
+.PHONY: openapi-packages
+openapi-packages: setup-dev
+	$(call install,requirements-openapi.lock)
+	@! command -v npm >/dev/null || cmp -s $(NODE_LOCK) $(NODE_TOOLS)/.installed || { set -e; \
+		mkdir -p $(NODE_TOOLS); cp tests/openapi/package.json $(NODE_LOCK) $(NODE_TOOLS); \
+		echo "installing $(NODE_LOCK)"; \
+		(cd $(NODE_TOOLS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null); \
+		cp $(NODE_LOCK) $(NODE_TOOLS)/.installed; }
 
 .PHONY: release-description
 release-description: setup-dev ## store the OpenAPI description of a release, with which later ones are compared
