@@ -101,7 +101,7 @@ class Run(MethodView):
     """One contact on its way through an automation."""
 
     @blp.scope("report.view")
-    @blp.describe(returns=RunWithStepsSchema, query=instance_parameters(RUN.resource))
+    @blp.describe("automations.get_run", returns=RunWithStepsSchema, query=instance_parameters(RUN.resource))
     def get(self, automation_id: str, run_id: str) -> Response:
         """The run with the steps that it has passed."""
         with services().database.read() as session:

@@ -7,7 +7,7 @@ from marshmallow import fields, validate
 from schemas.base import CodeSchema
 from schemas.fields import String
 from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
-from schemas.responses import Id, ResponseSchema, Timestamp
+from schemas.responses import Id, ResponseSchema, Timestamp, Uuid
 
 
 class AutomationLinksSchema(SelfLinksSchema):
@@ -94,7 +94,7 @@ class PassedStepSchema(ResponseSchema):
     time = Timestamp()
     result = fields.String(validate=validate.OneOf(["done", "skipped", "then", "else"]))
     detail = fields.String(allow_none=True)
-    uuid = fields.UUID(allow_none=True)
+    uuid = Uuid(allow_none=True)
 
 
 class RunWithStepsSchema(RunSchema):

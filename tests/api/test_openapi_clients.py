@@ -25,6 +25,7 @@ OPERATIONS = {
     "automations.get": "GET /v1/automations/{automation_id}",
     "automations.list": "GET /v1/automations",
     "automations.list_runs": "GET /v1/automations/{automation_id}/runs",
+    "automations.get_run": "GET /v1/automations/{automation_id}/runs/{run_id}",
     "automations.pause": "POST /v1/automations/{automation_id}/pause",
     "automations.resume": "POST /v1/automations/{automation_id}/resume",
     "automations.validate": "POST /v1/automations/validate",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tms_client import AuthenticatedClient
 from tms_client.api.automations import (
     automations_get,
+    automations_get_run,
     automations_list,
     automations_list_runs,
     automations_pause,
@@ -56,6 +57,7 @@ from tms_client.models import (
     ResumptionHeld,
     Root,
     RunCollection,
+    RunWithSteps,
     Send,
     SendAnswer,
     SendType,
@@ -173,7 +175,11 @@ class Smoke:
         client, id_ = self.client, self.estate.automation_id
         self.parsed("automations.list", automations_list.sync_detailed(client=client), AutomationCollection)
         self.parsed("automations.get", automations_get.sync_detailed(id_, client=client), AutomationWithDefinition)
-        self.parsed("automations.list_runs", automations_list_runs.sync_detailed(id_, client=client), RunCollection)
+        runs = self.parsed(
+            "automations.list_runs", automations_list_runs.sync_detailed(id_, client=client), RunCollection
+        ).field_embedded.runs
+        one = automations_get_run.sync_detailed(id_, runs[0].id, client=client)
+        assert self.parsed("automations.get_run", one, RunWithSteps).passed_steps == []
         self.parsed("automations.pause", automations_pause.sync_detailed(id_, client=client), AutomationWithDefinition)
         how = Resumption(held=ResumptionHeld.SHIFT)
         resumed = automations_resume.sync_detailed(id_, client=client, body=how)

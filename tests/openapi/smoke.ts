@@ -97,7 +97,10 @@ expect("messages.list_sent_contacts", await client.GET("/v1/messages/{message_id
 const ofAutomation = { params: { path: { automation_id } } };
 expect("automations.list", await client.GET("/v1/automations"), 200);
 expect("automations.get", await client.GET("/v1/automations/{automation_id}", ofAutomation), 200);
-expect("automations.list_runs", await client.GET("/v1/automations/{automation_id}/runs", ofAutomation), 200);
+const runs = expect("automations.list_runs", await client.GET("/v1/automations/{automation_id}/runs", ofAutomation), 200);
+const run_id = runs._embedded.runs[0]?.id ?? 0;
+const ofRun = { params: { path: { automation_id, run_id } } };
+expect("automations.get_run", await client.GET("/v1/automations/{automation_id}/runs/{run_id}", ofRun), 200);
 expect("automations.pause", await client.POST("/v1/automations/{automation_id}/pause", ofAutomation), 200);
 const held = { ...ofAutomation, body: { held: "shift" as const } };
 expect("automations.resume", await client.POST("/v1/automations/{automation_id}/resume", held), 200);
