@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from contextlib import chdir
@@ -26,22 +27,26 @@ from app.content.values import recipient_values
 from app.seed import load_seed
 from app.settings import Settings, from_environment
 from app.transports.check import check_urls
-from tests.docs.shell import Ran, Shell
+from tests.docs.shell import ROOT, Ran, Shell
 from tests.docs.shown import differences, documents, same_text, schema_of
 from tests.docs.world import World
 from tests.support.blocks import Block
 
-PUBLISHED = "http://127.0.0.1:8000"
-"""The address of the service in the examples."""
+ADDRESSES = ("http://127.0.0.1:8000", "https://tms.example.com")
+TOKEN = re.compile(r"\btms_\.\.\.")
+"""The address of the service and a key in the examples."""
 SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
 VARIABLES = {one.metadata["variable"] for one in fields(Settings)}
 ANSWERED = re.compile(r"\s*(?:The answer is (?:a )?)?`?(\d{3})\b")
 INTERPRETERS = {
-    "js": ("node", "--input-type=module"),
+    "javascript": ("node", "-"),
     "php": ("php",),
-    "ruby": ("ruby",),
+    "ruby": ("ruby", "-"),
+    "go": ("go", "vet"),
 }
-"""Languages of clients, whose programs are read from standard input."""
+"""Languages of clients, whose programs are read from standard input, but for Go from a file."""
+PROGRAMS = {"curl", "gunzip", *(program for program, *_ in INTERPRETERS.values())}
+"""What commands may need that a machine with Python and make can lack."""
 
 
 class LeftOut(Exception):
@@ -81,8 +86,11 @@ class Page:
         (self.world.folder / block.title).write_text(block.text, "utf-8")
 
     def local(self, block: Block) -> str:
-        """The block with the address of this service."""
-        return block.text.replace(PUBLISHED, self.world.base)
+        """The block with the address of this service and a key."""
+        text = TOKEN.sub(self.world.token, block.text)
+        for address in ADDRESSES:
+            text = text.replace(address, self.world.base)
+        return text
 
 
 def _commands(page: Page, block: Block) -> None:
@@ -90,7 +98,8 @@ def _commands(page: Page, block: Block) -> None:
     if all((found := SETTING.fullmatch(line)) and found[1] in VARIABLES for line in lines):
         _settings(page, dict(line.split("=", 1) for line in lines))
         return
-    _need("curl" if re.search(r"\bcurl\b", block.text) else "bash")
+    for program in PROGRAMS.intersection(re.findall(r"^\w+", block.text, re.MULTILINE)):
+        _need(program)
     page.ran = ran = page.shell.run(page.local(block))
     expected = ANSWERED.match(block.after)
     assert ran.code == 0, ran
@@ -174,6 +183,7 @@ def _python(page: Page, block: Block) -> None:
     place = f"{block.page.name}, from line {block.line}"
     with (
         chdir(page.world.folder),
+        mock.patch.object(sys, "path", [str(ROOT / "clients" / "python" / "src"), *sys.path]),
         mock.patch.dict(os.environ, {"BASE": page.world.base, "KEY": page.world.token}),
         contextlib.redirect_stdout(output),
     ):
@@ -186,9 +196,17 @@ def _foreign(page: Page, block: Block) -> None:
     program, *options = INTERPRETERS[block.language]
     _need(program)
     environment = {**os.environ, "BASE": page.world.base, "KEY": page.world.token}
+    text = page.local(block)
+    if re.search(r"^import ", text, re.MULTILINE) and program == "node":
+        options = ["--input-type=module", *options]
+    if program == "php" and not text.startswith("<?php"):
+        text = f"<?php\n{text}"
+    if program == "go":
+        (page.world.folder / "shown.go").write_text(text, "utf-8")
+        options = [*options, "shown.go"]
     done = subprocess.run(
         [program, *options],
-        input=page.local(block),
+        input=text,
         cwd=page.world.folder,
         env=environment,
         capture_output=True,

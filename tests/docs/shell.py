@@ -130,6 +130,7 @@ def shell(world: World) -> Iterator[Shell]:
     (scratch / ".curlrc").write_text(CURLRC)
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (world.folder / "private.pem").write_bytes(key)
+    (world.folder / "examples").symlink_to(ROOT / "examples")
     (world.folder / "message").write_bytes(b"From: ann@example.com\nSubject: Out of office\n\nUntil Monday.\n")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(scratch / "socket"))
