@@ -6,7 +6,7 @@ VENV := .venv
 # Another interpreter for an environment of its own: make test INTERPRETER=python3.13 VENV=.venv-3.13
 INTERPRETER := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON := $(VENV)/bin/python
-CODE := app bench blueprints schemas jobs tests wsgi.py gunicorn.conf.py
+CODE := app bench blueprints clients examples schemas jobs tests wsgi.py gunicorn.conf.py
 # For two cores: a third test process runs while the others wait for services that they have started.
 TEST_PROCESSES := 3
 COMPILE := $(VENV)/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
@@ -44,7 +44,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n $(TEST_PROCESSES)
 
 .PHONY: test
 test: setup-dev ## run the tests, on SQLite and on PostgreSQL (ARGS="-k name" for a selection)
-	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/,$(dir $(wildcard tests/*/__init__.py))))
+	@$(PYTEST) $(or $(ARGS),$(filter-out tests/e2e/ tests/interop/ tests/openapi/ tests/clients/,$(dir $(wildcard tests/*/__init__.py))))
 
 .PHONY: e2e
 e2e: setup-dev ## test the whole service as `make run` starts it
@@ -90,6 +90,25 @@ openapi-packages: setup-dev
 release-description: setup-dev ## store the OpenAPI description of a release, with which later ones are compared
 	@$(PYTHON) -m tests.support.description > docs/released/openapi.json.new
 	@mv docs/released/openapi.json.new docs/released/openapi.json
+
+.PHONY: clients
+clients: setup-dev client-interpreters ## test the library and the examples against the running service (as root on Debian: installs Node and PHP)
+	@CLIENTS=1 $(PYTHON) -m pytest tests/clients $(ARGS)
+
+# Where this is not possible, a line of the tests says what is left out.
+.PHONY: client-interpreters
+client-interpreters:
+	@missing=; \
+	command -v node >/dev/null || missing="$$missing nodejs"; \
+	php -m 2>/dev/null | grep -qx curl || missing="$$missing php-cli php-curl"; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null || true; \
+	fi
+
+.PHONY: newcomer
+newcomer: setup-dev ## time the way from pip install of the library to the first delivered message
+	@$(PYTHON) -W 'ignore:XDG_RUNTIME_DIR is not set' -m bench.newcomer
 
 .PHONY: bench
 bench: setup-bench ## measure the service against its floors and peers (ARGS="--only reading --rounds 9", --short, --sqlite)

@@ -11,12 +11,14 @@ import pytest
 from tests.support.pages import PAGES, anchors, links, unresolved
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("app", "bench", "blueprints", "docs", "jobs", "schemas", "tests")
+FOLDERS = ("app", "bench", "blueprints", "clients", "docs", "examples", "jobs", "schemas", "tests")
 SUFFIXES = {".py", ".md", ".yaml", ".sh", ".html"}
 LOOSE_FILES = ("CHANGELOG.md", "Makefile", "README.md", "gunicorn.conf.py", "pyproject.toml", "wsgi.py")
 
 CITED = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
-NAMED = re.compile(r"(?<![\w/.-])(?:app|bench|blueprints|jobs|schemas|tests)/[\w/]+(?:\.[a-z]+)?(?![\w*<{])")
+NAMED = re.compile(
+    r"(?<![\w/.-])(?:app|bench|blueprints|clients|examples|jobs|schemas|tests)/[\w/]+(?:\.[a-z]+)?(?![\w*<{])"
+)
 TEXTS = "decision" + "s|specification|design|contract"
 FOREIGN = re.compile(rf"(?i:\((?:[^()]*[ ;])?(?:{TEXTS}): [^()]*\))|\b(?i:{TEXTS})(?:[:,] [A-Z]|[:,]? \d)")
 """A citation by the name of such a text, in parentheses or at the start of a sentence."""

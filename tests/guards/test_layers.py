@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from tests.support.sources import PACKAGES, ROOT, Source, is_module, source, sources
+from tests.support.sources import LIBRARY, PACKAGES, ROOT, Source, is_module, library_sources, source, sources
 
 MAY_IMPORT = {
     "app": {"app"},
@@ -227,10 +227,15 @@ def test_processes_that_serve_no_api_do_not_load_the_web_framework() -> None:
     assert done.stdout == "set()\n"
 
 
+def test_the_client_library_imports_nothing_of_the_service_and_one_other_library() -> None:
+    imported = {package_of(name) for one in library_sources() for name, _ in one.imports()}
+    assert imported - sys.stdlib_module_names == {LIBRARY, "requests"}
+
+
 def test_no_import_stands_inside_a_function() -> None:
     wrong = [
         f"{one.path.name}:{node.lineno}"
-        for one in sources()
+        for one in (*sources(), *library_sources())
         for function in one.functions()
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
@@ -239,4 +244,4 @@ def test_no_import_stands_inside_a_function() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [one.name for one in sources() if not ast.get_docstring(one.tree)] == []
+    assert [one.name for one in (*sources(), *library_sources()) if not ast.get_docstring(one.tree)] == []

@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "blueprints", "schemas", "jobs")
+LIBRARY = "transactional_messaging"
+"""The package of clients/python, which knows nothing of the others."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -65,8 +67,8 @@ class Source:
 def is_module(name: str) -> bool:
     """Whether the dotted name is a module or package of this code base."""
     parts = name.split(".")
-    path = ROOT.joinpath(*parts)
-    return parts[0] in PACKAGES and (path.with_suffix(".py").is_file() or (path / "__init__.py").is_file())
+    path = _home(parts[0]).joinpath(*parts)
+    return parts[0] in (*PACKAGES, LIBRARY) and (path.with_suffix(".py").is_file() or (path / "__init__.py").is_file())
 
 
 @cache
@@ -75,11 +77,23 @@ def sources() -> tuple[Source, ...]:
     return tuple(_read(path) for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
 
 
+@cache
+def library_sources() -> tuple[Source, ...]:
+    """All modules of the client library, by name."""
+    return tuple(_read(path) for path in sorted((_home(LIBRARY) / LIBRARY).rglob("*.py")))
+
+
 def source(name: str) -> Source:
     """The module of that name."""
-    return next(one for one in sources() if one.name == name)
+    found = library_sources() if name.partition(".")[0] == LIBRARY else sources()
+    return next(one for one in found if one.name == name)
+
+
+def _home(package: str) -> Path:
+    return ROOT / "clients" / "python" / "src" if package == LIBRARY else ROOT
 
 
 def _read(path: Path) -> Source:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    home = _home(LIBRARY) if path.is_relative_to(_home(LIBRARY)) else ROOT
+    parts = path.relative_to(home).with_suffix("").parts
     return Source(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)

@@ -36,7 +36,7 @@ class Hit:
 
 @dataclass
 class Reply:
-    """A response; with a gate it is delayed until the gate is set."""
+    """A response; with a gate it is delayed until the gate is set. With status 0 there is none: the connection ends."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Receiver:
                 with suppress(OSError):  # a client may have given up
                     self._serve()
 
-            do_GET = do_POST
+            do_GET = do_PATCH = do_DELETE = do_POST
 
             def _serve(self) -> None:
                 moment = now()
@@ -94,6 +94,9 @@ class Receiver:
                 reply = receiver._take(Hit(moment, self.path, self.headers, body, self.client_address[1]))
                 if reply.gate:
                     reply.gate.wait(PATIENCE)
+                if not reply.status:
+                    self.close_connection = True
+                    return
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)

@@ -1,0 +1,114 @@
+"""Sends, and what becomes of their recipients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Required, TypedDict, Unpack
+
+from transactional_messaging.attachments import AttachmentSource, attachment_json
+from transactional_messaging.filters import pairs
+from transactional_messaging.messages import MessageType
+from transactional_messaging.pages import Collection
+from transactional_messaging.part import Part, wait_for
+from transactional_messaging.recipients import RecipientTimeline, TimelineStep
+from transactional_messaging.resource import Resource
+
+UNDER_WAY = frozenset({"queued", "sending", "uncertain"})
+"""States that do not last."""
+
+
+class SendBody(TypedDict, total=False):
+    """The attributes of a send; None is the same as leaving one out."""
+
+    type: Required[MessageType]
+    recipients: Required[Sequence[Mapping[str, Any]]]
+    list_id: int | None
+    group_id: int | None
+    group_name: str | None
+    message_id: int | None
+    unsubscribe_type: Literal["none", "word", "link"] | None
+    subject: str | None
+    from_name: str | None
+    from_address: str | None
+    reply_to: str | None
+    bcc_address: str | None
+    priority: Literal["high", "normal"] | None
+    body_html: str | None
+    body_text: str | None
+    include_unsubscribed: bool | None
+    recipient_data_html_encoded: bool | None
+    track_opens: bool | None
+    track_clicks: bool | None
+    attachments: Sequence[AttachmentSource] | None
+
+
+class AcceptedSend(Resource):
+    """The answer to a send: one uuid per recipient, in the order of the request."""
+
+    @property
+    def uuids(self) -> list[str]:
+        """The uuids, which `sends.get` and the events of webhooks use."""
+        return [one["uuid"] for one in self["_embedded"]["recipients"]]
+
+    @property
+    def group_id(self) -> int:
+        """The id of the group that counts the outcomes."""
+        return int((self.link("transactional_group") or "").rpartition("/")[2])
+
+
+class OneRecipient(TypedDict, total=False):
+    """Parameters of `sends.get`."""
+
+    fields: Iterable[str]
+    time_zone: str
+    limit: int
+    offset: int
+
+
+class Sends(Part):
+    """`/v1/transactional-sends`"""
+
+    def create(self, *, idempotency_key: str | None = None, **send: Unpack[SendBody]) -> AcceptedSend:
+        """Sends an email or sms to up to 100 recipients; the answer comes before anything is sent.
+
+        A recipient is a mapping with `email`, `mobile` or `contact_id`, `attachments` of its own if it has any, and the
+        values of wildcards. A key of your own, such as `invoice-4711`, also holds when your process ends in between:
+        within 24 hours the same key with the same send does nothing twice.
+        """
+        return AcceptedSend(self._caller.post("/transactional-sends", send_json(send), (), idempotency_key))
+
+    def get(self, uuid: str, **query: Unpack[OneRecipient]) -> RecipientTimeline:
+        """One recipient with the first steps of its timeline."""
+        return RecipientTimeline(self._caller.get(f"/transactional-sends/{uuid}", pairs(query)))
+
+    def timeline(self, uuid: str) -> Iterator[TimelineStep]:
+        """All steps of a recipient's timeline, the oldest first."""
+        return iter(Collection(self._caller, f"/transactional-sends/{uuid}", (), _steps))
+
+    def wait(self, uuid: str, timeout: float = 30.0) -> RecipientTimeline:
+        """Waits until the message has left or failed, and returns the recipient. Raises `WaitedTooLong`."""
+
+        def look() -> RecipientTimeline | None:
+            found = self.get(uuid)
+            return None if found.state in UNDER_WAY else found
+
+        return wait_for(look, timeout, f"the outcome of {uuid}")
+
+
+def _steps(json: dict[str, Any]) -> list[TimelineStep]:
+    return RecipientTimeline(json).timeline
+
+
+def send_json(send: SendBody) -> dict[str, Any]:
+    """The body of the request: attachments as JSON, and nothing for what is None."""
+    body: dict[str, Any] = {name: value for name, value in send.items() if value is not None}
+    if "attachments" in body:
+        body["attachments"] = [attachment_json(source) for source in body["attachments"]]
+    body["recipients"] = [_recipient_json(recipient) for recipient in send["recipients"]]
+    return body
+
+
+def _recipient_json(recipient: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not recipient.get("attachments"):
+        return recipient
+    return {**recipient, "attachments": [attachment_json(source) for source in recipient["attachments"]]}

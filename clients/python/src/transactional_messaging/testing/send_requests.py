@@ -1,0 +1,116 @@
+"""Requests about sends, as the fake answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transactional_messaging.testing.refusals import Refusal, invalid, json_answer, text_of_now
+from transactional_messaging.testing.sent import DESTINATIONS, SentMessage, decoded, problems
+from transactional_messaging.testing.store import Json, Store
+from transactional_messaging.transport import Answer
+
+PATH = "/v1/transactional-sends"
+TEXTS = ("subject", "body_html", "body_text")
+
+
+class SendRequests:
+    """`/v1/transactional-sends`"""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.sent: list[SentMessage] = []
+
+    def answer(self, method: str, uuid: str | None, body: Json) -> Answer:
+        """The answer to a request. Raises `Refusal`."""
+        if uuid is not None:
+            message = self._found(uuid)
+            steps = [{"time": message.time, "step": message.state, "detail": message.reason}]
+            return json_answer({**message.json(self.sent.index(message) + 1), "timeline": steps})
+        if method != "POST":
+            raise Refusal(405)
+        return self._send(body)
+
+    def settle(self, uuid: str, state: str, reason: str | None) -> None:
+        """Changes the state of a recipient."""
+        message = self._found(uuid)
+        self._count(message, -1)
+        message.state, message.reason = state, reason
+        self._count(message, 1)
+
+    def _send(self, body: Json) -> Answer:
+        stored = self._stored(body)
+        type_ = stored.get("type") or body.get("type") or "email"
+        found = [*problems(body, type_, stored)]
+        found = found or [*self._unknown_ids(body)]
+        if found:
+            raise Refusal(422, found)
+        group = self._store.group(body, type_)
+        new = [self._message(recipient, body, type_, stored, group) for recipient in body["recipients"]]
+        for message in new:
+            self.sent.append(message)
+            group["sent"] += 1
+            self._count(message, 1)
+        group["last_sent_time"] = text_of_now()
+        links = {"self": {"href": PATH}, "transactional_group": group["_links"]["self"]}
+        recipients = [{"uuid": message.uuid} for message in new]
+        return json_answer({"_embedded": {"recipients": recipients}, "_links": links}, 202)
+
+    def _stored(self, body: Json) -> Json:
+        """The texts and the type of the stored message that the send refers to."""
+        id_ = body.get("message_id")
+        if id_ is None:
+            return {}
+        if id_ not in self._store.messages:
+            raise Refusal(422, [invalid("invalid_id", "message_id")])
+        return {**self._store.messages[id_], **self._store.contents[id_]}
+
+    def _unknown_ids(self, body: Json) -> list[Any]:
+        list_id = body.get("list_id")
+        return [] if list_id is None or list_id in self._store.lists else [invalid("invalid_id", "list_id")]
+
+    def _message(self, recipient: Json, body: Json, type_: str, stored: Mapping[str, Any], group: Json) -> SentMessage:
+        contact = self._contact(recipient, body.get("list_id"), type_)
+        own = "email" if type_ == "email" else "mobile"
+        address = contact[own] if contact else recipient.get(own)
+        texts = {name: body[name] if body.get(name) is not None else stored.get(name) for name in TEXTS}
+        files = [*(body.get("attachments") or ()), *(recipient.get("attachments") or ())]
+        values = {name: value for name, value in recipient.items() if name not in (*DESTINATIONS, "attachments")}
+        missing = "contact_id" in recipient and contact is None
+        return SentMessage(
+            type=type_,
+            address=address,
+            contact_id=contact["id"] if contact else recipient.get("contact_id"),
+            list_id=body.get("list_id"),
+            group_id=group["id"],
+            group_name=group["name"],
+            message_id=body.get("message_id"),
+            subject=texts["subject"],
+            body_html=texts["body_html"],
+            body_text=texts["body_text"],
+            values=values,
+            attachments=decoded(files),
+            request=body,
+            state="failed" if missing else "delivered" if type_ == "email" else "sent",
+            reason="invalid_contact_id" if missing else None,
+        )
+
+    def _contact(self, recipient: Json, list_id: int | None, type_: str) -> Json | None:
+        if list_id is None:
+            return None
+        if "contact_id" in recipient:
+            return self._store.contacts[list_id].get(recipient["contact_id"])
+        name = "email" if type_ == "email" else "mobile"
+        known = self._store.find(list_id, name, recipient[name])
+        return known or self._store.create(list_id, {name: recipient[name]})
+
+    def _count(self, message: SentMessage, change: int) -> None:
+        name = {"delivered": "delivered", "sent": "delivered", "bounced": "bounced", "failed": "failed_contacts"}
+        if message.state in name:
+            self._store.groups[message.group_id][name[message.state]] += change
+
+    def _found(self, uuid: str) -> SentMessage:
+        for message in self.sent:
+            if message.uuid == uuid.lower():
+                return message
+        raise Refusal(404)

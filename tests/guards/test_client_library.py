@@ -1,0 +1,121 @@
+"""The library of clients/python has what the OpenAPI description has: operations, properties, attributes, filters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transactional_messaging
+from transactional_messaging import (
+    automations,
+    contacts,
+    groups,
+    lists,
+    messages,
+    recipients,
+    root,
+    sends,
+)
+from transactional_messaging.resource import Property, Resource
+from transactional_messaging.testing import FakeService
+
+from tests.support.description import describe
+
+ROOT = Path(__file__).parents[2]
+OF_ONE_OPERATION = {"contacts.create_many": "contacts.create"}
+"""Methods for the other form of an operation."""
+CONVENIENCES = {"sends.timeline", "sends.wait"}
+"""Methods that make several requests."""
+PAGING = {"limit", "offset", "fields", "expand", "_tz", "filters", "cursor"}
+SHOWN: dict[str, type[Resource]] = {
+    "Automation": automations.Automation,
+    "AutomationStep": automations.AutomationStep,
+    "AutomationWithDefinition": automations.AutomationWithDefinition,
+    "Contact": contacts.Contact,
+    "ContactList": lists.ContactList,
+    "Group": groups.Group,
+    "Message": messages.Message,
+    "MessageContent": messages.MessageContent,
+    "PassedStep": automations.PassedStep,
+    "RecipientTimeline": recipients.RecipientTimeline,
+    "Root": root.KeyScopes,
+    "Run": automations.Run,
+    "RunWithSteps": automations.RunWithSteps,
+    "SentContact": messages.SentContact,
+    "TimelineStep": recipients.TimelineStep,
+}
+"""Schema of the description -> class of the library."""
+FILTERS = {
+    "automations.list": automations.AutomationQuery,
+    "automations.list_runs": automations.RunQuery,
+    "groups.list": groups.GroupQuery,
+    "lists.list": lists.ListQuery,
+    "messages.list": messages.MessageQuery,
+    "messages.list_sent_contacts": messages.SentContactQuery,
+}
+
+
+@cache
+def description() -> dict[str, Any]:
+    """The description of the API."""
+    return describe()
+
+
+def operations() -> dict[str, dict[str, Any]]:
+    """The operations by their ids."""
+    items = [item for path in description()["paths"].values() for item in path.values()]
+    return {item["operationId"]: item for item in items if isinstance(item, dict)}
+
+
+def methods() -> set[str]:
+    """`contacts.list` and so on."""
+    client = FakeService().client()
+    parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    return {
+        f"{name}.{method}"
+        for name, part in parts.items()
+        for method, _ in inspect.getmembers(part, inspect.ismethod)
+        if not method.startswith("_")
+    }
+
+
+def test_there_is_a_method_for_each_operation_and_no_other() -> None:
+    assert methods() - OF_ONE_OPERATION.keys() - CONVENIENCES == operations().keys()
+
+
+def test_the_page_of_the_library_lists_them() -> None:
+    page = (ROOT / "clients" / "python" / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `client\.(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    listed = {f"{part}.{name}" for part, names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert listed == methods()
+
+
+def properties(schema: str) -> set[str]:
+    """The properties of a schema and of those that it extends."""
+    found: dict[str, Any] = description()["components"]["schemas"][schema]
+    return {name for name in found["properties"] if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("schema", SHOWN)
+def test_every_property_of_an_answer_is_an_attribute(schema: str) -> None:
+    attributes = inspect.getmembers(SHOWN[schema], lambda member: isinstance(member, Property))
+    assert {name for name, _ in attributes} == properties(schema)
+
+
+def test_every_attribute_of_a_send_is_a_parameter() -> None:
+    assert set(sends.SendBody.__annotations__) == properties("Send")
+
+
+@pytest.mark.parametrize("operation", FILTERS)
+def test_every_filter_is_a_parameter(operation: str) -> None:
+    described = {parameter.get("name", "") for parameter in operations()[operation]["parameters"]}
+    assert set(typing.get_type_hints(FILTERS[operation])) - {*PAGING, "time_zone"} == described - PAGING
+
+
+def test_everything_that_is_exported_exists() -> None:
+    assert [name for name in transactional_messaging.__all__ if not hasattr(transactional_messaging, name)] == []
