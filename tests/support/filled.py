@@ -60,7 +60,7 @@ OF_THE_ACCOUNT = {
     *("contacts", "recipients", "sends", "recipient_steps"),
     *("automation_runs", "automation_passed_steps"),
 }
-REFERENCES = {"webhooks.id": "1", "automations.id": "1", "automation_versions.id": "1"}
+REFERENCES = {"webhooks.id": "1", "domains.id": "1", "automations.id": "1", "automation_versions.id": "1"}
 """References to rows other than the one of the same number."""
 
 
