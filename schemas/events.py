@@ -57,6 +57,9 @@ class RecipientEventSchema(ResponseSchema):
     device_type = _optional_text("Of `opened` and `clicked`: desktop, mobile, tablet or other.")
     device_name = _optional_text()
     country_code = _optional_text("ISO 3166 alpha-2.")
+    is_machine = fields.Boolean(
+        metadata={**OPTIONAL, "description": "Of `opened` and `clicked`: true if a machine has perhaps made the visit."}
+    )
     link_url = _optional_text("Of `clicked`: as written in the message.")
     link_type = _optional_text("Of `clicked`: html_email or text_email.")
     bounce_reason = _optional_text()

@@ -70,6 +70,7 @@ ACCOUNT = Record(
         "rate_limit": nullable(text),
         "track_opens": flag,
         "track_clicks": flag,
+        "machine_events": flag,
         "email_priority": text,
         "sms_priority": text,
         "keys": each(KEY),

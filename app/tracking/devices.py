@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import ua_parser
 from ua_parser import Result
 
+from app.tracking.machines import is_image_proxy, is_machine, only_prefetches
+
 MAX_AGENT_LENGTH = 500
 """Characters that are parsed and stored."""
 
@@ -18,24 +20,6 @@ DESKTOPS = {"Windows", "Mac OS X", "Linux", "Ubuntu", "Fedora", "Debian", "Chrom
 MOBILE_SYSTEMS = {"iOS", "Android", "Windows Phone", "KaiOS", "BlackBerry OS", "HarmonyOS"}
 TABLET = re.compile(r"iPad|Tablet|Kindle|PlayBook|SM-[TXP]\d|Silk/", re.IGNORECASE)
 HANDSET = re.compile(r"Mobile|iPhone|iPod", re.IGNORECASE)
-
-IMAGE_PROXIES = {"GmailImageProxy", "YahooMailProxy"}
-"""They fetch an image when a person opens the mail, but reveal neither device nor country."""
-
-SCANNERS = re.compile(
-    r"barracuda|proofpoint|mimecast|messagelabs|symantec|trendmicro|trend micro|sophos|fireeye|forcepoint|zscaler|"
-    r"cloudmark|ironport|mailguard|spamtitan|vade ?secure|bitdefender|safelinks|urldefense|virustotal|urlscan|"
-    r"headlesschrome|phantomjs|puppeteer|playwright|link ?(check|scan|preview)|bot\b|crawler|spider",
-    re.IGNORECASE,
-)
-"""Security software and automated browsers that ua-parser's data does not call spiders."""
-
-PRIVACY_PROXY = "Mozilla/5.0"
-"""The whole user agent of Apple's mail privacy protection, which fetches every image, whether or not the mail is
-read."""
-
-PREFETCH = re.compile(r"prefetch|prerender|preview", re.IGNORECASE)
-PREFETCH_HEADERS = ("Purpose", "Sec-Purpose", "X-Purpose", "X-Moz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +37,16 @@ class Client:
 def client_of(method: str, headers: Mapping[str, str]) -> Client:
     """The client behind a request. One without a user agent counts as a person with an unknown device."""
     agent = " ".join(_CONTROL.sub(" ", headers.get("User-Agent", "")[:MAX_AGENT_LENGTH]).split())
-    found = ua_parser.parse(agent)
-    family = found.user_agent.family if found.user_agent else ""
-    if method == "HEAD" or any(PREFETCH.search(headers.get(name, "")) for name in PREFETCH_HEADERS):
+    if only_prefetches(method, headers):
         return Client(agent, machine=True)
-    if family in IMAGE_PROXIES:
+    found = ua_parser.parse(agent)
+    if is_image_proxy(found):
         return Client(agent, machine=False, proxied=True)
-    if _is_spider(found) or agent == PRIVACY_PROXY or SCANNERS.search(agent):
+    if is_machine(agent, found):
         return Client(agent, machine=True)
     if not agent:
         return Client(agent, machine=False)
     return Client(agent, machine=False, device_type=_type(agent, found), device_name=_name(found))
-
-
-def _is_spider(found: Result) -> bool:
-    return found.device is not None and found.device.family == "Spider"
 
 
 def _type(agent: str, found: Result) -> str:

@@ -5,9 +5,10 @@
     each further one       last_open_time                 event
     repeated within 10 s   last_open_time                 nothing else
     beyond the limits      last_open_time                 counted in `further_visits` only
-    by a machine           a step                         nothing else
+    by a machine           a step                         event, if the account wants those of machines
 
-A click also counts as an open: the first one records both events. Each visit is a step of the timeline.
+A click also counts as an open: the first one records both events. Each visit is a step of the timeline. Events of
+visits that a machine has perhaps made say so (docs/tracking.md#machines).
 
 A link can be requested any number of times, with ever new user agents. So only the first visits to a link, and to all
 links of a recipient together, become steps and events. Many visits are written in a fixed number of statements.
@@ -30,12 +31,13 @@ from app.db.counters import count_in_group
 from app.db.database import Transaction
 from app.db.id_bounds import between_ids
 from app.db.in_json import in_json
-from app.db.models import Contact, Recipient, RecipientStep, table_of
+from app.db.models import Account, Contact, Recipient, RecipientStep, table_of
 from app.events.outbox import record_many
 from app.events.payloads import Payload
 from app.recipients.row import RecipientRow
 from app.recipients.store import add_steps, as_recipient, select_recipients
 from app.recipients.timeline import VISIT_STEPS, TimelineStep
+from app.tracking.machines import is_suspect
 from app.tracking.visits import Visit, link_of_detail
 
 REPEATED_WITHIN = timedelta(seconds=10)
@@ -58,6 +60,9 @@ class _RecipientVisits:
     recipient: RecipientRow
     stored: Mapping[str, Any]
     times: dict[str, Any]
+    sent_time: datetime | None
+    reports_machines: bool
+    """Whether the account gets events of visits of machines."""
     latest: dict[tuple[str, str], datetime] = field(default_factory=dict)
     """Step and detail -> time of the latest visit."""
     of_link: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -75,14 +80,14 @@ class _RecipientVisits:
 
     def add(self, visit: Visit) -> list[Payload]:
         """Adds a new visit; returns its events."""
-        is_recorded, events = self._is_recorded(visit), []
+        is_recorded, names = self._is_recorded(visit), self._event_names(visit)
+        by_machine = visit.client.machine or self._is_suspect(visit)
         if not visit.client.machine:
-            if is_recorded:
-                events = [_event(self.recipient, visit, name) for name in self._event_names(visit)]
             self._set_times(visit)
-        if is_recorded:
-            self._add_step(visit)
-        return events
+        if not is_recorded:
+            return []
+        self._add_step(visit)
+        return [_event(self.recipient, visit, name, by_machine) for name in names]
 
     def column_values(self) -> dict[str, Any]:
         """The row of the bulk update; empty if no column changes."""
@@ -99,7 +104,17 @@ class _RecipientVisits:
         self.further += is_full
         return not is_full
 
+    def _is_suspect(self, visit: Visit) -> bool:
+        clicks = (
+            (link_of_detail(step, detail), time)
+            for (step, detail), time in self.latest.items()
+            if step == TimelineStep.CLICKED
+        )
+        return is_suspect(visit.moment, self.sent_time, visit.link, clicks)
+
     def _event_names(self, visit: Visit) -> list[str]:
+        if visit.client.machine:
+            return [CLICKED if visit.target else OPENED] if self.reports_machines else []
         if visit.target is None:
             return [OPENED]
         return [OPENED, CLICKED] if self.times["first_open_time"] is None else [CLICKED]
@@ -157,8 +172,12 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
     used."""
     statement = (
         select_recipients(
-            *(getattr(Recipient, name) for name in TRACKED), email=func.coalesce(Recipient.email, Contact.email)
+            *(getattr(Recipient, name) for name in TRACKED),
+            Recipient.sent_time,
+            Account.machine_events,
+            email=func.coalesce(Recipient.email, Contact.email),
         )
+        .join(Account, Account.id == Recipient.account_id)
         .outerjoin(Contact, Contact.id == Recipient.contact_id)
         .where(in_json(Recipient.id, ids), between_ids(Recipient.id, ids))
         .order_by(Recipient.id)
@@ -166,7 +185,7 @@ def _locked(transaction: Transaction, ids: Collection[int]) -> Iterable[_Recipie
     )
     for row in transaction.execute(statement).all():
         stored = {name: getattr(row, name) for name in TRACKED}
-        yield _RecipientVisits(as_recipient(row), stored, dict(stored))
+        yield _RecipientVisits(as_recipient(row), stored, dict(stored), row.sent_time, row.machine_events)
 
 
 def _steps(transaction: Transaction, ids: Collection[int]) -> Iterable[Sequence[Any]]:
@@ -217,7 +236,7 @@ def _count(transaction: Transaction, recorded: Sequence[_RecipientVisits]) -> No
             count_in_group(transaction, one.recipient.account_id, one.recipient.group_id, moment, **{name: 1})
 
 
-def _event(recipient: RecipientRow, visit: Visit, name: str) -> Payload:
+def _event(recipient: RecipientRow, visit: Visit, name: str, by_machine: bool) -> Payload:
     client = visit.client
     target = visit.target if name == CLICKED else None
     extra = {
@@ -226,5 +245,6 @@ def _event(recipient: RecipientRow, visit: Visit, name: str) -> Payload:
         "link_url": target.url if target else None,
         "link_type": target.link_type if target else None,
         "country_code": visit.country,
+        "is_machine": by_machine or None,
     }
     return recipient.event(name, visit.moment, extra)

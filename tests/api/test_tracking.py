@@ -11,9 +11,9 @@ from sqlalchemy import delete, update
 from werkzeug.test import TestResponse
 
 from app.clock import now
-from app.db.models import Recipient, RecipientStep, Send, SendLink
+from app.db.models import Account, Recipient, RecipientStep, Send, SendLink
 from app.settings import Settings
-from app.tracking import record
+from app.tracking import machines, record
 from app.tracking.devices import client_of
 from app.tracking.link_tokens import InlineLink, StoredLink, link_token
 from app.tracking.record import MAX_OF_A_LINK, record_visits
@@ -205,6 +205,36 @@ def test_visits_of_machines_are_not_counted(mail: Mail, method: str, headers: di
     assert mail.steps == ["opened by machine", "clicked by machine"]
     assert (mail.counts, mail.events, mail.row.open_type) == ((0, 0), [], "not_opened")
     assert mail.row.last_open_time is None
+
+
+def test_events_of_machines_are_sent_to_accounts_that_want_them(mail: Mail) -> None:
+    """They say so, and are not counted either."""
+    with mail.rows.services.database.write() as transaction:
+        transaction.execute(update(Account).where(Account.id == mail.rows.account_id).values(machine_events=True))
+    mail.open(User_Agent=BOT)
+    mail.click(User_Agent=BOT)
+    assert [(event["event"], event["is_machine"]) for event in mail.events] == [("opened", True), ("clicked", True)]
+    assert (mail.counts, mail.row.open_type, mail.row.last_open_time) == ((0, 0), "not_opened", None)
+    mail.open(User_Agent=IPHONE)
+    assert (mail.counts, "is_machine" in mail.events[-1]) == ((1, 0), False)
+
+
+def test_a_visit_in_haste_counts_and_its_events_say_so(mail: Mail) -> None:
+    mail.rows.change([mail.id], sent_time=now() + timedelta(minutes=1))
+    mail.click(User_Agent=IPHONE)
+    assert mail.counts == (1, 1)
+    assert [(event["event"], event.get("is_machine")) for event in mail.events] == [("opened", True), ("clicked", True)]
+    mail.rows.change([mail.id], sent_time=now() - timedelta(minutes=1))
+    mail.click("https://other.acme.example/", User_Agent=IPHONE)
+    assert "is_machine" not in mail.events[-1]
+
+
+def test_clicks_on_all_links_at_once_are_suspect(mail: Mail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "BURST", timedelta(hours=1))  # a slow machine is no slow reader
+    for number in (1, 2, 2, 3):
+        mail.click(f"https://{number}.acme.example/", User_Agent=IPHONE)
+    assert [event.get("is_machine") for event in mail.events if event["event"] == "clicked"] == [None, None, True]
+    assert mail.counts == (1, 1)
 
 
 def test_the_country_is_that_of_the_client(settings: Settings, tenant: Tenant) -> None:

@@ -17,7 +17,16 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         *("accounts", "create", name, "--owner-email", "o@acme.example", "--owner-confirmed"),
         *("--default-from-name", "Acme", "--default-from-address", "hello@acme.example"),
         *("--allow-network", "10.0.0.0/8", "--allow-network", "::1/128", "--rate-limit", "5/second"),
-        *("--track-opens", "off", "--time-zone", "Australia/Brisbane", "--sms-priority", "high"),
+        *(
+            "--machine-events",
+            "on",
+            "--track-opens",
+            "off",
+            "--time-zone",
+            "Australia/Brisbane",
+            "--sms-priority",
+            "high",
+        ),
     )
     expected = {
         "name": name,
@@ -30,6 +39,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "rate_limit": "5/second",
         "track_opens": False,
         "track_clicks": True,
+        "machine_events": True,
         "email_priority": "normal",
         "sms_priority": "high",
     }
@@ -39,6 +49,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
     changed = bare.json(
         *("accounts", "update", name, "--name", f"{name}-2", "--owner-unconfirmed", "--any-network"),
         *("--default-from-name", "", "--rate-limit", "", "--track-opens", "on", "--track-clicks", "off"),
+        *("--machine-events", "off"),
         *("--time-zone", "", "--email-priority", "high", "--sms-priority", ""),
     )
     expected |= {"name": f"{name}-2", "owner_confirmed": False, "allowed_networks": []}
@@ -47,6 +58,7 @@ def test_accounts_are_created_updated_and_deleted(bare: Cli) -> None:
         "rate_limit": None,
         "track_opens": True,
         "track_clicks": False,
+        "machine_events": False,
         "time_zone": "UTC",
         "email_priority": "high",
         "sms_priority": "normal",

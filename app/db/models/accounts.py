@@ -30,6 +30,8 @@ class Account(Timestamps, Base):
     track_opens: Mapped[bool] = mapped_column(default=True, server_default=true())
     track_clicks: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether opens and clicks of the account's emails are tracked."""
+    machine_events: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether opens and clicks by machines cause events, too (docs/tracking.md#machines)."""
     email_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     sms_priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     """The priority of sends of the type that have none (docs/delivery.md#priority)."""
