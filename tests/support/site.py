@@ -1,11 +1,12 @@
-"""Checks the built site (`make site`): every link leads to a page and an anchor that are there, and nothing is loaded
-from elsewhere, so that it works offline and tells nobody who reads it.
+"""Checks the built site (`make site`): every link leads to a page and an anchor that are there, every page is in the
+search index, and nothing is loaded from elsewhere, so that it works offline and tells nobody who reads it.
 
     python -m tests.support.site FOLDER
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ LOADING = {
 """Element -> the attribute that makes a browser load something."""
 IN_STYLES = re.compile(r"""(?:@import\s+|url\(\s*)["']?([^"')\s;]+)""")
 IN_SCRIPTS = re.compile(r"""(?:fetch|import|importScripts|open|src|href)\s*[(=]\s*["'`]((?:https?:)?//[^"'`]+)""")
+INDEXED = re.compile(r'"?docnames"?:\s*(\[[^]]*\])')
+MADE_BY_SPHINX = {"genindex", "search"}
 COMMENTS = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -72,6 +75,17 @@ def faults(folder: Path) -> Iterator[str]:
             yield from (f"{place}: loads {one}" for one in found if not _is_there(one, file))
 
 
+def unsearchable(folder: Path) -> Iterator[str]:
+    """The pages that the search does not find."""
+    index = folder / "searchindex.js"
+    found = INDEXED.search(index.read_text("utf-8")) if index.is_file() else None
+    names = set(json.loads(found[1])) if found else set()
+    for file in sorted(folder.rglob("*.html")):
+        name = str(file.relative_to(folder).with_suffix(""))
+        if name not in names | MADE_BY_SPHINX:
+            yield f"{name}.html: is not in the search index"
+
+
 @cache
 def _page(file: Path) -> Page:
     return Page(file.read_text("utf-8"))
@@ -98,7 +112,7 @@ def _is_there(loaded: str, file: Path) -> bool:
 
 def main(folder: Path) -> int:
     """1 if anything is wrong."""
-    wrong = list(faults(folder))
+    wrong = [*faults(folder), *unsearchable(folder)]
     print(
         "\n".join(wrong) or f"{folder / 'index.html'}: {len(list(folder.rglob('*.html')))} pages, every link leads on"
     )

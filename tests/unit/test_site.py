@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.site import faults
+from tests.support.site import faults, unsearchable
 
 
 @pytest.fixture
@@ -59,3 +59,14 @@ def test_style_sheets_and_scripts_are_checked_too(site: Path) -> None:
         "static/search.js: loads https://cdn.example/worker.js",
         "static/style.css: loads https://fonts.example/a.woff2",
     ]
+
+
+def test_a_page_that_the_search_does_not_find_is_found(site: Path) -> None:
+    assert list(unsearchable(site)) == [
+        "index.html: is not in the search index",
+        "page.html: is not in the search index",
+    ]
+    (site / "searchindex.js").write_text('Search.setIndex({"docnames":["index"],"terms":{}})')
+    assert list(unsearchable(site)) == ["page.html: is not in the search index"]
+    (site / "searchindex.js").write_text('Search.setIndex({docnames:["index", "page"]})')
+    assert list(unsearchable(site)) == []
