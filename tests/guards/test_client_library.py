@@ -21,6 +21,7 @@ from transactional_messaging import (
     root,
     sends,
 )
+from transactional_messaging.events import Event
 from transactional_messaging.resource import Property, Resource
 from transactional_messaging.testing import FakeService
 
@@ -105,6 +106,12 @@ def properties(schema: str) -> set[str]:
 def test_every_property_of_an_answer_is_an_attribute(schema: str) -> None:
     attributes = inspect.getmembers(SHOWN[schema], lambda member: isinstance(member, Property))
     assert {name for name, _ in attributes} == properties(schema)
+
+
+def test_every_property_of_an_event_is_an_attribute() -> None:
+    schemas = [name for name in description()["components"]["schemas"] if name.endswith("Event")]
+    described = {name for schema in schemas for name in properties(schema)}
+    assert described - {name for name, _ in inspect.getmembers(Event, inspect.isdatadescriptor)} == set()
 
 
 def test_every_attribute_of_a_send_is_a_parameter() -> None:

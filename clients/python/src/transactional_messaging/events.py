@@ -37,6 +37,7 @@ class Event(Resource):
     device_type = Property[str | None]()
     device_name = Property[str | None]()
     country_code = Property[str | None]()
+    is_machine = Property[bool | None]()
     link_url = Property[str | None]()
     link_type = Property[str | None]()
     body_text = Property[str | None]()
