@@ -489,8 +489,8 @@ class Settings:
     retention_days: int = _setting(
         "RETENTION_DAYS",
         30,
-        "days for which webhook attempts, triggers and ended runs, processed reports, reports about domains and counts "
-        "by hour are kept",
+        "days for which webhook attempts, triggers and ended runs, processed reports, reports about domains, positions "
+        "of imports and counts by hour are kept",
         parse_whole(1),
     )
     metrics_local_only: bool = _setting(

@@ -147,18 +147,19 @@ def print_row(row: Row, as_json: bool, *, texts: Collection[str] = ()) -> None:
         echo(f"{(key.replace('_', ' ') + ':').ljust(width)}{gap}{shown}".rstrip())
 
 
-def print_done(line: str, facts: Row, as_json: bool) -> None:
-    """Prints the result of a command without a row to show: a line for people, or the facts as JSON."""
+def print_done(line: str, facts: Row, as_json: bool, *, err: bool = False) -> None:
+    """Prints the result of a command without a row to show: a line for people, or the facts as JSON. `err` is for
+    commands whose standard output is a file."""
     if as_json:
-        print_json(facts)
+        print_json(facts, err=err)
     else:
-        echo(line)
+        echo(line, err=err)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, err: bool = False) -> None:
     """Prints indented JSON, with times in the format of the API."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
-    click.echo(orjson.dumps(value, default=_json, option=options).decode())
+    click.echo(orjson.dumps(value, default=_json, option=options).decode(), err=err)
 
 
 def _json(value: Any) -> Any:

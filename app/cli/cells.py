@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from app.contacts.attributes import FLAGS, check_attributes, fields_by_key
+from app.clock import timestamp
+from app.contacts.attributes import FLAGS, check_attributes
 from app.errors import FieldError
 from app.lists.fields import ListSpec, ValueType, field_key
 from app.settings import parse_switch
@@ -39,7 +41,7 @@ def columns_of(contact_list: ListSpec) -> list[str]:
 
 def column_key(contact_list: ListSpec, head: str) -> str | None:
     """The attribute that a column header names, by key or by the name of a field; None for an unknown one."""
-    known = {*fields_by_key(contact_list), *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
+    known = {*contact_list.fields_by_key, *contact_list.ignored_keys, *FLAGS, *SUBSCRIBED, *READ_ONLY}
     return next((key for key in (head.strip(), field_key(head)) if key in known), None)
 
 
@@ -62,7 +64,7 @@ def _value(contact_list: ListSpec, key: str, text: str) -> Any:
     try:
         if key in FLAGS or key in SUBSCRIBED:
             return parse_switch(text)
-        field = fields_by_key(contact_list).get(key)
+        field = contact_list.fields_by_key.get(key)
         if field is not None and field.value_type is ValueType.NUMBER and text:
             return _number(text)
     except ValueError:
@@ -90,11 +92,14 @@ def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def cell(value: Any) -> str:
     """The cell of a value in a CSV file. A text that a spreadsheet would run as a formula is prefixed with `'`, and so
-    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers."""
+    is one that seems to have the prefix already; `from_cell` removes exactly one. Numbers stay numbers, and times are
+    written as the API writes them."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, datetime):
+        return timestamp(value)
     text = str(value)
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 

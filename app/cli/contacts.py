@@ -8,7 +8,7 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from app.cli import contact_files
+from app.cli import contact_export, contact_import
 from app.cli.base import (
     Group,
     Row,
@@ -37,8 +37,8 @@ from app.query.grammar import parse_collection
 from app.query.reader import read_page
 
 group = Group("contacts", help="Contacts of a list.")
-group.add_command(contact_files.import_)
-group.add_command(contact_files.export)
+group.add_command(contact_import.import_)
+group.add_command(contact_export.export)
 
 values_argument = click.argument("values", nargs=-1, metavar="KEY=VALUE...")
 

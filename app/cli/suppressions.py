@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import AddressKind, email_key, is_valid_email, is_valid_mobile
+from app.cli import suppression_export
 from app.cli.base import (
     Group,
     Row,
@@ -32,6 +33,7 @@ MOST_SHOWN = 20
 """Remaining entries that are listed with their commands."""
 
 group = Group("suppressions", help="Unsubscribed and blocked addresses.")
+group.add_command(suppression_export.export)
 
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
 

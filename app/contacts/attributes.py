@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app.addresses import ADDRESS_KINDS
 from app.contacts.values import InvalidValue, clean_value
 from app.errors import CATALOGUE, FieldError
-from app.lists.fields import ADDRESS_KEYS, FieldSpec, ListSpec
+from app.lists.fields import ListSpec
 
 FLAGS = ("is_active", "double_opt_in")
-ADDRESSES = {key: FieldSpec(0, key, key, type_) for type_, key in ADDRESS_KEYS.items()}
-
-
-def fields_by_key(contact_list: ListSpec) -> dict[str, FieldSpec]:
-    """The attributes that have a value: the addresses and the fields of the list."""
-    return {**ADDRESSES, **{field.key: field for field in contact_list.value_fields}}
 
 
 def check_attributes(contact_list: ListSpec, described: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     """The attributes as the use cases take them, and their errors."""
-    fields = fields_by_key(contact_list)
+    fields = contact_list.fields_by_key
     attributes: dict[str, Any] = {}
     errors: list[FieldError] = []
     for name, value in described.items():
@@ -44,7 +39,7 @@ def _attribute_errors(contact_list: ListSpec, name: str, value: Any) -> Iterator
         for kind, flag in value.items():
             yield from (
                 _flag_errors(f"subscribed.{kind}", flag)
-                if kind in ADDRESSES
+                if kind in ADDRESS_KINDS
                 else [_unknown(contact_list, f"subscribed.{kind}")]
             )
     else:
@@ -57,5 +52,5 @@ def _flag_errors(name: str, value: Any) -> Iterator[FieldError]:
 
 
 def _unknown(contact_list: ListSpec, name: str) -> FieldError:
-    known = ", ".join([*fields_by_key(contact_list), "subscribed", *FLAGS])
+    known = ", ".join([*contact_list.fields_by_key, "subscribed", *FLAGS])
     return FieldError("unexpected_field", name, detail=f"{name} is no attribute of the list's contacts: {known}.")

@@ -74,7 +74,7 @@ def lock_for_writes(
 ) -> None:
     """Takes the lock that writing these attributes to contacts needs, if any.
 
-    A long transaction, such as an import, would block every request that gives a contact an address, so it takes no
+    A long transaction, such as a seed, would block every request that gives a contact an address, so it takes no
     lock on addresses: the flag of an address that unsubscribes meanwhile may stay true, but nothing is sent to it,
     because sends check the entries.
     """

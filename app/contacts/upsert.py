@@ -6,12 +6,13 @@ that events, triggers and unsubscriber entries are the same whatever caused the 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from app.addresses import AddressKind, normalize_address
 from app.contacts.create import create_contacts
@@ -19,8 +20,9 @@ from app.contacts.state import ContactAttributes
 from app.contacts.subscriptions import ADDRESS_COLUMNS
 from app.contacts.update import update_contacts
 from app.db.database import Transaction
+from app.db.in_json import in_json
 from app.db.models import Contact
-from app.errors import ErrorCollector, ServiceError
+from app.errors import FieldError, ServiceError
 from app.lists.fields import ListSpec
 
 BATCH_SIZE = 1000
@@ -34,6 +36,11 @@ class Upserted:
     created: int = 0
     updated: int = 0
 
+    def add(self, other: Upserted) -> None:
+        """Adds the numbers of further contacts."""
+        self.created += other.created
+        self.updated += other.updated
+
 
 def upsert_contacts(
     transaction: Transaction,
@@ -41,75 +48,119 @@ def upsert_contacts(
     contacts: Sequence[ContactAttributes],
     *,
     allow_system: bool = False,
-    on_progress: Callable[[int], object] = lambda _count: None,
 ) -> Upserted:
-    """Creates or updates one contact per element; `on_progress` is called after each batch with its size.
+    """Creates or updates one contact per element, in a transaction that may be long.
 
     In a list that allows duplicates, elements with the same identifier match its contacts from the oldest on.
     Raises `ServiceError` located by collection and index; then the transaction must be rolled back.
     """
-    kind = _identifier(contact_list, contacts)
-    upserted, matched = Upserted(), set[int]()
+    kind = identifier_of(contact_list)
+    _check_identified(kind, contacts)
+    seen, upserted = Counter[str](), Upserted()
     for start in range(0, len(contacts), BATCH_SIZE):
         batch = contacts[start : start + BATCH_SIZE]
-        matches = list(enumerate(_match(transaction, contact_list.id, kind, batch, matched)))
-        missing = [index for index, contact_id in matches if contact_id is None]
-        present = [(index, contact_id) for index, contact_id in matches if contact_id is not None]
-        with _renumbered([start + index for index in missing]):
-            new = [batch[index] for index in missing]
-            matched.update(
-                create_contacts(
-                    transaction, contact_list, new, bulk=True, allow_system=allow_system, long_transaction=True
+        earlier = []
+        for attributes in batch:
+            key = key_of(kind, attributes)
+            earlier.append(seen[key])
+            seen[key] += 1
+        with _renumbered(range(start, start + len(batch))):
+            upserted.add(
+                upsert_batch(
+                    transaction, contact_list, batch, earlier, allow_system=allow_system, long_transaction=True
                 )
             )
-        with _renumbered([start + index for index, _ in present]):
-            updates = [(contact_id, batch[index]) for index, contact_id in present]
-            upserted.updated += update_contacts(
-                transaction, contact_list, updates, bulk=True, allow_system=allow_system, long_transaction=True
-            )
-        upserted.created += len(missing)
-        on_progress(len(batch))
     return upserted
 
 
-def _identifier(contact_list: ListSpec, contacts: Sequence[ContactAttributes]) -> AddressKind:
-    """The attribute that contacts are found by. Raises `ServiceError` if the list or an element has none."""
+def upsert_batch(
+    transaction: Transaction,
+    contact_list: ListSpec,
+    batch: Sequence[ContactAttributes],
+    earlier: Sequence[int],
+    *,
+    allow_system: bool,
+    long_transaction: bool = False,
+) -> Upserted:
+    """Creates or updates one contact per element; at most some thousands, each with an identifier.
+
+    `earlier` is the number of elements with the same identifier that came before each element, in this batch or in
+    those before it. Raises as `upsert_contacts`.
+    """
+    matches = list(enumerate(match_contacts(transaction, contact_list, batch, earlier)))
+    missing = [index for index, contact_id in matches if contact_id is None]
+    present = [(index, contact_id) for index, contact_id in matches if contact_id is not None]
+    with _renumbered(missing):
+        new = [batch[index] for index in missing]
+        create_contacts(
+            transaction,
+            contact_list,
+            new,
+            bulk=True,
+            allow_system=allow_system,
+            long_transaction=long_transaction,
+        )
+    with _renumbered([index for index, _ in present]):
+        updates = [(contact_id, batch[index]) for index, contact_id in present]
+        updated = update_contacts(
+            transaction,
+            contact_list,
+            updates,
+            bulk=True,
+            allow_system=allow_system,
+            long_transaction=long_transaction,
+        )
+    return Upserted(len(missing), updated)
+
+
+def identifier_of(contact_list: ListSpec) -> AddressKind:
+    """The attribute that contacts are found by. Raises `ServiceError` if the list has none."""
     if contact_list.identifier is None:
         detail = "the list has neither an Email nor a Mobile Phone field by which its contacts could be found"
         raise ServiceError("list_address_field_missing", collection="contacts", index=0, detail=detail)
-    errors = ErrorCollector()
-    detail = f"{contact_list.identifier} is required: contacts of this list are found by it."
-    for index, attributes in enumerate(contacts):
-        if attributes.get(contact_list.identifier) is None:
-            errors.add("required", field=contact_list.identifier, collection="contacts", index=index, detail=detail)
-    errors.raise_any()
     return contact_list.identifier
 
 
-def _match(
-    transaction: Transaction, list_id: int, kind: AddressKind, batch: Sequence[ContactAttributes], matched: set[int]
+def key_of(kind: AddressKind, attributes: ContactAttributes) -> str:
+    """The identifier in the form in which it is compared."""
+    return normalize_address(kind, attributes[kind]).key
+
+
+def unidentified(kind: AddressKind, index: int = 0) -> FieldError:
+    """The error of an element without its identifier."""
+    detail = f"{kind} is required: contacts of this list are found by it."
+    return FieldError("required", kind, "contacts", index, detail)
+
+
+def match_contacts(
+    session: Session, contact_list: ListSpec, batch: Sequence[ContactAttributes], earlier: Sequence[int]
 ) -> list[int | None]:
-    """The id of the contact that each element matches, None if there is none; adds the ids to `matched`, so that no
-    contact matches twice."""
-    keys = [normalize_address(kind, attributes[kind]).key for attributes in batch]
+    """The id of the contact that each element matches, None if there is none. See `upsert_batch` for `earlier`: no two
+    elements match the same contact."""
+    kind = identifier_of(contact_list)
+    keys = [key_of(kind, attributes) for attributes in batch]
     column = ADDRESS_COLUMNS[kind]
     statement = (
         select(column, Contact.id)
-        .where(Contact.list_id == list_id, column.in_(keys))
-        .order_by(Contact.creation_time.desc(), Contact.id.desc())
+        .where(Contact.list_id == contact_list.id, in_json(column, keys))
+        .order_by(Contact.creation_time, Contact.id)
     )
-    free: defaultdict[str, list[int]] = defaultdict(list)
-    for key, contact_id in transaction.execute(statement):
-        if contact_id not in matched:
-            free[key].append(contact_id)
-    matches = [free[key].pop() if free[key] else None for key in keys]
-    matched.update(contact_id for contact_id in matches if contact_id is not None)
-    return matches
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for key, contact_id in session.execute(statement):
+        found[key].append(contact_id)
+    places = zip((found.get(key, ()) for key in keys), earlier, strict=True)
+    return [ids[place] if place < len(ids) else None for ids, place in places]
+
+
+def _check_identified(kind: AddressKind, contacts: Sequence[ContactAttributes]) -> None:
+    errors = [unidentified(kind, index) for index, attributes in enumerate(contacts) if attributes.get(kind) is None]
+    if errors:
+        raise ServiceError.of(errors)
 
 
 @contextmanager
 def _renumbered(positions: Sequence[int]) -> Iterator[None]:
-    """The errors of a batch, with positions among all elements."""
+    """The errors of some elements, with positions among all."""
     try:
         yield
     except ServiceError as error:

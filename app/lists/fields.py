@@ -159,6 +159,13 @@ class ListSpec:
         return tuple(field for field in self.fields if not field.is_address and not is_reserved(field.key))
 
     @cached_property
+    def fields_by_key(self) -> dict[str, FieldSpec]:
+        """The attributes that have a value: both addresses, whether or not the list has fields for them, and the
+        fields."""
+        addresses = {key: FieldSpec(0, key, key, type_) for type_, key in ADDRESS_KEYS.items()}
+        return {**addresses, **{field.key: field for field in self.value_fields}}
+
+    @cached_property
     def value_keys(self) -> frozenset[str]:
         """The keys of those fields."""
         return frozenset(field.key for field in self.value_fields)

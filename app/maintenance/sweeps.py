@@ -32,6 +32,7 @@ from app.db.in_json import in_json
 from app.db.models import (
     AutomationRun,
     Base,
+    ContactImport,
     DkimKey,
     DomainBackoff,
     DomainReport,
@@ -119,10 +120,10 @@ def replies_waiting(session: Session) -> bool:
 
 def clean(services: Services) -> None:
     """Prepares the ranges of the history; reports long replies with missing parts; deletes sends that are older than
-    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports, tokens of
-    relays, reports about domains, retired DKIM keys, counts by hour and ended runs past their retention, expired
-    back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of events; updates the
-    planner's statistics."""
+    all recipients, idempotency records, webhook attempts, trigger firings, records of processed reports and of
+    imports, tokens of relays, reports about domains, retired DKIM keys, counts by hour and ended runs past their
+    retention, expired back-offs, and queue entries whose recipient was deleted by hand; rotates the tables of events;
+    updates the planner's statistics."""
     history.prepare(services.database)
     reassembly.flush_overdue(services)
     settings = services.settings
@@ -135,6 +136,7 @@ def clean(services: Services) -> None:
     _delete_older(services, DomainReport, DomainReport.time, retention)
     _delete_older(services, HookToken, HookToken.time, retention)
     _delete_older(services, DkimKey, DkimKey.retired_time, now() - RETIRED_KEYS_KEPT)
+    _delete_older(services, ContactImport, ContactImport.last_modified_time, retention)
     _delete_older(services, HourlyCount, HourlyCount.hour, retention - PART_OF_A_DAY)
     _delete_older(services, AutomationRun, AutomationRun.end_time, retention, *HOLDS_NO_PLACE)
     _delete_older(services, DomainBackoff, DomainBackoff.until_time, now() - BACKOFFS_KEPT)

@@ -116,7 +116,8 @@ def test_an_import_creates_and_updates(cli: Cli, tenant: Tenant, customers: int,
         "bob@example.com,,Bob,free,7.25,no,true\n\n"
         "same@example.com,,,gold,,,\n"
     )
-    assert cli.json("contacts", "import", str(file), *IN_LIST) == {"created": 1, "updated": 1}
+    done = cli.json("contacts", "import", str(file), *IN_LIST)
+    assert done == {"created": 1, "updated": 1, "unchanged": 1, "rejected": 0, "dry_run": False}
     first, _, third = contacts(cli)
     assert (first["id"], first["first_name"], first["plan"], first["spend"]) == (ann["id"], "Ann", "gold", 5)
     assert (first["email"], first["mobile"]) == ("ANN@example.com", "61411111111")
@@ -161,7 +162,7 @@ def test_an_import_causes_events_and_triggers(cli: Cli, tenant: Tenant, customer
         ("email\n=?utf-8?q?a?=@example.com\n", "line 2: email must be an email address"),
         ("email,is_active\na@example.com,perhaps\n", "line 2: is_active: The value must be true or false."),
         ("email,mobile\n,61411111111\n", "line 2: email is required: contacts of this list are found by it."),
-        ("email\na@example.com\nA@example.com\n", "line 3: email: an earlier element of this request has it already."),
+        ("email\na@example.com\nA@example.com\n", "line 3: email: line 2 has it already."),
         ('email\n"a@example.com\n', "line 2: unexpected end of data"),
     ],
 )
@@ -171,19 +172,17 @@ def test_an_invalid_import_changes_nothing(cli: Cli, customers: int, file: Path,
     assert contacts(cli) == []
 
 
-def test_up_to_twenty_invalid_lines_are_reported(cli: Cli, customers: int, file: Path) -> None:
-    file.write_text("email\ngood@example.com\n" + "bad\n" * 23)
+def test_invalid_lines_are_reported_by_kind_with_three_examples(cli: Cli, customers: int, file: Path) -> None:
+    file.write_text("email,plan\ngood@example.com,\nfirst@example.com,silver\n" + "bad\x1b,\n" * 23)
     lines = cli.run("contacts", "import", str(file), *IN_LIST).stderr.splitlines()
-    assert lines[0] == "Error: nothing was imported:"
-    assert lines[1].startswith("  line 3: email must be")
-    assert lines[20].startswith("  line 22: email must be")
-    assert lines[21:] == ["  and 3 more"]
+    assert lines == [
+        "Error: nothing was imported, 24 of 25 rows are faulty:",
+        "  23 rows: email must be an email address of at most 254 characters, such as ann@example.com.",
+        *(f"    line {line}: 'bad\\x1b'" for line in (4, 5, 6)),
+        "  1 row: plan must be one of the field's options: free, gold.",
+        "    line 3: 'silver'",
+    ]
     assert contacts(cli) == []
-
-
-def test_a_file_in_another_encoding_is_refused(cli: Cli, customers: int, file: Path) -> None:
-    file.write_bytes("email,first_name\na@example.com,René\n".encode("latin-1"))
-    assert cli.refused("contacts", "import", str(file), *IN_LIST) == f"{file} is not UTF-8"
 
 
 def test_a_file_of_a_spreadsheet_can_be_imported(cli: Cli, customers: int, file: Path) -> None:
@@ -212,6 +211,8 @@ def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: in
     with file.open(newline="") as source:
         rows = list(csv.DictReader(source))
     assert [row["email"] for row in rows] == ["ann@example.com", "bob@example.com"]
+    times = ("creation_time", "last_modified_time", "double_opt_in_time")
+    assert [[row[name] or None for name in times] for row in rows] == [[one[name] for name in times] for one in before]
     ann, bob = rows
     assert (ann["first_name"], ann["spend"], ann["score"]) == ('Ann "A", the\nfirst', "12.5", "7")
     assert (ann["subscribed.mobile"], ann["plan"], bob["blocked.email"], bob["is_active"]) == (
@@ -226,7 +227,7 @@ def test_an_export_can_be_imported_again(cli: Cli, tenant: Tenant, customers: in
 
 def test_more_contacts_than_one_batch_are_imported(cli: Cli, customers: int, file: Path) -> None:
     file.write_text("email,score\n" + "".join(f"p{number}@example.com,{number}\n" for number in range(1234)))
-    assert cli.json("contacts", "import", str(file), *IN_LIST) == {"created": 1234, "updated": 0}
+    assert cli.json("contacts", "import", str(file), *IN_LIST)["created"] == 1234
     assert cli.json("contacts", "export", str(file), *IN_LIST) == {"exported": 1234}
     assert len(file.read_text().splitlines()) == 1235
     assert cli.json("contacts", "list", "score=1233", *IN_LIST)[0]["email"] == "p1233@example.com"

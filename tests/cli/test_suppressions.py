@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -135,3 +137,24 @@ def test_subscribing_reports_remaining_entries_and_how_to_remove_them(cli: Cli, 
     printed = cli.text("suppressions", "resubscribe", "b@example.com", "--list", "Two words")
     assert printed == "b@example.com is subscribed in Two words; contacts changed: 0\n"
     assert cli.json("suppressions", "resubscribe", "b@example.com")["left"] == []
+
+
+def test_suppressed_addresses_are_exported(cli: Cli, tenant: Tenant, customers: int, tmp_path: Path) -> None:
+    for number in range(3):
+        cli.text("suppressions", "unsubscribe", f"p{number}@example.com", "--list", "Customers")
+    cli.text("suppressions", "unsubscribe", "p1@example.com")
+    cli.text("suppressions", "block", "61411111111", "--reason", "=1+1")
+    file = tmp_path / "suppressed.csv"
+    assert cli.text("suppressions", "export", str(file), "--delimiter", "semicolon") == f"5 exported to {file}\n"
+    with file.open(newline="") as source:
+        rows = list(csv.DictReader(source, delimiter=";"))
+    listed = {(one["state"], one["address"], one["list"] or ""): one for one in cli.json("suppressions", "list")}
+    assert [(row["state"], row["address"], row["list"]) for row in rows] == [
+        *(("unsubscribed", f"p{number}@example.com", "Customers") for number in (0, 1)),
+        *(("unsubscribed", "p1@example.com", ""), ("unsubscribed", "p2@example.com", "Customers")),
+        ("blocked", "61411111111", ""),
+    ]
+    for row in rows:
+        assert row["creation_time"] == listed[row["state"], row["address"], row["list"]]["creation_time"]
+    assert (rows[-1]["kind"], rows[-1]["reason"]) == ("mobile", "'=1+1")
+    assert cli.run("suppressions", "export", "-", "--state", "blocked").stdout.count("\n") == 2

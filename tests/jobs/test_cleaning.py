@@ -13,6 +13,7 @@ from app.clock import now
 from app.db.counters import GROUP_COUNTS, HOURLY_COUNTS, count, hour_of
 from app.db.models import (
     Base,
+    ContactImport,
     DkimKey,
     DomainBackoff,
     DomainReport,
@@ -56,6 +57,14 @@ def add_inbound(parts: Alone, moment: datetime) -> int:
     return parts.tenant.add(InboundRecord, fingerprint=unique(), kind="reply", time=moment)
 
 
+def add_import(parts: Alone, moment: datetime) -> int:
+    counts = dict.fromkeys(("rows_done", "created", "updated"), 0)
+    times = dict.fromkeys(("creation_time", "last_modified_time"), moment)
+    return parts.tenant.add(
+        ContactImport, list_id=parts.tenant.add_list(), digest=unique(), options="", **counts, **times
+    )
+
+
 def kept(parts: Alone, model: type[Base]) -> list[int]:
     with parts.services.database.read() as session:
         return list(session.scalars(select(model.__table__.c.id).order_by(model.__table__.c.id)))
@@ -68,17 +77,20 @@ def test_idempotency_records_are_deleted_after_a_day(parts: Alone) -> None:
     assert kept(parts, IdempotencyRecord) == [young]
 
 
-def test_attempts_triggers_and_inbound_marks_are_deleted_after_the_retention(parts: Alone) -> None:
+def test_attempts_triggers_inbound_marks_and_imports_are_deleted_after_the_retention(parts: Alone) -> None:
     """RETENTION_DAYS: 30."""
     old, young = now() - timedelta(days=30, minutes=1), now() - timedelta(days=29)
     add_attempt(parts, old)
     add_firing(parts, old)
     add_inbound(parts, old)
+    add_import(parts, old)
     attempt, firing, inbound = add_attempt(parts, young), add_firing(parts, young), add_inbound(parts, young)
+    resumable = add_import(parts, young)
     sweeps.clean(parts.services)
     assert kept(parts, WebhookAttempt) == [attempt]
     assert kept(parts, InboundRecord) == [inbound]
     assert kept(parts, TriggerFiring) == [firing]
+    assert kept(parts, ContactImport) == [resumable]
 
 
 def test_counts_by_hour_are_deleted_a_day_after_the_retention(parts: Alone) -> None:

@@ -14,6 +14,7 @@ from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubsc
 from app.db.models.counts import ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
+from app.db.models.imports import ContactImport
 from app.db.models.inbound import DomainBackoff, DomainReport, HookToken, InboundRecord, ReplyPart
 from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
@@ -34,6 +35,7 @@ __all__ = [
     "BlockedAddress",
     "Contact",
     "ContactCount",
+    "ContactImport",
     "DkimKey",
     "Domain",
     "DomainBackoff",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.growth import MOST_GROWTH, growth
+from tests.unit.growth.files import IN_FILES
 from tests.unit.growth.inbound import INBOUND
 from tests.unit.growth.reader import KIB, Reader
 from tests.unit.growth.requests import IN_REQUESTS
@@ -21,7 +22,7 @@ LONGER = 0.002
 """Seconds of the smaller text if the two are compared again: quadratic growth with a small factor shows late."""
 
 
-@pytest.mark.parametrize("reader", [*IN_REQUESTS, *IN_SENDS, *INBOUND], ids=lambda reader: reader.name)
+@pytest.mark.parametrize("reader", [*IN_REQUESTS, *IN_SENDS, *INBOUND, *IN_FILES], ids=lambda reader: reader.name)
 def test_the_cost_of_a_character_does_not_grow(reader: Reader) -> None:
     texts = list(reader.texts())
     for text, make in texts:

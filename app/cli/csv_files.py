@@ -1,0 +1,113 @@
+"""What all commands on CSV files have in common: their options, and the writing of files (docs/cli.md#csv-files)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal
+
+import click
+
+from app.cli.base import View, WrongValue, print_done
+from app.cli.cells import cell
+from app.cli.progress import progress
+from app.csv_files.delimiters import DELIMITERS
+from app.csv_files.encodings import ENCODINGS, UTF_8
+from app.csv_files.reader import FileFormat
+from app.csv_files.source import UnreadableFile, rereadable
+
+STANDARD = "-"
+"""The name of standard input or output in place of a file."""
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Delimiter(click.ParamType[str]):
+    """A character between two cells, or its name."""
+
+    name = "delimiter"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The character."""
+        sign = {**DELIMITERS, "\\t": "\t"}.get(str(value).lower(), str(value))
+        if len(sign) != 1 or sign.isalnum() or sign in '"\r\n\0':
+            self.fail(f"{value!r} is neither {', '.join(DELIMITERS)} nor another single sign", param, ctx)
+        return sign
+
+
+def format_options(command: View) -> View:
+    """`--delimiter` and `--encoding`."""
+    encodings = click.Choice(ENCODINGS, case_sensitive=False)
+    named = click.option("--encoding", type=encodings, metavar="NAME", help="As in utf-8-sig, windows-1252.")
+    delimited = click.option("--delimiter", type=Delimiter(), help="comma, semicolon, tab, pipe or a sign.")
+    return delimited(named(command))
+
+
+def export_options(command: View) -> View:
+    """The file of an export, and its format."""
+    path = click.Path(dir_okay=False, writable=True, allow_dash=True)
+    return click.argument("file", type=path)(format_options(command))
+
+
+@contextmanager
+def csv_source(file: str) -> Iterator[BinaryIO]:
+    """A file, or a copy of standard input, to be read as often as needed. Raises `WrongValue` for what is no CSV."""
+    try:
+        if file == STANDARD:
+            with rereadable(sys.stdin.buffer) as source:
+                yield source
+        else:
+            with open(file, "rb") as stream, rereadable(stream) as source:
+                yield source
+    except UnreadableFile as error:
+        raise WrongValue(str(error)) from None
+
+
+def format_to_write(delimiter: str | None, encoding: str | None) -> FileFormat:
+    """The format of a file to write."""
+    return FileFormat(encoding or UTF_8, delimiter or DELIMITERS["comma"])
+
+
+@contextmanager
+def csv_writer(file: str, form: FileFormat, *, quoting: Literal[0, 1], errors: str = "strict") -> Iterator[Any]:
+    """A writer of a file, or of standard output."""
+    with _target(file) as target:
+        text = io.TextIOWrapper(target, form.encoding, errors, newline="")
+        try:
+            yield csv.writer(text, delimiter=form.delimiter, lineterminator="\n", quoting=quoting)
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise WrongValue(f"{character!r} cannot be written in {form.encoding}; utf-8 can write it") from None
+        finally:
+            text.detach()
+
+
+@contextmanager
+def _target(file: str) -> Iterator[BinaryIO]:
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        return
+    try:
+        target = open(file, "wb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise WrongValue(f"{file}: {error.strerror}") from None
+    with target:
+        yield target
+
+
+def export_rows(
+    file: str, form: FileFormat, head: Sequence[str], pages: Iterable[Rows], total: int, *, as_json: bool
+) -> None:
+    """Writes the columns of the head of all rows; `total` is about how many they are."""
+    written = 0
+    # Quoted, so that a semicolon in a text does not start a new cell in locales where it is the separator.
+    with progress("Exporting", total) as advance, csv_writer(file, form, quoting=csv.QUOTE_ALL) as writer:
+        writer.writerow(head)
+        for page in pages:
+            writer.writerows([cell(row[column]) for column in head] for row in page)
+            written += len(page)
+            advance(len(page))
+    where = "standard output" if file == STANDARD else file
+    print_done(f"{written} exported to {where}", {"exported": written}, as_json, err=file == STANDARD)

@@ -1,0 +1,128 @@
+"""Checks all rows of a file before the first is imported, in one pass (docs/cli.md#faulty-rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.cli.cells import contact_from_cells, from_cell
+from app.cli.import_columns import NAMELESS
+from app.cli.import_faults import Fault, FaultReport
+from app.cli.import_rejects import NoRejects, Rejects
+from app.cli.import_spool import CheckedRow, CheckedRows
+from app.contacts.imports import resets_double_opt_in
+from app.contacts.rules import address_errors
+from app.contacts.upsert import identifier_of, key_of, unidentified
+from app.csv_files.reader import CsvReader, FileRow
+from app.db.database import Database
+from app.db.key_counts import KeyCounts
+from app.errors import FieldError
+from app.lists.fields import ListSpec
+
+BATCH_SIZE = 1000
+MOST_CHARACTERS = 4 * 1024 * 1024
+"""Of the rows of a batch."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row of a batch, and what became of it so far."""
+
+    place: int
+    source: FileRow
+    attributes: dict[str, Any]
+    faults: list[Fault]
+    earlier: int = 0
+
+
+class FileCheck:
+    """The check of one file. `rows` counts all its rows; `valid` holds those without a fault."""
+
+    def __init__(
+        self,
+        database: Database,
+        contact_list: ListSpec,
+        keys: Sequence[str | None],
+        valid: CheckedRows,
+        rejects: Rejects | NoRejects,
+    ) -> None:
+        self.rows = 0
+        self.report = FaultReport()
+        self._database, self._list, self._keys = database, contact_list, keys
+        self._valid, self._rejects = valid, rejects
+        self._done = 0
+        self._identifier = identifier_of(contact_list)
+
+    def run(self, reader: CsvReader, on_batch: Callable[[], None], *, done: int) -> None:
+        """Reads all rows. Those of which `done` is the number were imported before, so that the database says nothing
+        about them any more."""
+        self._done = done
+        with KeyCounts() as counts:
+            batch: list[_Row] = []
+            characters = 0
+            for source in reader.rows():
+                batch.append(self._read(source))
+                characters += sum(map(len, source.cells))
+                if len(batch) == BATCH_SIZE or characters > MOST_CHARACTERS:
+                    self._settle(batch, counts)
+                    on_batch()
+                    batch, characters = [], 0
+            self._settle(batch, counts)
+            on_batch()
+        self._valid.rewind()
+
+    def _read(self, source: FileRow) -> _Row:
+        """The row with the faults that it has by itself."""
+        row = _Row(self.rows, source, {}, [])
+        self.rows += 1
+        if source.problem is not None:
+            row.faults.append(Fault(("csv", None), source.problem))
+        elif len(source.cells) != len(self._keys):
+            text = f"has {len(source.cells)} cells, the head has {len(self._keys)}"
+            row.faults.append(Fault(("cells", None), text))
+        else:
+            self._read_cells(row)
+        return row
+
+    def _read_cells(self, row: _Row) -> None:
+        cells: dict[str, str] = {}
+        for key, text in zip(self._keys, row.source.cells, strict=True):
+            if key == NAMELESS and text:
+                row.faults.append(Fault(("nameless", None), "a column without a name must be empty", text))
+            elif key:
+                cells[key] = from_cell(text)
+        row.attributes, errors = contact_from_cells(self._list, cells, clear=False)
+        errors += address_errors(self._list, [row.attributes], bulk=False)
+        if not cells.get(self._identifier):
+            errors.append(unidentified(self._identifier))
+        row.faults += [Fault.of(error, cells.get(error.field or "")) for error in errors]
+
+    def _settle(self, batch: Sequence[_Row], counts: KeyCounts) -> None:
+        """Finds the faults that rows have beside others, and in view of the contacts that exist."""
+        for row in batch:
+            if not row.faults:
+                self._count(row, counts)
+        self._compare([row for row in batch if not row.faults and row.place >= self._done])
+        for row in batch:
+            if row.faults:
+                self.report.add(row.source.line, row.faults)
+                self._rejects.add(row.source, row.faults)
+            else:
+                self._valid.add(CheckedRow(row.place, row.source.line, row.earlier, row.attributes))
+
+    def _count(self, row: _Row, counts: KeyCounts) -> None:
+        row.earlier, first = counts.add(key_of(self._identifier, row.attributes), row.source.line)
+        if row.earlier and not self._list.allow_duplicates:
+            text = f"{self._identifier}: line {first} has it already."
+            row.faults.append(Fault(("conflict", self._identifier), text, row.attributes[self._identifier]))
+
+    def _compare(self, rows: Sequence[_Row]) -> None:
+        """Writes that the contacts refuse, whatever the file says."""
+        if not any(row.attributes.get("double_opt_in") is False for row in rows):
+            return
+        attributes, earlier = [row.attributes for row in rows], [row.earlier for row in rows]
+        with self._database.read() as session:
+            refused = resets_double_opt_in(session, self._list, attributes, earlier)
+        for index in refused:
+            rows[index].faults.append(Fault.of(FieldError("cannot_reset_double_opt_in", "double_opt_in"), None))

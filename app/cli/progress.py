@@ -1,0 +1,34 @@
+"""Progress of long commands: a bar with the rate, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+Advance = Callable[[int], None]
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Advance]:
+    """Shows on standard error how much of the total is done; what it yields is called with the size of each step."""
+    began, done = time.monotonic(), 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        rate = done / max(time.monotonic() - began, 0.001)
+        bar.update(count, f"{rate:,.0f}/s")
+
+    with click.progressbar(
+        length=total,
+        label=label,
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+        show_pos=True,
+        item_show_func=lambda rate: rate,
+    ) as bar:
+        yield advance

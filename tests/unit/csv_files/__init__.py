@@ -1,0 +1,1 @@
+"""Tests of app/csv_files."""

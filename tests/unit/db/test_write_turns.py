@@ -1,0 +1,58 @@
+"""A long job of writing lets others write in between, and its transactions stay short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.db.database import Transaction
+from app.db.write_turns import FIRST, LEAST, MOST, PAUSE, TARGET, WriteTurns
+from app.services import Services
+
+
+@dataclass
+class Watch:
+    """A clock that moves when somebody works or sleeps."""
+
+    time: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def read(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+
+
+def turns(services: Services, watch: Watch) -> WriteTurns:
+    return WriteTurns(services.database, clock=watch.read, sleep=watch.sleep)
+
+
+def test_the_size_follows_the_time_that_a_transaction_takes(services: Services) -> None:
+    watch = Watch()
+    job = turns(services, watch)
+
+    def takes(seconds: float) -> int:
+        def work(_: Transaction) -> None:
+            watch.time += seconds
+
+        job.take(job.size, work)
+        return job.size
+
+    assert takes(TARGET) == FIRST
+    assert takes(2 * TARGET) == FIRST // 2
+    assert [takes(0) for _ in range(5)] == [100, 200, 400, 800, MOST]
+    assert takes(1000 * TARGET) == LEAST
+
+
+def test_on_sqlite_others_have_time_to_notice_that_they_can_write(services: Services) -> None:
+    """There a waiting writer looks every tenth of a second; PostgreSQL wakes it."""
+    watch = Watch()
+    job = turns(services, watch)
+    job.take(1, lambda _: None)
+    job.take(1, lambda _: None)
+    watch.time += PAUSE / 2
+    job.take(1, lambda _: None)
+    expected = [] if services.database.is_postgresql else [PAUSE, PAUSE / 2]
+    assert [round(slept, 6) for slept in watch.slept] == expected
+    assert PAUSE > 0.1

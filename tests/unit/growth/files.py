@@ -1,0 +1,33 @@
+"""Readers of files that operators got from others."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+
+from app.csv_files.encodings import find_encoding
+from app.csv_files.reader import FileFormat, delimiter_of, reading
+from app.csv_files.source import UnreadableFile
+from tests.unit.growth.reader import KIB, Reader
+
+
+def _read(content: bytes) -> None:
+    file = io.BytesIO(content)
+    with suppress(UnreadableFile):
+        encoding = find_encoding(file)
+        form = FileFormat(encoding, delimiter_of(file, encoding, str.isalpha))
+        with reading(file, form) as reader:
+            for row in reader.rows():
+                for text in row.texts:
+                    reader.parsed_alone(text)
+
+
+IN_FILES = (
+    Reader(
+        "a CSV file",
+        lambda text: _read(text.encode("latin-1")),
+        ('"', ",", ";", "\n", "\r", "a", '""', "sep=;\n", "\xe9", "\xc3\xa9"),
+        256 * KIB,
+        head="email,name\n",
+    ),
+)
