@@ -121,12 +121,13 @@ def _settings(page: Page, values: dict[str, str]) -> None:
 
 
 def _session(page: Page, block: Block) -> None:
-    """Commands behind `$ `, each followed by its output."""
+    """Commands behind `$ `, each followed by its output, or by the error with which it ends."""
     for turn in re.split(r"^\$ ", page.local(block), flags=re.MULTILINE)[1:]:
         command, _, shown = turn.partition("\n")
         page.ran = ran = page.shell.run(command + "\n")
-        assert ran.code == 0, ran
-        assert not shown.strip() or same_text(shown, ran.stdout), f"{command} printed\n{ran.stdout}"
+        assert (ran.code != 0) == shown.startswith("Error: "), ran
+        printed = ran.stderr if ran.code else ran.stdout
+        assert not shown.strip() or same_text(shown, printed), f"{command} printed\n{printed}"
 
 
 def _text(page: Page, block: Block) -> None:
@@ -171,7 +172,9 @@ def _yaml(page: Page, block: Block) -> None:
 
 
 def _csv(page: Page, block: Block) -> None:
-    """Contacts of the first list."""
+    """Contacts of the first list, unless commands of the page import them."""
+    if block.title:
+        return
     file = page.world.folder / "shown.csv"
     file.write_text(block.text, "utf-8")
     ran = page.shell.run(f"flask --app wsgi contacts import {shlex.quote(str(file))} --list 1\n")

@@ -22,6 +22,8 @@ WRONG = {
     "an option that a program lacks": '```sh\nmake chaos ARGS="--gently"\n```',
     "a setting with a wrong value": "```sh\nPUBLIC_URL=ftp://api.example.com\n```",
     "other output": "```console\n$ echo one; echo two\none\nthree\n```",
+    "a session that does not end as it says": "```console\n$ flask --app wsgi lists show gone\ngone\n```",
+    "an error that does not happen": "```console\n$ echo Error: no\nError: no\n```",
     "output of nothing": "```text\none\n```",
     "a property that the answer lacks": f'```sh\n{CURL}lists/1"\n```\n\n```json\n{{"id": 1, "colour": "red"}}\n```',
     "a value of another type": f'```sh\n{CURL}lists/1"\n```\n\n```json\n{{"id": "1"}}\n```',
