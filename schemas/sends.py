@@ -65,6 +65,7 @@ class SendSchema(CodeSchema):
     reply_to = String(allow_none=True)
     bcc_address = Email(allow_none=True)
     priority = String(choices=PRIORITIES, allow_none=True)
+    transport = String(least=1, most=LONGEST_NAME, allow_none=True)
     body_html = Body()
     body_text = Body()
     include_unsubscribed = Boolean(allow_none=True)
@@ -158,11 +159,13 @@ class SendAnswerSchema(ResponseSchema):
 
 
 class TimelineStepSchema(ResponseSchema):
-    """A timeline step. `detail` is the reply of the mail server or gateway, for keys with `contact.view`."""
+    """A timeline step. `detail` is the reply of the mail server or gateway, for keys with `contact.view`; `transport`
+    the name of the transport that was used, absent for the default one."""
 
     time = Timestamp()
     step = fields.String()
     detail = fields.String(allow_none=True)
+    transport = fields.String(metadata=OPTIONAL)
 
 
 class RecipientTimelineLinksSchema(SelfLinksSchema):

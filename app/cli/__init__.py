@@ -23,6 +23,7 @@ NOUNS = (
     "history",
     "inbound",
     "automations",
+    "transports",
     "db",
 )
 """Modules with a `group` of commands."""

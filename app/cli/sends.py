@@ -34,6 +34,7 @@ group = Group("sends", help="Recipients of sends, named by the uuid from the res
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
+STEP_SHOWN = ("time", "step", "transport", "detail", "note")
 
 Listed = Select[Recipient, QueueEntry]
 
@@ -93,7 +94,7 @@ def show(uuid: str, limit: int, as_json: bool) -> None:
     with services().database.read() as session:
         recipient = find_recipient(session, uuid)
         latest = latest_steps(session, recipient, limit)
-        steps = [{"time": step.time, "step": step.step, "detail": step.detail, "note": step.note} for step in latest]
+        steps = [{name: getattr(step, name) for name in STEP_SHOWN} for step in latest]
         own = TEXT_ONLY if recipient.type == "sms" else ()
         row = {**_row(recipient, current_entry(session, recipient)), **{name: getattr(recipient, name) for name in own}}
     if as_json:

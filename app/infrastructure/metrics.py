@@ -36,6 +36,18 @@ REQUEST_SECONDS = Histogram(
 OUTCOMES = Counter(
     "tms_recipient_outcomes", "Results of delivery attempts by their outcome.", ["type", "outcome"], registry=OWN
 )
+TRANSPORT_OUTCOMES = Counter(
+    "tms_transport_outcomes",
+    "Results of delivery attempts by the name of the transport, `default` for the one in the settings.",
+    ["type", "transport", "outcome"],
+    registry=OWN,
+)
+TRANSPORT_FAILOVERS = Counter(
+    "tms_transport_failovers", "Messages that went to the next transport of their route.", ["transport"], registry=OWN
+)
+TRANSPORT_BACKOFFS = Counter(
+    "tms_transport_backoffs", "Back-offs of transports of routes.", ["transport"], registry=OWN
+)
 AUTOMATION_STEPS = Counter(
     "tms_automation_steps", "Steps of automations that runs have passed.", ["result"], registry=OWN
 )

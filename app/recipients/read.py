@@ -34,7 +34,9 @@ _OF_SEND = {name: _of_send(name) for name in ("automation_id", "step_id")}
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
 STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
-STEP_COLUMNS: tuple[Any, ...] = (RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail)
+STEP_COLUMNS: tuple[Any, ...] = (
+    *(RecipientStep.id, RecipientStep.time, RecipientStep.step, RecipientStep.detail, RecipientStep.transport),
+)
 PLAIN = ("type", "state", "reason", "list_id", "contact_id", "message_id", "group_id", "automation_id", "step_id")
 LOOKED_UP: dict[str, Any] = {
     "state": CURRENT_STATE,
@@ -170,7 +172,12 @@ def _timeline(
     first, last = ((rows[0].id,), (rows[-1].id,)) if rows else (None, None)
     ends = page_ends(query, len(rows), has_more=has_more, first=first, last=last)
     steps = [
-        {"time": as_timestamp(row.time, query.zone), "step": row.step, "detail": viewer.redacted(row.detail)}
+        {
+            "time": as_timestamp(row.time, query.zone),
+            "step": row.step,
+            "detail": viewer.redacted(row.detail),
+            **({"transport": row.transport} if row.transport else {}),
+        }
         for row in rows
     ]
     return steps, PageEnds(0) if query.counts_only else ends

@@ -35,9 +35,9 @@ class Redaction:
         self._known = re.compile("|".join([*_paths(paths), *_hosts(hosts), "(?!)"]), re.IGNORECASE)
 
     @classmethod
-    def of(cls, settings: Settings) -> Redaction:
-        """The redaction for an installation with these settings."""
-        urls = [*settings.email_transport_url.split(","), settings.sms_transport_url]
+    def of(cls, settings: Settings, *further: str) -> Redaction:
+        """The redaction for an installation with these settings and the URLs of `further` transports."""
+        urls = [*settings.email_transport_url.split(","), settings.sms_transport_url, *further]
         return _redaction(*urls, settings.database_url, settings.redis_url, settings.data_dir.as_uri())
 
     def redact(self, text: str) -> str:

@@ -65,10 +65,16 @@ class RecipientRow(NamedTuple):
         )
 
     def step(
-        self, step: TimelineStep, detail: str | None, moment: datetime, *, note: str | None = None
+        self,
+        step: TimelineStep,
+        detail: str | None,
+        moment: datetime,
+        *,
+        note: str | None = None,
+        transport: str | None = None,
     ) -> dict[str, Any]:
         """A row for `add_steps`."""
-        return step_row(self.account_id, self.id, step, detail, moment, note=note)
+        return step_row(self.account_id, self.id, step, detail, moment, note=note, transport=transport)
 
 
 def step_row(
@@ -79,8 +85,9 @@ def step_row(
     moment: datetime,
     *,
     note: str | None = None,
+    transport: str | None = None,
 ) -> dict[str, Any]:
-    """A row for `add_steps`; `note` is for the operator alone."""
+    """A row for `add_steps`; `note` is for the operator alone, `transport` the name of the transport that was used."""
     return {
         "account_id": account_id,
         "recipient_id": recipient_id,
@@ -88,4 +95,5 @@ def step_row(
         "step": step,
         "detail": detail,
         "note": note,
+        "transport": transport,
     }

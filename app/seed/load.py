@@ -20,6 +20,7 @@ from app.seed.read import read_file
 from app.seed.report import SeedReport
 from app.seed.shape import SeedError
 from app.seed.suppressions import apply_blocked, apply_unsubscribers
+from app.seed.transports import apply_routing
 from app.seed.webhooks import Urls, apply_webhooks, check_urls
 from app.services import Services
 
@@ -31,7 +32,8 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
     then.
     """
     data = read_file(path, substitutions or {})
-    entries = FILE({} if data is None else data, "").get("accounts", [])
+    file = FILE({} if data is None else data, "")
+    entries = file.get("accounts", [])
     report, urls = SeedReport(), check_urls(services.settings, entries)
     try:
         with services.database.write() as transaction:
@@ -39,6 +41,9 @@ def load_seed(services: Services, path: Path, substitutions: Mapping[str, str] |
                 context = apply_account(services, transaction, account, f"accounts[{index}]")
                 report.accounts.append(context.report)
                 _apply_parts(context, account, urls)
+            apply_routing(
+                services, transaction, file.get("transports", []), file.get("routes", []), report.installation
+            )
     except IntegrityError:
         raise SeedError("", "another process wrote the same rows at this moment; load the file again") from None
     return report

@@ -84,4 +84,26 @@ ACCOUNT = Record(
         "automations": each(automation),
     },
 )
-FILE = Record({}, {"accounts": each(ACCOUNT)})
+TRANSPORT = Record(
+    {"name": text},
+    {
+        "type": text,
+        "url": text,
+        "enabled": flag,
+        "connections": nullable(number),
+        "messages_per_second": nullable(number),
+        "any_account": flag,
+        "accounts": each(text),
+    },
+)
+ROUTE = Record(
+    {"name": text, "transports": each(text)},
+    {
+        "type": text,
+        "account": nullable(text),
+        "sender_domain": nullable(text),
+        "country_prefixes": each(text),
+        "priority": nullable(text),
+    },
+)
+FILE = Record({}, {"accounts": each(ACCOUNT), "transports": each(TRANSPORT), "routes": each(ROUTE)})

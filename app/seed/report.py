@@ -44,8 +44,7 @@ class AccountReport:
 
     def as_lines(self) -> list[str]:
         """The form for people."""
-        done = [f"{_counted(count, noun)} created" for noun, count in self.created.items() if count]
-        done += [f"{_counted(count, noun)} changed" for noun, count in self.updated.items() if count]
+        done = _done(self.created, self.updated)
         lines = [f"{self.name} (id {self.id}): {', '.join(done) or 'nothing to change'}", *self.notes]
         lines += [f"  key {key['name']}, shown once: {key['token']}" for key in self.keys if "token" in key]
         for webhook in self.webhooks:
@@ -54,21 +53,51 @@ class AccountReport:
         return lines
 
 
+def _done(created: Counter[str], updated: Counter[str]) -> list[str]:
+    done = [f"{_counted(count, noun)} created" for noun, count in created.items() if count]
+    return done + [f"{_counted(count, noun)} changed" for noun, count in updated.items() if count]
+
+
 def _counted(count: int, noun: str) -> str:
     plural = "" if count == 1 else "es" if noun.endswith("s") else "s"
     return f"{count} {noun}{plural}"
 
 
 @dataclass(slots=True)
+class InstallationReport:
+    """The transports and routes of the file, which belong to no account."""
+
+    created: Counter[str] = field(default_factory=Counter)
+    updated: Counter[str] = field(default_factory=Counter)
+
+    def count(self, noun: str, *, created: bool, updated: bool = False) -> None:
+        """Counts one row of a noun."""
+        self.created[noun] += created
+        self.updated[noun] += updated and not created
+
+    @property
+    def changes(self) -> int:
+        """The number of rows that were created or changed."""
+        return self.created.total() + self.updated.total()
+
+    def as_lines(self) -> list[str]:
+        """A line, if anything changed."""
+        done = _done(self.created, self.updated)
+        return [f"installation: {', '.join(done)}"] if done else []
+
+
+@dataclass(slots=True)
 class SeedReport:
-    """The changes, account by account, in the order of the file."""
+    """The changes, account by account, in the order of the file, and those of the installation."""
 
     accounts: list[AccountReport] = field(default_factory=list)
+    installation: InstallationReport = field(default_factory=InstallationReport)
 
     @property
     def changes(self) -> int:
         """The number of rows that were created or changed; 0 if the database was already in that state."""
-        return sum(account.created.total() + account.updated.total() for account in self.accounts)
+        of_accounts = sum(account.created.total() + account.updated.total() for account in self.accounts)
+        return of_accounts + self.installation.changes
 
     def as_json(self) -> dict[str, Any]:
         """The form of `--json`."""
@@ -76,4 +105,4 @@ class SeedReport:
 
     def as_lines(self) -> list[str]:
         """The form for people."""
-        return [line for account in self.accounts for line in account.as_lines()]
+        return [*(line for account in self.accounts for line in account.as_lines()), *self.installation.as_lines()]

@@ -27,6 +27,15 @@ class Outcome(enum.Enum):
     """A permanent failure: the other side does not accept this message for this address."""
 
 
+class Untaken(enum.Enum):
+    """Why the other side certainly has not taken a message, so that the next transport of a route may send it."""
+
+    TRANSPORT = "transport"
+    """No message can be handed over now: no connection, a refused login, a server that is closing."""
+    MESSAGE = "message"
+    """This one was not accepted, others may be."""
+
+
 class DeliveryResult(NamedTuple):
     """Result of one delivery attempt, as the transport reports it. A tuple, because there is one per message: a frozen
     dataclass of as many fields takes four times as long to make.
@@ -35,7 +44,8 @@ class DeliveryResult(NamedTuple):
     read it, so hosts, ports and paths go into `note`, which only the operator sees. `status` is an RFC 3463 code whose
     class agrees with the outcome (2, 4 or 5); None if the gateway has no such codes. For an accepted text message,
     `gateway_id` is the gateway's own id, which its receipts refer to, and `segments` the number of parts; None if they
-    are unknown.
+    are unknown. `untaken` allows another transport to send the message (docs/transports.md#failover); None unless it is
+    certain that the other side has taken nothing of it.
     """
 
     outcome: Outcome
@@ -44,6 +54,7 @@ class DeliveryResult(NamedTuple):
     gateway_id: str | None = None
     segments: int | None = None
     note: str | None = None
+    untaken: Untaken | None = None
 
     @classmethod
     def accepted(
@@ -59,9 +70,11 @@ class DeliveryResult(NamedTuple):
         return cls(Outcome.ACCEPTED, reply, status, gateway_id, segments, note)
 
     @classmethod
-    def deferred(cls, reply: str, status: str | None = None, *, note: str | None = None) -> DeliveryResult:
+    def deferred(
+        cls, reply: str, status: str | None = None, *, note: str | None = None, untaken: Untaken | None = None
+    ) -> DeliveryResult:
         """To be retried later."""
-        return cls(Outcome.DEFERRED, reply, status, note=note)
+        return cls(Outcome.DEFERRED, reply, status, note=note, untaken=untaken)
 
     @classmethod
     def uncertain(cls, reply: str, status: str | None = None) -> DeliveryResult:
@@ -69,9 +82,9 @@ class DeliveryResult(NamedTuple):
         return cls(Outcome.UNCERTAIN, reply, status)
 
     @classmethod
-    def refused(cls, reply: str, status: str | None = None) -> DeliveryResult:
+    def refused(cls, reply: str, status: str | None = None, *, untaken: Untaken | None = None) -> DeliveryResult:
         """Not to be retried."""
-        return cls(Outcome.REFUSED, reply, status)
+        return cls(Outcome.REFUSED, reply, status, untaken=untaken)
 
 
 class OutboundEmail(NamedTuple):

@@ -34,6 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "services": ("db", "infrastructure"),
     # Nouns, from those that others refer to, to those that refer to others.
     "accounts": ("db", "infrastructure", "network", "query", "transports"),
+    "routing": ("accounts", "db", "infrastructure", "transports"),
     "lists": ("accounts", "db", "query"),
     "messages": ("content", "db", "query"),
     "groups": ("db", "lists", "query"),
@@ -44,7 +45,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tracking": ("automations", "contacts", "content", "db", "events", "recipients"),
     "sends": (
         *("accounts", "automations", "contacts", "content", "db", "events", "infrastructure", "lists", "recipients"),
-        *("services", "tracking", "transports"),
+        *("routing", "services", "tracking", "transports"),
     ),
     "runs": (
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
@@ -54,21 +55,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "maintenance": ("accounts", "automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),
-    "seed": ("accounts", "automations", "contacts", "db", "events", "lists", "messages", "runs", "services"),
+    "seed": (
+        *("accounts", "automations", "contacts", "db", "events", "infrastructure", "lists", "messages", "routing"),
+        *("runs", "services"),
+    ),
     "cli": (
         *("accounts", "automations", "contacts", "csv_files", "db", "events", "groups", "http", "inbound"),
-        *(
-            "infrastructure",
-            "lists",
-            "maintenance",
-            "messages",
-            "query",
-            "recipients",
-            "runs",
-            "seed",
-            "sends",
-            "services",
-        ),
+        *("infrastructure", "lists", "maintenance", "messages", "query", "recipients", "routing", "runs"),
+        *("seed", "sends", "services"),
     ),
     "launcher": ("accounts", "db", "infrastructure", "seed", "services", "transports"),
     "demo": (),

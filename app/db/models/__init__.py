@@ -20,6 +20,7 @@ from app.db.models.lists import List, ListField
 from app.db.models.messages import Message
 from app.db.models.send_queue import QueueEntry
 from app.db.models.sends import Attachment, Recipient, RecipientStep, Send, SendLink
+from app.db.models.transports import Route, RoutingVersion, Transport, TransportAccount
 from app.db.models.webhooks import Event, EventRotation, Webhook, WebhookAttempt, WebhookSecret
 
 __all__ = [
@@ -55,10 +56,14 @@ __all__ = [
     "Recipient",
     "RecipientStep",
     "ReplyPart",
+    "Route",
+    "RoutingVersion",
     "Send",
     "SendLink",
     "SmsSender",
     "SoftBounces",
+    "Transport",
+    "TransportAccount",
     "TriggerFiring",
     "Unsubscriber",
     "Webhook",

@@ -102,7 +102,7 @@ class DomainReport(Base):
 
 
 class DomainBackoff(Base):
-    """Domain back-off of a route whose mail was deferred repeatedly: no attempt starts before `until_time`."""
+    """A domain back-off: no attempt of an account from the one domain to the other starts before `until_time`."""
 
     __tablename__ = "domain_backoffs"
     __table_args__ = (

@@ -42,6 +42,8 @@ class Send(Base):
     body_text: Mapped[str | None]
     priority: Mapped[str] = mapped_column(default="normal", server_default="normal")
     """`high` or `normal`."""
+    transport: Mapped[str | None]
+    """Name of the transport, where the request names one (docs/sending.md#choosing-a-transport)."""
     include_unsubscribed: Mapped[bool] = mapped_column(default=False)
     recipient_data_html_encoded: Mapped[bool] = mapped_column(default=True)
     track_opens: Mapped[bool] = mapped_column(default=False, server_default=false())
@@ -205,3 +207,5 @@ class RecipientStep(Base):
     step: Mapped[str]
     detail: Mapped[str | None]
     note: Mapped[str | None]
+    transport: Mapped[str | None]
+    """Name of the transport that was used; null: the one in the settings, or none at all."""

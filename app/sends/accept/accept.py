@@ -19,6 +19,7 @@ from app.errors import ServiceError, in_catalogue_order
 from app.ids import describe
 from app.infrastructure.queueing import SENDS
 from app.lists.fields import ListSpec
+from app.routing.permission import allowed_transport
 from app.sends.accept.check import SendCheck
 from app.sends.accept.content import Content, SavedMessage, check_content, effective_content, find_saved_message
 from app.sends.accept.draft import MessageType, SendDraft
@@ -123,11 +124,20 @@ def check_rules(check: SendCheck, saved_message: SavedMessage | None, group: Sen
         # Content and sender depend on the message and the list: they are checked only if both exist.
         check_content(draft, saved_message, content, check.errors)
         sender = _find_sender(check, contact_list)
+    _check_transport(check)
     if check.errors.errors or sender is None or group is None:
         raise ServiceError.of(in_catalogue_order(check.errors.errors))
     tracking = TrackingOptions.of(draft, references.account)
     priority = draft.priority or references.account.priority(draft.type)
     return ValidSend(draft, content, sender, group, contact_list, tracking, priority)
+
+
+def _check_transport(check: SendCheck) -> None:
+    """One statement more for a send that names a transport (docs/sending.md#choosing-a-transport)."""
+    name, type_ = check.draft.transport, check.draft.type
+    if name is not None and check.rows(allowed_transport(check.account_id, name, type_)).first() is None:
+        detail = f"transport: the account may name no transport {name!r} for {type_} sends."
+        check.errors.add("invalid_id", field="transport", detail=detail)
 
 
 def _find_list(check: SendCheck) -> ListSpec | None:

@@ -75,6 +75,7 @@ def _draft(type_: MessageType, send: StepSend) -> SendDraft:
         reply_to=None,
         bcc_address=None,
         priority=None,
+        transport=None,
         body_html=None,
         body_text=None,
         include_unsubscribed=False,

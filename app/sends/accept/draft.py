@@ -49,6 +49,8 @@ class SendDraft:
     bcc_address: str | None
     priority: Priority | None
     """None: as the account has set it for the type."""
+    transport: str | None
+    """None: as the routes say."""
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool

@@ -108,6 +108,7 @@ def _send_row(
         "body_html": content.body_html,
         "body_text": content.body_text,
         "priority": valid.priority,
+        "transport": draft.transport,
         "include_unsubscribed": draft.include_unsubscribed,
         "recipient_data_html_encoded": draft.recipient_data_html_encoded,
         "track_opens": valid.tracking.opens,

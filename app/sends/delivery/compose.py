@@ -22,6 +22,7 @@ from app.content.values import MergedValues, WildcardValues, recipient_values
 from app.recipients.reasons import FailReason
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.message_sizes import MessageSizes, TemplateSize
+from app.sends.delivery.route_progress import RouteProgress
 from app.sends.delivery.send_content import SendContent
 from app.sends.delivery.sign import StoredKey
 from app.sends.delivery.size_limits import MAX_SUBJECT_BYTES, MessageTooLarge, RenderQuota
@@ -51,7 +52,6 @@ class RenderedContent(NamedTuple):
 @dataclass(slots=True, eq=False)
 class PreparedRecipient:
     """A claimed recipient with everything that its message is composed from. One with a `skip` reason is not sent to.
-
     Not frozen, because there is one per message: a frozen dataclass of as many fields takes four times as long to make.
     """
 
@@ -61,7 +61,6 @@ class PreparedRecipient:
     """The address of the request or of the contact; empty if there is neither."""
     contact: ContactRow | None
     attachments: Sequence[mime.EncodedAttachment]
-    """The recipient's own attachments."""
     skip: FailReason | None
     is_large: bool
     """Whether building the message takes long."""
@@ -69,6 +68,8 @@ class PreparedRecipient:
     """The quota that the message counts against, if its send may reach the limit."""
     queued_at: float = 0.0
     """When the dispatcher took it, by the monotonic clock."""
+    route: RouteProgress | None = None
+    """How far it has come on its route; None if only the default transport is on it."""
 
     @property
     def id(self) -> int:
@@ -228,8 +229,7 @@ class CompiledMessage:
         return OutboundSms(recipient.claimed.uuid, self.send.from_address, recipient.address, text, receipt_url)
 
     def _values(self, recipient: PreparedRecipient, channels: FeedbackChannels) -> WildcardValues:
-        """The recipient's own values take precedence over the contact's (docs/personalisation.md#values), and both
-        over the unsubscribe link."""
+        """The recipient's own, then the contact's (docs/personalisation.md#values), then the unsubscribe link."""
         own = recipient_values(recipient.claimed.values, html_encoded=self.send.recipient_data_html_encoded)
         return MergedValues(own, self._contact_values(recipient), {"unsubscribe_link": channels.unsubscribe_link})
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from app.recipients.redaction import Redaction
 from app.sends.delivery.build import BuiltMessage
 from app.transports.base import (
     Connection,
@@ -34,6 +35,10 @@ class ConnectionSlot:
     sms: Connection[OutboundSms]
     seconds: float = math.inf
     """Duration of the last message."""
+    transport: str | None = None
+    """Name of the transport; None for the default ones."""
+    redaction: Redaction | None = None
+    """That of the transport's replies, if it is not the installation's."""
     pipelining: PipeliningConnection | None = field(init=False)
     """The mail connection, if it supports pipelining."""
 
@@ -58,6 +63,22 @@ class ConnectionSlot:
                 connection.close()
             except BaseException:
                 logger.exception("a connection cannot be closed")
+
+
+class NoConnection:
+    """In a slot of a transport that sends the other type of messages only."""
+
+    def send(self, message: object, /) -> DeliveryResult:
+        """Never called: routes have the type of their transports."""
+        raise TypeError(f"no connection for a {type(message).__name__}")
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def id_at(transport: str | None, gateway_id: str) -> str:
+    """A gateway's id in the form in which it is stored: two gateways may give the same one to different messages."""
+    return gateway_id if transport is None else f"{transport}:{gateway_id}"
 
 
 def send_over(

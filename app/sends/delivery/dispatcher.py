@@ -1,4 +1,6 @@
-"""The dispatcher of a drain: hands prepared recipients to sending threads and collects the attempt results.
+"""A dispatcher of a drain: hands prepared recipients to the sending threads of one transport and collects the attempt
+results. A drain has one for the default transports, and one for each other transport that it sends over
+(app/sends/delivery/dispatchers.py).
 
 A thread keeps its connection slot from message to message, and threads start only when they are needed: one is enough
 for a relay or gateway that answers at once, and then no other takes the processor from it. More start while answers are
@@ -9,25 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
-import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
+from app.sends.delivery.answers import Answer, Answers
 from app.sends.delivery.build import BuiltMessage
 from app.sends.delivery.claim import LEASE
 from app.sends.delivery.compose import PreparedRecipient
 from app.sends.delivery.connection_slots import ConnectionSlot
+from app.sends.delivery.passed_on import PassedOn
 from app.sends.delivery.sender_worker import SenderWorker
+from app.sends.delivery.transport_pool import TransportPool
 from app.sends.outcomes.attempt_result import AttemptResult
-
-STALL_TIMEOUT = 0.05
-"""Seconds without any result after which a quick connection counts as slow."""
-
-GATHER_TIME = 0.01
-"""Seconds in which more results arrive while many messages are queued: waking up for each of them would take the
-processor from the thread that sends."""
+from app.transports.base import OutboundEmail, OutboundSms
 
 MAX_QUEUE_AGE = LEASE / 2
 """Seconds after which a queued message is not sent any more. None waits that long unless the process was suspended;
@@ -38,22 +36,24 @@ SIGNING_THREADS = os.cpu_count() or 1
 
 
 class Dispatcher:
-    """Hands recipients to the threads of a sender worker and collects the results."""
+    """Hands recipients to the threads of one transport pool and collects the results."""
 
-    def __init__(self, sender_worker: SenderWorker) -> None:
+    def __init__(
+        self, sender_worker: SenderWorker, pool: TransportPool | None = None, answers: Answers | None = None
+    ) -> None:
         self._sender_worker = sender_worker
-        self._lock = threading.Lock()
+        self._pool = pool or sender_worker.pool
+        self._answers = answers or Answers()
+        self._answers.dispatchers.append(self)
+        self._lock = self._answers.lock
         self._queue: deque[PreparedRecipient] = deque()
         self._in_flight: set[int] = set()
         self._running = self._blocked = 0
         """Threads that send, and how many of them wait for a slow relay or gateway, or build a large message."""
-        self._building_large = False
-        """Whether a thread builds a large message."""
         self._being_built: set[int] = set()
         """Recipients in the queue whose messages are being built ahead."""
         self._built: dict[int, BuiltMessage] = {}
         """Messages of recipients in the queue that were built ahead."""
-        self._results: queue.SimpleQueue[AttemptResult] = queue.SimpleQueue()
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -67,80 +67,92 @@ class Dispatcher:
         """Number of recipients that no thread has taken yet."""
         return len(self._queue)
 
-    def enqueue(self, recipients: Iterable[PreparedRecipient]) -> None:
-        """Appends recipients to the queue."""
+    def enqueue(
+        self, recipients: Iterable[PreparedRecipient], built: Mapping[int, BuiltMessage] = MappingProxyType({})
+    ) -> None:
+        """Appends recipients to the queue; some of their messages may be `built` already, by the recipient's id."""
         moment, added = time.monotonic(), list(recipients)
         for recipient in added:
             recipient.queued_at = moment
         self._in_flight.update(recipient.id for recipient in added)
         with self._lock:
             self._queue += added
+            self._built.update(built)
             threads = SIGNING_THREADS if any(recipient.compiled.keys for recipient in added) else 1
             for _ in range(threads - (self._running - self._blocked)):
                 self._start_thread()
 
     def withdraw(self, waited: float) -> list[int]:
+        """Like `withdraw_recipients`; returns their ids."""
+        return [recipient.id for recipient in self.withdraw_recipients(waited)]
+
+    def withdraw_recipients(self, waited: float) -> list[PreparedRecipient]:
         """Removes recipients that have been queued for `waited` seconds or longer; nothing was sent to them."""
         latest = time.monotonic() - waited
-        withdrawn = []
+        withdrawn = list[PreparedRecipient]()
         with self._lock:
             while self._queue and self._queue[0].queued_at <= latest:
-                withdrawn.append(self._queue.popleft().id)
-                self._built.pop(withdrawn[-1], None)
-        self._in_flight.difference_update(withdrawn)
+                withdrawn.append(self._queue.popleft())
+                self._built.pop(withdrawn[-1].id, None)
+        self._in_flight.difference_update(recipient.id for recipient in withdrawn)
         return withdrawn
 
     def collect(self, seconds: float) -> list[AttemptResult]:
-        """The results so far; waits at most that long for the first one, and not at all if nothing is in flight."""
-        if not self._in_flight:
-            return []
-        results: list[AttemptResult] = []
-        with contextlib.suppress(queue.Empty):
-            results.append(self._results.get(timeout=min(seconds, STALL_TIMEOUT)))
-            if self._queue:
-                time.sleep(GATHER_TIME)
-            while True:
-                results.append(self._results.get_nowait())
-        if not results:
-            with self._lock:
-                self._start_thread()
-        self._in_flight.difference_update(result.recipient_id for result in results)
-        return results
+        """The results so far, of a dispatcher without routes; waits at most that long for the first one, and not at
+        all if nothing is in flight."""
+        return [answer for answer in self._answers.collect(seconds) if isinstance(answer, AttemptResult)]
+
+    def forget(self, answers: Sequence[Answer]) -> None:
+        """The recipients of these answers are not in flight any more."""
+        self._in_flight.difference_update(answer.recipient_id for answer in answers)
+
+    def assist(self) -> None:
+        """Starts one more thread: those that run have had no answer for a while."""
+        with self._lock:
+            self._start_thread()
 
     def _start_thread(self) -> None:
         """Starts one more thread, if there is work and a connection for it. Under the lock."""
-        if self._running < self._sender_worker.connections and self._has_next():
+        if self._running < self._pool.connections and self._has_next():
             self._running += 1
-            self._sender_worker.executor.submit(self._run)
+            self._pool.executor.submit(self._run)
 
     def _run(self) -> None:
         """The work of one thread, until the queue is empty."""
         try:
-            with self._sender_worker.slot() as slot:
-                built = self._next()
+            with self._pool.slot() as slot:
+                built, is_announced = self._next(), False
                 while built:
-                    built = self._send(slot, built) or self._next()
+                    following = self._send(slot, built, is_announced=is_announced)
+                    built, is_announced = following or self._next(), following is not None
         finally:
             with self._lock:
                 self._running -= 1
                 self._start_thread()
 
-    def _send(self, slot: ConnectionSlot, built: BuiltMessage) -> BuiltMessage | None:
+    def _send(self, slot: ConnectionSlot, built: BuiltMessage, *, is_announced: bool) -> BuiltMessage | None:
         """Sends one message; returns the one that was pipelined behind it, which must be the slot's next."""
         if not _is_fresh(built.recipient):
             with self._lock:
                 self._queue.appendleft(built.recipient)  # where it is withdrawn
             return None
+        route = built.recipient.route
+        if route and route.upcoming and not is_announced and not self._pool.availability.begin():
+            self._answers.received.put(PassedOn(built, self._pool.name))
+            return None
         # A pipelined message must be the slot's next one, which is impossible if a blind copy comes first.
         following = self._next() if self._may_pipeline(slot) and not built.copy else None
         with contextlib.nullcontext() if slot.is_quick else self._blocking():
-            result = self._sender_worker.transmit(slot, built, following, self._build_ahead)
-        self._results.put(result)
+            answer = self._sender_worker.transmit(slot, built, following, self._build_ahead)
+        self._pool.seconds = slot.seconds
+        if route:
+            self._pool.report(answer.result if isinstance(built.message, OutboundEmail | OutboundSms) else None)
+        self._answers.received.put(answer)
         return following
 
     def _may_pipeline(self, slot: ConnectionSlot) -> bool:
         """Whether no other slot would send the next message sooner."""
-        has_free_slot = self._running < self._sender_worker.connections
+        has_free_slot = self._running < self._pool.connections
         return slot.pipelining is not None and (slot.is_quick or (slot.is_steady and not has_free_slot))
 
     @contextlib.contextmanager
@@ -173,7 +185,7 @@ class Dispatcher:
                 return self._sender_worker.builder.build(recipient)
         finally:
             with self._lock:
-                self._building_large = False
+                self._answers.building_large = False
                 self._start_thread()
 
     def _build_ahead(self) -> float:
@@ -205,7 +217,7 @@ class Dispatcher:
         for position, recipient in enumerate(self._queue):
             if self._may_begin(recipient):
                 del self._queue[position]
-                self._building_large |= recipient.is_large
+                self._answers.building_large |= recipient.is_large
                 return recipient
         return None
 
@@ -214,7 +226,7 @@ class Dispatcher:
         return any(map(self._may_begin, self._queue))
 
     def _may_begin(self, recipient: PreparedRecipient) -> bool:
-        is_free = recipient.id not in self._being_built and not (self._building_large and recipient.is_large)
+        is_free = recipient.id not in self._being_built and not (self._answers.building_large and recipient.is_large)
         return is_free and _is_fresh(recipient)
 
 

@@ -25,13 +25,13 @@ from app.sends.outcomes.domain_deferrals import FAILURE_THRESHOLD, PROBE_TIMEOUT
 def defer_backed_off(
     transaction: Transaction, worker: str, claimed: Sequence[ClaimedRecipient]
 ) -> list[ClaimedRecipient]:
-    """The claimed rows that may be sent; those of backed-off routes go back into the queue until the back-off ends.
+    """The claimed rows that may be sent; those that are backed off go back into the queue until the back-off ends.
 
     At most two selects if nothing is backed off.
     """
     by_domain = _by_domain(transaction, claimed)
     backoffs = load_backoffs(transaction, by_domain.keys()) if by_domain else []
-    active = sorted((row for row in backoffs if row.failures >= FAILURE_THRESHOLD), key=lambda row: row.route)
+    active = sorted((row for row in backoffs if row.failures >= FAILURE_THRESHOLD), key=lambda row: row.key)
     if not active:
         return list(claimed)
     concerned = [row for backoff in active for row in by_domain[backoff.account_id, backoff.domain]]
@@ -39,8 +39,8 @@ def defer_backed_off(
     deferred: set[int] = set()
     for backoff in active:
         rows = by_domain[backoff.account_id, backoff.domain]
-        of_route = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
-        deferred.update(_defer(transaction, worker, backoff, of_route))
+        concerned_by = [row for row in rows if senders[row.send_id] == backoff.sender_domain]
+        deferred.update(_defer(transaction, worker, backoff, concerned_by))
     return [row for row in claimed if row.id not in deferred]
 
 

@@ -19,14 +19,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.infrastructure.queueing import SENDS
-from app.recipients.reasons import FailReason
 from app.sends.delivery.batch_size import MAX_BATCH_SIZE
 from app.sends.delivery.claim import LEASE, ClaimedRecipient, claim, has_due, is_full, release_unknown_claims
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.dispatcher import Dispatcher
+from app.sends.delivery.dispatchers import Dispatchers
 from app.sends.delivery.domain_backoff import defer_backed_off
 from app.sends.delivery.load import load
 from app.sends.delivery.memory_budget import within_budget
+from app.sends.delivery.not_sent import not_sent
 from app.sends.delivery.pending_outcomes import PendingOutcomes
 from app.sends.delivery.rate_limit import load_rates, rate_limited
 from app.sends.delivery.render_quota import apply_render_quota
@@ -53,16 +52,14 @@ DATABASE_RETRY_DELAY = 1.0
 
 
 def drain(services: Services, handler: IncomingHandler | None = None) -> None:
-    """Sends what is due until nothing is, the time slice ends, or the process is asked to stop.
-
-    If work is left, another wake-up is queued for it. `handler` processes what the SMS gateway delivers, if this drain
-    is the one that creates the sender worker.
-    """
+    """Sends what is due until nothing is, the time slice ends, or the process is asked to stop; wakes another drain if
+    work is left. `handler` processes what SMS gateways deliver, if this drain creates the sender worker."""
     try:
         loop = Drain(services, sender_worker := sender_worker_of(services, handler))
         loop.send_first_batch()
         loop.recover()
         loop.run()
+        sender_worker.router.after_drain()
     except BaseException:
         # The next drain writes the results that this one could not, from the journal.
         renew_sender_worker(services)
@@ -72,6 +69,8 @@ def drain(services: Services, handler: IncomingHandler | None = None) -> None:
             close_sender_worker(services)
     with services.database.read() as session:
         work_left = has_due(session, sender_worker.due)
+        if not (loop.has_claimed or services.stopping.is_set()):
+            sender_worker.router.update_idle(session)
     if work_left:
         services.wake_ups.wake(SENDS)
 
@@ -82,7 +81,8 @@ class Drain:
     def __init__(self, services: Services, sender_worker: SenderWorker) -> None:
         self._services = services
         self._sender_worker = sender_worker
-        self._dispatcher = Dispatcher(sender_worker)
+        self._dispatcher = Dispatchers(sender_worker, services.redis)
+        self.has_claimed = False
         self._pending = PendingOutcomes(services.database, sender_worker.name, RetryRules.of(services.settings))
         self._end = time.monotonic() + TIME_SLICE
         self._next_claim = self._paused_until = 0.0
@@ -147,11 +147,12 @@ class Drain:
         if self._is_paused() and not self._dispatcher:
             self._services.stopping.wait(POLL_INTERVAL)
         self._pending.add(self._dispatcher.collect(POLL_INTERVAL))
+        self._pending.postponed |= self._dispatcher.collect_postponed()
 
     def _withdraw(self) -> None:
         """Withdraws rows that have waited too long; all queued ones if nothing more may be sent."""
         if not self._is_open():
-            self._pending.released += self._dispatcher.withdraw(0)
+            self._pending.released += self._dispatcher.withdraw_all()
         elif withdrawn := self._dispatcher.withdraw(MAX_WAIT):
             self._pending.released += withdrawn
             self._sender_worker.batch_size.shrink()
@@ -186,6 +187,7 @@ class Drain:
         free = self._sender_worker.connections - (len(self._dispatcher) - queued)
         claimed = self._claim(max(batch_size.size, free))
         if claimed:
+            self.has_claimed = True
             batch_size.record_claim(len(claimed))
             self._load_and_dispatch(claimed)
         else:
@@ -220,11 +222,12 @@ class Drain:
                     session, load(session, loaded), self._sender_worker.builder.limits
                 )
                 rates = load_rates(session, recipients)
+                self._sender_worker.router.update(session, recipients)
         except Exception as error:
             self._after_failed_load(claimed, error)
             return
         self._pending.released += [recipient.id for recipient in claimed[len(loaded) :]]
-        self._pending.add([_skipped(recipient, recipient.skip) for recipient in recipients if recipient.skip])
+        self._pending.add([not_sent(recipient, recipient.skip) for recipient in recipients if recipient.skip])
         sendable = [recipient for recipient in recipients if not recipient.skip]
         postponed |= rate_limited(self._services.redis, rates, sendable)
         self._pending.postponed |= postponed
@@ -244,7 +247,3 @@ class Drain:
             logger.error("cannot load a batch", exc_info=error, extra={"uuid": failed.uuid})
             address = failed.email or failed.mobile
             self._pending.add([AttemptResult(failed.id, failed.attempts, address, now(), internal_fault(error))])
-
-
-def _skipped(recipient: PreparedRecipient, reason: FailReason) -> AttemptResult:
-    return AttemptResult(recipient.id, recipient.claimed.attempts, recipient.address or None, now(), skip=reason)

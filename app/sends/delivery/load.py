@@ -33,6 +33,7 @@ from app.db.in_json import in_json, json_array
 from app.db.models import Account, Attachment, BlockedAddress, DkimKey, Domain, ListField, Send, Unsubscriber
 from app.db.prepared import PreparedStatement
 from app.lists.fields import ADDRESS_KEYS
+from app.routing.version import VERSION
 from app.sends.delivery.claim import ClaimedRecipient
 from app.sends.delivery.compose import CompiledMessage, PreparedRecipient
 from app.sends.delivery.contacts import load_contacts
@@ -68,7 +69,11 @@ _HIDDEN_ATTRIBUTES = (
     .where(ListField.list_id == Send.list_id, not_(in_json(ListField.type, ADDRESS_KEYS)))
     .scalar_subquery()
 )
-_LOOKED_UP = {"time_zone": Account.time_zone, "hidden_attributes": _HIDDEN_ATTRIBUTES}
+_LOOKED_UP = {
+    "time_zone": Account.time_zone,
+    "hidden_attributes": _HIDDEN_ATTRIBUTES,
+    "routing_version": VERSION.label("routing_version"),
+}
 _COLUMNS: list[Any] = [_LOOKED_UP.get(field.name, Send.__table__.c.get(field.name)) for field in fields(SendContent)]
 
 

@@ -83,6 +83,15 @@ def rate_limited(
     return due_times
 
 
+def allowed_now(redis: Redis, key: str, rate: float, count: int) -> int:
+    """How many of that many messages may be sent now under a rate that all workers share."""
+    try:
+        return _reserve(redis, key, rate, count)[0]
+    except RedisError as error:
+        logger.warning("the rate of %s is not enforced: Redis does not answer", key, extra={"error": str(error)})
+        return count
+
+
 def _due_times(redis: Redis, sender: Sender, rate: float, ids: Sequence[int]) -> dict[int, datetime]:
     try:
         allowed, wait = _reserve(redis, f"tms:sender:{sender[0]}:{sender[1]}", rate, len(ids))

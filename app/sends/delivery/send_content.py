@@ -21,6 +21,9 @@ class SendContent:
     from_address: str
     reply_to: str | None
     bcc_address: str | None
+    priority: str
+    transport: str | None
+    """The name of the transport that the request names."""
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool
@@ -32,3 +35,5 @@ class SendContent:
     """The account's time zone (docs/personalisation.md#time-zone)."""
     hidden_attributes: int | None
     """Attributes of contacts that fields of the list hide: a sum of `wildcard_values.HIDEABLE`."""
+    routing_version: str | None
+    """The version of the routes when the send was loaded; None while there are none."""

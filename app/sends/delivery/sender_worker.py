@@ -1,37 +1,36 @@
-"""The sender worker: the state of a process that lasts from drain to drain (its name, journal, connection slots and
-threads).
-
-It has one connection slot per connection that SEND_CONNECTIONS allows. A thread takes the most recently used free slot,
-so that an idle service keeps one connection open and not all of them.
+"""The sender worker: the state of a process that lasts from drain to drain: its name, its journal, the pool of its
+default transports with one connection slot per connection that SEND_CONNECTIONS allows, and those of its routes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 from app.clock import now
 from app.infrastructure import logs
 from app.infrastructure.liveness import new_process_name
 from app.recipients.redaction import Redaction
+from app.routing.table import DEFAULT
 from app.sends.delivery.batch_size import AdaptiveBatchSize
 from app.sends.delivery.build import BuiltMessage, MessageBuilder, deferred_by_fault
-from app.sends.delivery.compose import PreparedRecipient
-from app.sends.delivery.connection_slots import ConnectionSlot, send_copy, send_over
+from app.sends.delivery.connection_slots import ConnectionSlot, id_at, send_copy, send_over
 from app.sends.delivery.due_accounts import DueAccounts
+from app.sends.delivery.not_sent import not_sent
+from app.sends.delivery.passed_on import PassedOn
+from app.sends.delivery.route_progress import RouteProgress
+from app.sends.delivery.router import Router
+from app.sends.delivery.transport_pool import TransportPool
 from app.sends.delivery.unsendable import Unsendable
 from app.sends.outcomes.attempt_result import AttemptResult, redact_reply, sanitize_result
 from app.sends.outcomes.expired_leases import ExpiredLeases
 from app.sends.outcomes.journal import Journal, journal_folder
 from app.services import Services
 from app.settings import Settings
-from app.transports.base import OutboundSms, Outcome, Transport
+from app.transports.base import DeliveryResult, OutboundSms, Outcome, Transport
 from app.transports.email import email_transport
 from app.transports.sms import sms_transport
 from app.transports.sms.incoming import IncomingHandler, ReceivingTransport
@@ -52,11 +51,11 @@ class SenderWorker:
         self.builder = MessageBuilder(settings)
         self._redaction = Redaction.of(settings)
         self.sms = sms
-        self._slots: queue.LifoQueue[ConnectionSlot] = queue.LifoQueue()
-        for _ in range(settings.send_connections):
-            self._slots.put(ConnectionSlot(email.connect(), sms.connect()))
         self.connections = settings.send_connections
-        self.executor = ThreadPoolExecutor(self.connections, thread_name_prefix="send")
+        self.pool = TransportPool(
+            DEFAULT, lambda: ConnectionSlot(email.connect(), sms.connect()), settings.send_connections
+        )
+        self.router = Router(settings, self.pool)
         self.name = new_process_name()
         self.journal = Journal(journal_folder(settings), self.name)
         self.batch_size = AdaptiveBatchSize()
@@ -73,8 +72,9 @@ class SenderWorker:
         built: BuiltMessage,
         following: BuiltMessage | None = None,
         while_waiting: Callable[[], float] = no_time,
-    ) -> AttemptResult:
-        """Sends one message and journals the result. Raises nothing: an internal fault defers.
+    ) -> AttemptResult | PassedOn:
+        """Sends one message and journals the result, unless the next transport of its route is to send it. Raises
+        nothing: an internal fault defers.
 
         `following` is the message that the slot sends next, if it is known. `while_waiting` is called while the answer
         is awaited; it raises nothing, and returns the seconds that it took.
@@ -82,19 +82,23 @@ class SenderWorker:
         recipient = built.recipient
         logs.request_id.set(recipient.compiled.send.request_id)
         if isinstance(built.message, Unsendable):
-            return _unsendable(recipient, built.message)
+            return not_sent(recipient, built.message.reason, str(built.message))
         start, other = time.monotonic(), list[float]()
         try:
             answer = send_over(slot, built, following, lambda: other.append(while_waiting()))
-            result = redact_reply(sanitize_result(answer), self._redaction)
+            result = redact_reply(sanitize_result(answer), slot.redaction or self._redaction)
         except BaseException as fault:
             # An installed transport may raise anything, and a message without a result would be awaited forever.
             result = deferred_by_fault(recipient, fault)
             slot.close()  # it may have been left in the middle of a transaction
         if built.copy and result.outcome is Outcome.ACCEPTED:
             with_copy = sanitize_result(result._replace(reply=result.reply + send_copy(slot, built.copy)))
-            result = redact_reply(with_copy, self._redaction)
+            result = redact_reply(with_copy, slot.redaction or self._redaction)
         slot.seconds = time.monotonic() - start - sum(other)
+        if recipient.route is not None:
+            if result.untaken and recipient.route.upcoming:
+                return PassedOn(built, slot.transport or DEFAULT, result)
+            result = _on_route(result, recipient.route, slot)
         attempt = AttemptResult(
             recipient.id,
             recipient.claimed.attempts,
@@ -102,6 +106,7 @@ class SenderWorker:
             now(),
             result=result,
             rendered=built.rendered_bytes,
+            transport=slot.transport,
         )
         self._write_journal(attempt)
         return attempt
@@ -113,41 +118,30 @@ class SenderWorker:
         except OSError:
             logger.exception("cannot write the journal", extra={"recipient_id": attempt.recipient_id})
 
-    @contextlib.contextmanager
-    def slot(self) -> Iterator[ConnectionSlot]:
-        """A free connection slot, which no other thread uses meanwhile."""
-        slot = self._slots.get()
-        try:
-            yield slot
-        except BaseException:
-            slot.close()
-            raise
-        finally:
-            self._slots.put(slot)
-
     def listen(self, handler: IncomingHandler) -> None:
-        """Makes the handler process what the SMS gateway delivers over the connection that sends, if it does."""
+        """Makes the handler process what the SMS gateways deliver over the connections that send, if they do."""
+        self.router.listen(handler)
         if isinstance(self.sms, ReceivingTransport):
             self.sms.listen(handler)
 
     def close(self) -> None:
-        """Closes everything, including the bind to the SMS gateway."""
+        """Closes everything, including the binds to SMS gateways."""
         self.close_except_bind()
+        self.router.end()
         if isinstance(self.sms, ReceivingTransport):
             self.sms.end()
 
     def close_except_bind(self) -> None:
         """Closes threads, connections and journal, but no bind; waits for messages in flight."""
-        self.executor.shutdown()
-        for _ in range(self.connections):
-            self._slots.get().close()
+        self.router.close_pools()
+        self.pool.close()
         self.journal.close()
 
 
-def _unsendable(recipient: PreparedRecipient, reason: Unsendable) -> AttemptResult:
-    return AttemptResult(
-        recipient.id, recipient.claimed.attempts, recipient.address, now(), skip=reason.reason, detail=str(reason)
-    )
+def _on_route(result: DeliveryResult, progress: RouteProgress, slot: ConnectionSlot) -> DeliveryResult:
+    """The result with what went before it on the route, and a gateway's id that tells its gateway."""
+    gateway_id = result.gateway_id and id_at(slot.transport, result.gateway_id)
+    return result._replace(note=progress.note(result.note), gateway_id=gateway_id)
 
 
 _sender_workers: dict[Services, SenderWorker] = {}
@@ -178,8 +172,11 @@ def renew_sender_worker(services: Services) -> None:
             return
         try:
             old.close_except_bind()
-            _sender_workers[services] = SenderWorker(services.settings, old.sms)
+            new = SenderWorker(services.settings, old.sms)
+            new.router.take_over(old.router)
+            _sender_workers[services] = new
         except BaseException:
+            old.router.end()
             if isinstance(old.sms, ReceivingTransport):
                 old.sms.end()
             raise

@@ -12,7 +12,7 @@ import orjson
 from app.db.storable import storable_id, storable_text
 from app.recipients.reasons import FailReason
 from app.recipients.redaction import Redaction
-from app.transports.base import DeliveryResult, Outcome
+from app.transports.base import DeliveryResult, Outcome, Untaken
 
 MAX_SEGMENTS = 255
 _CODE = re.compile(r"[245]\.[0-9]{1,3}\.[0-9]{1,3}")
@@ -25,7 +25,8 @@ class AttemptResult(NamedTuple):
 
     `attempt` is the number of the attempt, so that a result read from a journal is never mistaken for that of a later
     attempt. `skip` is the reason for not sending at all, with `detail` where the reason needs one; otherwise `result`
-    is the transport's answer, and `rendered` how many bytes the message was rendered to.
+    is the transport's answer, and `rendered` how many bytes the message was rendered to. `transport` is the name of the
+    transport that answered; None for the one in the settings (docs/transports.md#named-transports).
     """
 
     recipient_id: int
@@ -36,6 +37,7 @@ class AttemptResult(NamedTuple):
     skip: FailReason | None = None
     detail: str | None = None
     rendered: int | None = None
+    transport: str | None = None
 
     def line(self) -> bytes:
         """A line for the journal. Only attempts that reached the transport are written there."""
@@ -53,6 +55,7 @@ class AttemptResult(NamedTuple):
             "segments": self.result.segments,
             "note": self.result.note,
             "rendered": self.rendered,
+            **({"transport": self.transport} if self.transport else {}),
         }
         return orjson.dumps(fields) + b"\n"
 
@@ -75,6 +78,7 @@ def parse_line(line: bytes) -> AttemptResult:
                 fields.get("note"),
             ),
             rendered=fields.get("rendered"),
+            transport=fields.get("transport"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a journal line: {error}") from None
@@ -88,7 +92,7 @@ def sanitize_result(result: object) -> DeliveryResult:
     """
     if not isinstance(result, DeliveryResult) or tuple.__len__(result) != len(DeliveryResult._fields):
         return _unreadable(result)
-    outcome, reply, status, gateway_id, segments, note = list[Any](tuple.__iter__(result))
+    outcome, reply, status, gateway_id, segments, note, untaken = list[Any](tuple.__iter__(result))
     if type(outcome) is not Outcome:
         return _unreadable(outcome)
     is_code = type(status) is str and _CODE.fullmatch(status)
@@ -100,6 +104,7 @@ def sanitize_result(result: object) -> DeliveryResult:
         None if gateway_id is None else storable_id(gateway_id),
         segments if is_count else None,
         None if note is None else storable_text(note),
+        untaken if type(untaken) is Untaken else None,
     )
 
 

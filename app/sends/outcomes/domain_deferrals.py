@@ -5,7 +5,8 @@ sent to it for two minutes; then one is sent as a probe. If the probe is also de
 hour. The first delivery ends it. `app/sends/delivery/domain_backoff.py` postpones the mail.
 
 A mail server judges by sender: its replies to one account, or about one of its domains, mean nothing for the others. So
-a back-off is kept per route: an account, the domain of its sender, and the domain of the recipient.
+a back-off has a key: an account, the domain of its sender, and the domain of the recipient. Over which transport the
+mail went does not matter.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DOMAIN_STATUS = re.compile(r"4\.[47]\.\d+")
 _SERVER_REPLY = re.compile(r"4\d\d\b")
 
 
-class Route(NamedTuple):
+class BackoffKey(NamedTuple):
     """The mail that is backed off together: all mail of an account from one domain to another."""
 
     account_id: int
@@ -49,7 +50,7 @@ class Route(NamedTuple):
 
 
 class Backoff(NamedTuple):
-    """The back-off of a route: a row of `DomainBackoff`."""
+    """A domain back-off: a row of `DomainBackoff`."""
 
     id: int
     account_id: int
@@ -59,8 +60,8 @@ class Backoff(NamedTuple):
     until_time: datetime
 
     @property
-    def route(self) -> Route:
-        return Route(self.account_id, self.sender_domain, self.domain)
+    def key(self) -> BackoffKey:
+        return BackoffKey(self.account_id, self.sender_domain, self.domain)
 
 
 BACKOFFS = PreparedStatement(
@@ -84,33 +85,33 @@ def is_domain_deferral(result: DeliveryResult | None) -> bool:
 def update_backoffs(transaction: Transaction, transitions: Sequence[Transition]) -> None:
     """Counts deferrals of domains, and deletes the back-offs of those that accepted a message. Nearly always there is
     nothing to write, so it selects first: that takes no lock."""
-    delivered = set(_routes(one for one in transitions if one.soft_bounces == "reset"))
-    deferred = _routes(one for one in transitions if _is_deferred_by_domain(one))
-    routes = {route for route in delivered | set(deferred) if route.domain}
-    if not routes:
+    delivered = set(_keys(one for one in transitions if one.soft_bounces == "reset"))
+    deferred = _keys(one for one in transitions if _is_deferred_by_domain(one))
+    keys = {key for key in delivered | set(deferred) if key.domain}
+    if not keys:
         return
-    destinations = {(route.account_id, route.domain) for route in routes}
-    backoffs = {backoff.route: backoff for backoff in load_backoffs(transaction, destinations)}
-    if ended := sorted(backoffs[route].id for route in delivered & backoffs.keys()):
+    destinations = {(key.account_id, key.domain) for key in keys}
+    backoffs = {backoff.key: backoff for backoff in load_backoffs(transaction, destinations)}
+    if ended := sorted(backoffs[key].id for key in delivered & backoffs.keys()):
         statement = delete(DomainBackoff).where(DomainBackoff.id.in_(ended))
         transaction.execute(statement, execution_options={"synchronize_session": False})
-    for route in sorted(deferred.keys() - delivered):
-        _count_failures(transaction, route, deferred[route], backoffs.get(route))
+    for key in sorted(deferred.keys() - delivered):
+        _count_failures(transaction, key, deferred[key], backoffs.get(key))
 
 
 def _is_deferred_by_domain(transition: Transition) -> bool:
     return transition.recipient.type == "email" and is_domain_deferral(transition.attempt_result.result)
 
 
-def _routes(transitions: Iterable[Transition]) -> Counter[Route]:
-    """The routes, with the number of transitions of each. Domains are normalised once, however many share them."""
-    found: Counter[Route] = Counter()
+def _keys(transitions: Iterable[Transition]) -> Counter[BackoffKey]:
+    """The keys, with the number of transitions of each. Domains are normalised once, however many share them."""
+    found: Counter[BackoffKey] = Counter()
     written = Counter(
         (one.recipient.account_id, one.recipient.from_address, (one.attempt_result.address or "").rpartition("@")[2])
         for one in transitions
     )
     for (account_id, sender, domain), count in written.items():
-        found[Route(account_id, domain_of(sender), domain_of(domain))] += count
+        found[BackoffKey(account_id, domain_of(sender), domain_of(domain))] += count
     return found
 
 
@@ -121,7 +122,7 @@ def load_backoffs(transaction: Transaction, destinations: Collection[tuple[int, 
     return [backoff for row in rows if ((backoff := Backoff._make(row)).account_id, backoff.domain) in destinations]
 
 
-def _count_failures(transaction: Transaction, route: Route, more: int, backoff: Backoff | None) -> None:
+def _count_failures(transaction: Transaction, key: BackoffKey, more: int, backoff: Backoff | None) -> None:
     """Increases the count by one. Deferrals of messages that were in flight before the back-off began do not count."""
     moment = now()
     before = backoff.failures if backoff else 0
@@ -129,8 +130,8 @@ def _count_failures(transaction: Transaction, route: Route, more: int, backoff: 
         return
     failures = before + 1 if before >= FAILURE_THRESHOLD else min(before + more, FAILURE_THRESHOLD)
     values = {"failures": failures, "until_time": moment + timedelta(seconds=_duration(failures))}
-    row = {**route._asdict(), **values}
-    transaction.execute(upsert(transaction, DomainBackoff, row, index=Route._fields, update=lambda _: values))
+    row = {**key._asdict(), **values}
+    transaction.execute(upsert(transaction, DomainBackoff, row, index=BackoffKey._fields, update=lambda _: values))
 
 
 def _duration(failures: int) -> float:

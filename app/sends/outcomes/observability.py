@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.infrastructure import logs
-from app.infrastructure.metrics import OUTCOMES
+from app.infrastructure.metrics import OUTCOMES, TRANSPORT_OUTCOMES
+from app.routing.table import DEFAULT
 from app.sends.outcomes.transitions import Transition
 
 logger = logging.getLogger(__name__)
@@ -16,9 +17,18 @@ logger = logging.getLogger(__name__)
 
 def report_transitions(transitions: Sequence[Transition]) -> None:
     """Each line has the id of the request that the recipient belongs to."""
-    for (type_, step), count in Counter((one.recipient.type, one.step) for one in transitions).items():
+    counts = Counter((one.recipient.type, one.step, _transport(one)) for one in transitions)
+    for (type_, step, transport), count in counts.items():
         OUTCOMES.labels(type_, step).inc(count)
+        if transport is not None:
+            TRANSPORT_OUTCOMES.labels(type_, transport, step).inc(count)
     logs.log_many(logger, [(one.step, _fields(one)) for one in transitions])
+
+
+def _transport(transition: Transition) -> str | None:
+    """The transport that was used; None for a recipient that was not sent to."""
+    attempt_result = transition.attempt_result
+    return None if attempt_result.result is None else attempt_result.transport or DEFAULT
 
 
 def _fields(transition: Transition) -> dict[str, Any]:
@@ -32,4 +42,6 @@ def _fields(transition: Transition) -> dict[str, Any]:
     }
     if result and result.note:
         fields["note"] = result.note
+    if transition.attempt_result.transport:
+        fields["transport"] = transition.attempt_result.transport
     return fields

@@ -184,4 +184,6 @@ def _payload(transition: Transition) -> Payload:
 def _step(transition: Transition) -> dict[str, Any]:
     attempt_result = transition.attempt_result
     note = attempt_result.result.note if attempt_result.result else None
-    return transition.recipient.step(transition.step, transition.detail, attempt_result.moment, note=note)
+    return transition.recipient.step(
+        transition.step, transition.detail, attempt_result.moment, note=note, transport=attempt_result.transport
+    )

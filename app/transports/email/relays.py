@@ -1,60 +1,26 @@
-"""Several relays: a message goes to the first healthy one; a relay that cannot be reached is backed off.
+"""Several relays: a message goes to the first available one; a relay that cannot be reached is backed off.
 
-Health belongs to the transport, so that all connections of a process share it. When a back-off ends, one message
-probes the relay while the others still skip it: a relay that drops packets delays only one connection. If the
-probe fails, the back-off doubles, up to five minutes; a relay that answers is healthy again. While all are backed off,
-the one whose back-off ends first is tried, so that no message waits in vain.
+Availability belongs to the transport, so that all connections of a process share it (app/transports/availability.py).
+While all relays are backed off, the one whose back-off ends first is tried, so that no message waits in vain.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+from app.transports.availability import Availability
 from app.transports.base import DeliveryResult, OutboundEmail, wait_only
 from app.transports.email.smtp import SmtpConnection, SmtpTransport
 
-logger = logging.getLogger(__name__)
 
-FIRST_BACKOFF = 5.0
-MAX_BACKOFF = 300.0
-
-
-class Relay:
-    """One relay and its health; threads share it."""
+class Relay(Availability):
+    """One relay and its availability; threads share it."""
 
     def __init__(self, transport: SmtpTransport, clock: Callable[[], float]) -> None:
+        super().__init__(f"relay {transport.settings.host}:{transport.settings.port}", clock)
         self.transport = transport
-        self.backoff_until = 0.0
-        self._backoff = FIRST_BACKOFF
-        self._probing = False
-        self._clock = clock
-        self._lock = threading.Lock()
-
-    def is_available(self) -> bool:
-        """Whether a message may be sent there: the relay is healthy, or this message is the probe."""
-        with self._lock:
-            if self._backoff == FIRST_BACKOFF:
-                return True
-            if self._probing or self._clock() < self.backoff_until:
-                return False
-            self._probing = True
-            return True
-
-    def report(self, *, reached: bool) -> None:
-        """Records whether a message could open a session. Several connections that fail together count once."""
-        with self._lock:
-            self._probing = False
-            if reached:
-                self._backoff, self.backoff_until = FIRST_BACKOFF, 0.0
-            elif self._clock() >= self.backoff_until:
-                self.backoff_until = self._clock() + self._backoff
-                settings = self.transport.settings
-                logger.warning("relay %s:%s is backed off for %s s", settings.host, settings.port, self._backoff)
-                self._backoff = min(self._backoff * 2, MAX_BACKOFF)
 
 
 class RelayTransport:
@@ -118,7 +84,7 @@ class RelayConnection:
         """The available relays by preference; if there are none, the one whose back-off ends first."""
         found_any = False
         for relay, connection in self._relays:
-            if relay.is_available():
+            if relay.begin():
                 found_any = True
                 yield relay, connection
         if not found_any:

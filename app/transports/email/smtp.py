@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.transports.base import DeliveryResult, OutboundEmail, wait_only
+from app.transports.base import DeliveryResult, OutboundEmail, Untaken, wait_only
 from app.transports.email.relay_metadata import with_metadata
 from app.transports.email.smtp_dialogue import Dialogue
 from app.transports.email.smtp_session import SessionClosed, close_session, open_session, tls_context
@@ -67,7 +67,7 @@ class SmtpConnection:
                 return self.send(message, following, while_waiting)
             self.reached = self.reached and closed.accepts_mail
             self.refuses_sender = closed.refuses_sender
-            return closed.result
+            return closed.result._replace(untaken=self._untaken())
 
     def close(self) -> None:
         """Ends the session, with QUIT unless the server waits for the content of a pipelined message."""
@@ -79,6 +79,12 @@ class SmtpConnection:
         """Ends the session if the server waits for the content of a pipelined message: it is sent elsewhere."""
         if self._session and not self._session.transactions.is_idle:
             self._drop()
+
+    def _untaken(self) -> Untaken | None:
+        """Whether another transport may send the last message, as the next of several relays may."""
+        if self.reached:
+            return None
+        return Untaken.MESSAGE if self.refuses_sender else Untaken.TRANSPORT
 
     def _transact(
         self, message: OutboundEmail, following: OutboundEmail | None, while_waiting: Callable[[], None]

@@ -19,7 +19,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from app.network.connections import connect
 from app.transports import urls
-from app.transports.base import DeliveryResult, OutboundSms, TransportUrlError
+from app.transports.base import DeliveryResult, OutboundSms, TransportUrlError, Untaken
 from app.transports.sms.segments import count_segments, is_gsm
 
 OPTIONS = ("timeout", "smsc")
@@ -27,6 +27,8 @@ DLR_MASK = 1 + 2 + 16
 """Final receipts: delivered, not delivered, refused by the network. Intermediate ones add nothing."""
 REFUSALS = (400, 406, 413, 414, 422)
 """Kannel refuses this message. All other errors are of the configuration or the gateway, and may be temporary."""
+CLOSED = (401, 403, 404, 503)
+"""Kannel takes no message now: it does not know us, or has nowhere to put it."""
 MAX_TIMEOUT = 600.0
 
 
@@ -88,8 +90,11 @@ class KannelTransport:
         try:
             response = self._pool.request("GET", url, redirect=False)
         except HTTPError as error:
+            is_unsent = isinstance(error, NewConnectionError | ConnectTimeoutError)
             return DeliveryResult.deferred(
-                "no answer from the gateway", note=f"{self._settings.url}: {type(error).__name__}"
+                "no answer from the gateway",
+                note=f"{self._settings.url}: {type(error).__name__}",
+                untaken=Untaken.TRANSPORT if is_unsent else None,
             )
         return _result(response.status, response.data.decode("utf-8", "replace"), message.text)
 
@@ -120,8 +125,8 @@ def _result(status: int, body: str, text: str) -> DeliveryResult:
     if 200 <= status < 300:
         return DeliveryResult.accepted(reply, segments=count_segments(text))
     if status in REFUSALS:
-        return DeliveryResult.refused(reply)
-    return DeliveryResult.deferred(reply)
+        return DeliveryResult.refused(reply, untaken=Untaken.MESSAGE)
+    return DeliveryResult.deferred(reply, untaken=Untaken.TRANSPORT if status in CLOSED else None)
 
 
 def kannel_transport(url: str) -> KannelTransport:

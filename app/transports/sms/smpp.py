@@ -14,7 +14,7 @@ from typing import Any
 
 from smpplib import consts
 
-from app.transports.base import DeliveryResult, OutboundSms
+from app.transports.base import DeliveryResult, OutboundSms, Untaken
 from app.transports.sms import gsm
 from app.transports.sms.incoming import IncomingHandler
 from app.transports.sms.segments import split
@@ -57,16 +57,17 @@ class SmppTransport:
         if len(parts) > MAX_PARTS:
             return DeliveryResult.refused(f"the text has {len(parts)} parts; {MAX_PARTS} is the most")
         response: Any = None
-        for fields in _submissions(message, parts):
+        for number, fields in enumerate(_submissions(message, parts)):
             self._wait()
             try:
                 response = self._bind.submit(**fields)
             except NoBind as error:
-                return DeliveryResult.deferred("no connection to the gateway", note=str(error))
+                untaken = None if number else Untaken.TRANSPORT
+                return DeliveryResult.deferred("no connection to the gateway", note=str(error), untaken=untaken)
             except NoAnswer as error:
                 return DeliveryResult.deferred("no answer; the message may have been taken", note=str(error))
             if response.status != consts.SMPP_ESME_ROK:
-                return self._refusal(response.status)
+                return self._refusal(response.status)._replace(untaken=None if number else Untaken.MESSAGE)
         gateway_id = _text(response.message_id)
         return DeliveryResult.accepted(f"accepted as {gateway_id}", gateway_id=gateway_id, segments=len(parts))
 

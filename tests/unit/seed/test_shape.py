@@ -28,7 +28,7 @@ def refusal(data: Any) -> str:
     ("data", "message"),
     [
         ([], "must be a mapping, not a list"),
-        ({"acounts": []}, "acounts: is unknown here; known are accounts"),
+        ({"acounts": []}, "acounts: is unknown here; known are accounts, transports, routes"),
         ({"accounts": {}}, "accounts: must be a list, not a mapping"),
         ({"accounts": ["Acme"]}, "accounts[0]: must be a mapping, not text"),
         ({"accounts": [{}]}, "accounts[0].name: is required"),

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.transports.base import DeliveryResult, OutboundSms, Outcome
+from app.transports.base import DeliveryResult, OutboundSms, Outcome, Untaken
 from app.transports.sms import sms_transport
 from tests.unit.transports.mailserver import free_port
 
@@ -124,3 +124,19 @@ def test_a_gateway_that_cannot_be_reached_is_a_deferral() -> None:
     result = send("kannel+" + url.replace("//", "//u:p@"))
     assert (result.outcome, result.reply) == (Outcome.DEFERRED, "no answer from the gateway")
     assert result.note == f"{url}: NewConnectionError"
+
+
+@pytest.mark.parametrize(
+    ("status", "untaken"),
+    [(202, None), (400, Untaken.MESSAGE), (403, Untaken.TRANSPORT), (503, Untaken.TRANSPORT), (504, None)],
+)
+def test_the_status_tells_whether_another_transport_may_send(
+    gateway: Gateway, status: int, untaken: Untaken | None
+) -> None:
+    """Not after a 504: what is behind the gateway may have taken it."""
+    gateway.status = status
+    assert send(gateway.url()).untaken is untaken
+
+
+def test_a_gateway_without_a_connection_has_taken_nothing(gateway: Gateway) -> None:
+    assert send(f"kannel+http://tom:pw@127.0.0.1:{free_port()}").untaken is Untaken.TRANSPORT

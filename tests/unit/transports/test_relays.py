@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.transports.availability import FIRST_BACKOFF, MAX_BACKOFF
 from app.transports.base import DeliveryResult, OutboundEmail, Outcome, TransportUrlError
 from app.transports.email import email_transport
-from app.transports.email.relays import FIRST_BACKOFF, MAX_BACKOFF, RelayTransport
+from app.transports.email.relays import RelayTransport
 from app.transports.email.smtp import smtp_transport
 from tests.unit.transports.mailserver import DROP, LineServer, MailServer, free_port
 
@@ -115,7 +116,7 @@ def test_one_message_probes_a_backed_off_relay(server: MailServer, mail: MakeMai
     first = transport._relays[0]
     first.report(reached=False)
     clock.moment = first.backoff_until
-    assert first.is_available()
+    assert first.begin()
     connection = transport.connect()
     assert connection.send(mail()).outcome is Outcome.ACCEPTED
     connection.close()

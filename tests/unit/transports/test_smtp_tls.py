@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.transports.base import DeliveryResult, OutboundEmail, Outcome
+from app.transports.base import DeliveryResult, OutboundEmail, Outcome, Untaken
 from app.transports.email import email_transport
 from app.transports.email.smtp_url import parse_smtp_url
 from tests.unit.transports.conftest import Certificate
@@ -50,7 +50,7 @@ def test_a_refused_starttls_is_a_deferral(mail: MakeMail) -> None:
     conversation = ["220 relay ready", "250-relay\r\n250 STARTTLS", "454 4.7.0 TLS not available"]
     with LineServer(conversation) as relay:
         result = send(f"smtp://127.0.0.1:{relay.port}", mail())
-    assert result == DeliveryResult(Outcome.DEFERRED, "454 4.7.0 TLS not available", "4.7.0")
+    assert result == DeliveryResult.deferred("454 4.7.0 TLS not available", "4.7.0", untaken=Untaken.TRANSPORT)
 
 
 def test_a_failed_handshake_is_a_deferral(mail: MakeMail) -> None:

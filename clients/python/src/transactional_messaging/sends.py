@@ -33,6 +33,7 @@ class SendBody(TypedDict, total=False):
     reply_to: str | None
     bcc_address: str | None
     priority: Literal["high", "normal"] | None
+    transport: str | None
     body_html: str | None
     body_text: str | None
     include_unsubscribed: bool | None

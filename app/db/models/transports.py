@@ -1,0 +1,72 @@
+"""Named transports, the accounts that may name them, and the routes that choose them (docs/transports.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ForeignKey, PrimaryKeyConstraint, SmallInteger
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import AccountId, Base, Identity, Timestamps
+from app.db.types import BigId, Json
+
+
+class Transport(Timestamps, Base):
+    """A transport of the installation with a name, beside the two in the settings."""
+
+    __tablename__ = "transports"
+
+    id: Mapped[Identity]
+    name: Mapped[str] = mapped_column(unique=True)
+    type: Mapped[str]
+    """`email` or `sms`."""
+    url: Mapped[str]
+    """A Fernet token under a key derived from SECRET_KEY: the URL contains a password."""
+    enabled: Mapped[bool]
+    connections: Mapped[int | None]
+    """Connections of one worker; null: as the setting SEND_CONNECTIONS says."""
+    messages_per_second: Mapped[float | None]
+    """Of all workers together; null: no limit."""
+    any_account: Mapped[bool]
+    """Whether the sends of every account may name it."""
+
+
+class TransportAccount(Base):
+    """An account whose sends may name a transport."""
+
+    __tablename__ = "transport_accounts"
+    __table_args__ = (PrimaryKeyConstraint("transport_id", "account_id"),)
+
+    transport_id: Mapped[int] = mapped_column(BigId, ForeignKey("transports.id", ondelete="CASCADE"))
+    account_id: Mapped[AccountId]
+
+
+class Route(Timestamps, Base):
+    """A rule for the messages of one type: those that meet all its conditions go over its transports. A condition that
+    is null or empty is met by every message."""
+
+    __tablename__ = "routes"
+
+    id: Mapped[Identity]
+    name: Mapped[str] = mapped_column(unique=True)
+    type: Mapped[str]
+    position: Mapped[int]
+    """From 1; of the routes of its type that a message meets, the first is taken."""
+    account_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("accounts.id", ondelete="CASCADE"))
+    sender_domain: Mapped[str | None]
+    priority: Mapped[str | None]
+    country_prefixes: Mapped[list[Any]] = mapped_column(Json)
+    transports: Mapped[list[Any]] = mapped_column(Json)
+    """Names, in the order in which they are tried."""
+
+
+class RoutingVersion(Base):
+    """The version of all transports and routes, by which workers notice a change; no row while there are none."""
+
+    __tablename__ = "routing_version"
+    __table_args__ = ()
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    """Always 1."""
+    version: Mapped[str]
+    """Another random text after each change."""

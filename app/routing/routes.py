@@ -1,0 +1,169 @@
+"""Defining routes (docs/transports.md#routes).
+
+The routes of a type have positions from 1; a message takes the first whose conditions it meets. So a route is put where
+it belongs, and the others move.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.addresses import MESSAGE_TYPES, domain_of, is_valid_email
+from app.clock import this_second
+from app.db.changes import apply_changes
+from app.db.database import Transaction
+from app.db.models import Route
+from app.errors import ServiceError
+from app.routing.table import DEFAULT
+from app.routing.transports import check_name, find_transport
+from app.routing.version import renew_version
+
+PREFIX = re.compile(r"[1-9][0-9]{0,14}")
+PRIORITIES = ("high", "normal")
+MAX_TRANSPORTS = 10
+MAX_PREFIXES = 300
+CONDITIONS = ("account_id", "sender_domain", "priority", "country_prefixes")
+
+
+def list_routes(session: Session) -> list[Route]:
+    """All routes in the order in which they are looked at, those of emails first."""
+    return list(session.scalars(select(Route).order_by(Route.type, Route.position, Route.id)))
+
+
+def route_named(session: Session, name: str) -> Route | None:
+    """The route with that name."""
+    return session.scalars(select(Route).where(Route.name == name)).first()
+
+
+def find_route(session: Session, name: str) -> Route:
+    """The route with that name. Raises `ServiceError` (`invalid_id`)."""
+    found = route_named(session, name)
+    if found is None:
+        raise ServiceError("invalid_id", field="route", detail=f"there is no route {name!r}")
+    return found
+
+
+def create_route(
+    transaction: Transaction, name: str, type_: str, attributes: Mapping[str, Any], *, position: int | None = None
+) -> Route:
+    """Adds a route at that position among those of its type, by default the last. `attributes` are `transports` and
+    any of `CONDITIONS`.
+
+    Raises `ServiceError`: `conflict` for a name that is taken, others for values that cannot be used.
+    """
+    check_name(name)
+    if type_ not in MESSAGE_TYPES:
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
+    if route_named(transaction, name) is not None:
+        raise ServiceError("conflict", field="name", detail=f"there is a route {name!r} already")
+    moment = this_second()
+    route = Route(
+        name=name,
+        type=type_,
+        position=0,
+        creation_time=moment,
+        last_modified_time=moment,
+        **{"country_prefixes": [], **_checked(transaction, type_, attributes)},
+    )
+    others = _of_type(transaction, type_)
+    transaction.add(route)
+    _place(route, others, len(others) + 1 if position is None else position)
+    renew_version(transaction)
+    return route
+
+
+def update_route(
+    transaction: Transaction, route: Route, attributes: Mapping[str, Any], *, position: int | None = None
+) -> bool:
+    """Changes the attributes that are given, and the position; returns whether anything differed. Raises
+    `ServiceError` like `create_route`."""
+    changed = apply_changes(route, _checked(transaction, route.type, attributes))
+    if position is not None and position != route.position:
+        others = [one for one in _of_type(transaction, route.type) if one is not route]
+        _place(route, others, position)
+        changed = True
+    if changed:
+        renew_version(transaction)
+    return changed
+
+
+def type_of(session: Session, names: Sequence[str]) -> str:
+    """The type of the messages that these transports send. Raises `ServiceError` if none of them says so."""
+    found = [find_transport(session, name).type for name in names if name != DEFAULT]
+    if not found:
+        raise ServiceError("required", field="type", detail="is required: email or sms")
+    return found[0]
+
+
+def delete_route(transaction: Transaction, route: Route) -> None:
+    """Deletes a route: its messages, also those that wait, go where the routes after it send them."""
+    others = [one for one in _of_type(transaction, route.type) if one is not route]
+    transaction.delete(route)
+    _number(others)
+    renew_version(transaction)
+
+
+def _of_type(session: Session, type_: str) -> list[Route]:
+    return list(session.scalars(select(Route).where(Route.type == type_).order_by(Route.position, Route.id)))
+
+
+def _place(route: Route, others: list[Route], position: int) -> None:
+    if not 1 <= position <= len(others) + 1:
+        raise ServiceError("invalid_range", field="position", detail=f"must be 1 to {len(others) + 1}")
+    _number([*others[: position - 1], route, *others[position - 1 :]])
+
+
+def _number(routes: Sequence[Route]) -> None:
+    for position, route in enumerate(routes, 1):
+        if route.position != position:
+            route.position = position
+
+
+def _checked(session: Session, type_: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    checked = dict(attributes)
+    if "transports" in checked:
+        _check_transports(session, type_, checked["transports"])
+    if checked.get("sender_domain") is not None:
+        checked["sender_domain"] = _sender_domain(type_, checked["sender_domain"])
+    if checked.get("priority") not in (None, *PRIORITIES):
+        detail = f"{checked['priority']!r} is none of {', '.join(PRIORITIES)}"
+        raise ServiceError("invalid_string", field="priority", detail=detail)
+    if checked.get("country_prefixes"):
+        _check_prefixes(type_, checked["country_prefixes"])
+    return checked
+
+
+def _check_transports(session: Session, type_: str, names: Sequence[str]) -> None:
+    if not 1 <= len(names) <= MAX_TRANSPORTS:
+        raise ServiceError("invalid_range", field="transports", detail=f"must be 1 to {MAX_TRANSPORTS} names")
+    if len({*names}) < len(names):
+        raise ServiceError("conflict", field="transports", detail="one of them is named twice")
+    for name in names:
+        if name != DEFAULT and find_transport(session, name).type != type_:
+            raise ServiceError(
+                "conflict", field="transports", detail=f"{name!r} does not send messages of type {type_}"
+            )
+
+
+def _sender_domain(type_: str, domain: str) -> str:
+    if type_ != "email":
+        raise ServiceError("unexpected_field", field="sender_domain", detail="only emails have a sender's domain")
+    if not is_valid_email(f"a@{domain}"):
+        raise ServiceError("invalid_string", field="sender_domain", detail=f"{domain!r} is not a domain")
+    return domain_of(f"a@{domain}")
+
+
+def _check_prefixes(type_: str, prefixes: Sequence[str]) -> None:
+    if type_ != "sms":
+        raise ServiceError("unexpected_field", field="country_prefixes", detail="only mobiles have a country's prefix")
+    if len(prefixes) > MAX_PREFIXES:
+        raise ServiceError("too_long", field="country_prefixes", detail=f"must be at most {MAX_PREFIXES}")
+    for prefix in prefixes:
+        if not PREFIX.fullmatch(prefix):
+            detail = f"{prefix!r} is not the beginning of a mobile number, such as 61"
+            raise ServiceError("invalid_string", field="country_prefixes", detail=detail)

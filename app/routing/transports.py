@@ -1,0 +1,189 @@
+"""Defining named transports (docs/transports.md#named-transports).
+
+A transport belongs to the installation, not to an account. Its URL is stored encrypted, because it contains a password,
+and only its scheme and host are ever shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import delete, exists, insert, select
+from sqlalchemy.orm import Session
+
+from app.accounts.senders import FASTEST, SLOWEST
+from app.addresses import MESSAGE_TYPES
+from app.clock import this_second
+from app.db.changes import apply_changes
+from app.db.database import Transaction
+from app.db.models import Account, QueueEntry, Recipient, Route, Send, Transport, TransportAccount
+from app.errors import ServiceError
+from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
+from app.routing.table import DEFAULT
+from app.routing.version import renew_version
+from app.transports.base import TransportUrlError
+from app.transports.email import email_transport, relay_urls
+from app.transports.sms import sms_transport
+from app.transports.urls import display_url
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+"""Without a dot, so that no name is that of a host: accounts may read it in timelines."""
+MAX_CONNECTIONS = 1000
+OPTIONAL = ("enabled", "connections", "messages_per_second", "any_account")
+
+
+def list_transports(session: Session) -> list[Transport]:
+    """All transports, by name."""
+    return list(session.scalars(select(Transport).order_by(Transport.name)))
+
+
+def transport_named(session: Session, name: str) -> Transport | None:
+    """The transport with that name."""
+    return session.scalars(select(Transport).where(Transport.name == name)).first()
+
+
+def find_transport(session: Session, name: str) -> Transport:
+    """The transport with that name. Raises `ServiceError` (`invalid_id`)."""
+    found = transport_named(session, name)
+    if found is None:
+        raise ServiceError("invalid_id", field="transport", detail=f"there is no transport {name!r}")
+    return found
+
+
+def create_transport(
+    transaction: Transaction, secret_key: str, name: str, *, type_: str, url: str, **attributes: Any
+) -> Transport:
+    """Adds a transport; `attributes` are those of `OPTIONAL` that were given.
+
+    Raises `ServiceError`: `conflict` for a name that is taken, `invalid_url` and others for values that cannot be used.
+    """
+    check_name(name)
+    if type_ not in MESSAGE_TYPES:
+        raise ServiceError("invalid_string", field="type", detail=f"{type_!r} is none of {', '.join(MESSAGE_TYPES)}")
+    check_limits(attributes)
+    check_url(type_, url)
+    if transport_named(transaction, name) is not None:
+        raise ServiceError("conflict", field="name", detail=f"there is a transport {name!r} already")
+    moment = this_second()
+    given = {"enabled": True, "connections": None, "messages_per_second": None, "any_account": False, **attributes}
+    transport = Transport(
+        name=name,
+        type=type_,
+        url=encrypt(secret_key, url),
+        creation_time=moment,
+        last_modified_time=moment,
+        **given,
+    )
+    transaction.add(transport)
+    renew_version(transaction)
+    return transport
+
+
+def update_transport(
+    transaction: Transaction,
+    secret_key: str,
+    transport: Transport,
+    attributes: Mapping[str, Any],
+    url: str | None = None,
+) -> bool:
+    """Changes the attributes that are given, and the URL; returns whether anything differed. Workers notice it with
+    the next message. Raises `ServiceError` like `create_transport`."""
+    check_limits(attributes)
+    changes = dict(attributes)
+    if url is not None:
+        check_url(transport.type, url)
+        if url != url_of(secret_key, transport):
+            changes["url"] = encrypt(secret_key, url)
+    changed = apply_changes(transport, changes)
+    if changed:
+        renew_version(transaction)
+    return changed
+
+
+def delete_transport(transaction: Transaction, transport: Transport) -> None:
+    """Deletes a transport that nothing refers to any more.
+
+    Raises `ServiceError` (`conflict`) while a route or a waiting message names it: what was meant for this transport
+    must not silently leave over another one.
+    """
+    routes = [route.name for route in transaction.scalars(select(Route)) if transport.name in route.transports]
+    if routes:
+        raise ServiceError("conflict", field="transport", detail=f"the route {routes[0]!r} uses it; change that first")
+    if transaction.scalar(_is_awaited(transport.name)):
+        detail = "messages wait whose send names it; disable it, or delete it once they are settled"
+        raise ServiceError("conflict", field="transport", detail=detail)
+    transaction.delete(transport)
+    renew_version(transaction)
+
+
+def _is_awaited(name: str) -> Any:
+    waiting = select(QueueEntry.recipient_id).join(Recipient, Recipient.id == QueueEntry.recipient_id)
+    return select(waiting.join(Send, Send.id == Recipient.send_id).where(Send.transport == name).exists())
+
+
+def accounts_of(session: Session, transport: Transport) -> list[str]:
+    """The names of the accounts whose sends may name the transport."""
+    statement = select(Account.name).join(TransportAccount, TransportAccount.account_id == Account.id)
+    return list(session.scalars(statement.where(TransportAccount.transport_id == transport.id).order_by(Account.name)))
+
+
+def set_allowed(transaction: Transaction, transport: Transport, account_ids: Sequence[int], *, allowed: bool) -> bool:
+    """Allows or forbids the sends of these accounts to name the transport; returns whether anything differed."""
+    transaction.flush()
+    changed = False
+    for account_id in account_ids:
+        of_account = (TransportAccount.transport_id == transport.id, TransportAccount.account_id == account_id)
+        if bool(transaction.scalar(select(exists().where(*of_account)))) == allowed:
+            continue
+        row = {"transport_id": transport.id, "account_id": account_id}
+        transaction.execute(
+            insert(TransportAccount).values(row) if allowed else delete(TransportAccount).where(*of_account)
+        )
+        changed = True
+    return changed
+
+
+def url_of(secret_key: str, transport: Transport) -> str | None:
+    """The URL; None if it was stored under another SECRET_KEY."""
+    try:
+        return decrypt(secret_key, transport.url)
+    except SecretUnreadable:
+        return None
+
+
+def shown_url(secret_key: str, transport: Transport) -> str:
+    """The URL for display, without users, passwords and options."""
+    url = url_of(secret_key, transport)
+    if url is None:
+        return "unreadable: it was stored under another SECRET_KEY"
+    return ", else to ".join(map(display_url, relay_urls(url)))
+
+
+def check_name(name: str) -> None:
+    """Raises `invalid_string` for a name that cannot be used."""
+    if not NAME.fullmatch(name):
+        detail = f"{name!r} is not 1 to 63 lower-case letters, digits, - or _, the first of them a letter or a digit"
+        raise ServiceError("invalid_string", field="name", detail=detail)
+    if name == DEFAULT:
+        detail = f"{DEFAULT!r} is the name of the transport in the settings"
+        raise ServiceError("invalid_string", field="name", detail=detail)
+
+
+def check_url(type_: str, url: str) -> None:
+    """Raises `invalid_url` for a URL that is no transport of the type. Opens no connection."""
+    try:
+        _ = email_transport(url) if type_ == "email" else sms_transport(url)
+    except TransportUrlError as error:
+        raise ServiceError("invalid_url", field="url", detail=str(error)) from None
+
+
+def check_limits(attributes: Mapping[str, Any]) -> None:
+    """Raises `invalid_range` for a limit out of its range; null means no limit of its own."""
+    connections, rate = attributes.get("connections"), attributes.get("messages_per_second")
+    if connections is not None and not (connections == int(connections) and 1 <= connections <= MAX_CONNECTIONS):
+        detail = f"must be a whole number from 1 to {MAX_CONNECTIONS}"
+        raise ServiceError("invalid_range", field="connections", detail=detail)
+    if rate is not None and not SLOWEST <= rate <= FASTEST:
+        raise ServiceError("invalid_range", field="messages_per_second", detail=f"must be {SLOWEST} to {FASTEST}")

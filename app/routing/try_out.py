@@ -1,0 +1,84 @@
+"""Sending one message over a transport, to see whether it works (docs/cli.md#transports)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from app.addresses import is_valid_email, is_valid_mobile
+from app.clock import this_second
+from app.errors import ServiceError
+from app.transports.base import DeliveryResult, OutboundEmail, OutboundSms, Outcome, Transport, Untaken
+from app.transports.email import email_transport, mime
+from app.transports.sms import sms_transport
+from app.transports.sms.incoming import ReceivingTransport
+
+SUBJECT = "Test of a transport"
+TEXT = "This message was sent to test a transport. STOP"
+
+WORDS = {
+    Outcome.ACCEPTED: "accepted: the other side has taken over the message",
+    Outcome.REFUSED: "refused: the other side does not accept this message, now or later",
+    Outcome.UNCERTAIN: "uncertain: the message was sent completely, but there was no answer; it may have arrived",
+    Outcome.DEFERRED: "not accepted: a message of a send would be tried again later",
+}
+NOT_REACHED = "not reached: nothing was sent; a message of a route would go to its next transport"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of a test message, and the seconds that it took with connecting."""
+
+    uuid: str
+    result: DeliveryResult
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """What happened."""
+        return NOT_REACHED if self.result.untaken is Untaken.TRANSPORT else WORDS[self.result.outcome]
+
+
+def try_out(type_: str, url: str, sender: str, to: str) -> Trial:
+    """Sends a test message and returns how it went. Raises `ServiceError` for an address that does not fit the type."""
+    _check(type_, sender, to)
+    name = str(uuid.uuid4())
+    message = _email(name, sender, to) if type_ == "email" else OutboundSms(name, sender, to, TEXT)
+    transport: Transport[Any] = email_transport(url) if type_ == "email" else sms_transport(url)
+    connection, start = transport.connect(), time.monotonic()
+    try:
+        result = connection.send(message)
+        seconds = time.monotonic() - start
+    finally:
+        connection.close()
+        if isinstance(transport, ReceivingTransport):
+            transport.end()
+    return Trial(name, result, seconds)
+
+
+def _email(name: str, sender: str, to: str) -> OutboundEmail:
+    content = mime.build(
+        from_name=None,
+        from_address=sender,
+        to=to,
+        reply_to=None,
+        subject=SUBJECT,
+        html=None,
+        text=TEXT,
+        message_id=f"{name}@{sender.rpartition('@')[2]}",
+        date=this_second(),
+    )
+    return OutboundEmail(name, sender, to, content)
+
+
+def _check(type_: str, sender: str, to: str) -> None:
+    if type_ == "sms":
+        if not is_valid_mobile(to):
+            detail = f"{to!r} is not a mobile number in international format, such as 61411111111"
+            raise ServiceError("invalid_mobile_address", field="to", detail=detail)
+        return
+    for field, address in (("to", to), ("from", sender)):
+        if not is_valid_email(address):
+            raise ServiceError("invalid_email_address", field=field, detail=f"{address!r} is not an email address")
