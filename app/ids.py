@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TypeVar
 
 from app.errors import ServiceError
 
 Found = TypeVar("Found")
 
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 BIGGEST = 2**63 - 1
 OUT_OF_RANGE = -BIGGEST - 1
 """Replaces every id that no column can store: it can be looked up, but is never found."""

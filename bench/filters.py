@@ -90,6 +90,27 @@ SENT: Sequence[Line] = tuple(
     for line in _filters("sent", *one)
 )
 
+OLD_GROUP = 900_000_001
+"""The group of the oldest hundredth of the recipients: its page lies behind nearly all of them."""
+RECIPIENTS: Sequence[Line] = (
+    Line("the first page", "recipients", "?limit=100"),
+    *(
+        line
+        for one in (
+            ("email", ":ne=x@y.example", "=RARE@customers.example", "=nobody@customers.example"),
+            ("mobile", "=", "=61400000001", "=61499999999"),
+            ("contact_id", ":in=1..", None, "=900000000"),
+            ("list_id", ":ne=900000000", None, "=900000000"),
+            ("message_id", ":ne=900000000", None, "=900000000"),
+            ("group_id", f"={OLD_GROUP}", None, "=900000000"),
+            ("state", "=delivered", "=bounced", "=failed"),
+            ("state", ":ne=failed", ":in=bounced,failed", ":in=sending,uncertain"),
+            ("creation_time", f":in={EARLIER}", None, f":in={NEVER}"),
+            ("send_time", ":in=..2026-03-01T00:20:00Z", None, f":in={NEVER}"),
+        )
+        for line in _filters("recipients", *one)
+    ),
+)
 RARE_VALUES = {"first_name": "Rare", "city": "Rare", "plan": "rare", "points": 1000000.5, "born": "2020-06-01"}
 RARE_TIME = datetime(2027, 6, 1, tzinfo=UTC)
 
@@ -122,12 +143,17 @@ def prepare_message(parts: Stack, shop: Shop) -> int:
 
 
 def sent_columns(shop: Shop, message_id: int, count: int) -> dict[str, str]:
-    """The columns of recipients to whom the message was sent, and ten of whom have opened it."""
+    """The columns of recipients to whom the message was sent. Ten of them have opened it, and an address and an outcome
+    that no other has."""
     opened = f"n % {count // RARE} = 1 AND n < {count}"
     times = f"CASE WHEN {opened} THEN timestamptz '{RARE_TIME.isoformat()}' END"
     return {
         **OWN,
-        "state": "'delivered'",
+        "email": f"CASE WHEN {opened} THEN 'Rare@customers.example' ELSE {OWN['email']} END",
+        "mobile": f"CASE WHEN {opened} THEN '61400000001' END",
+        "state": f"CASE WHEN {opened} THEN 'bounced' ELSE 'delivered' END",
+        "group_id": f"CASE WHEN n <= {count // 100} THEN {OLD_GROUP} ELSE one.group_id END",
+        "creation_time": "timestamptz '2026-03-01' + n * interval '1 second'",
         "message_id": str(message_id),
         "list_id": str(shop.list_id),
         "contact_id": "n",

@@ -22,7 +22,7 @@ from app.query.conditions import Query
 from app.query.cursors import CursorScope, Position
 from app.query.links import page_link
 from bench.contacts import Shop, fill, open_shop
-from bench.filters import LINES, SENT, Line, prepare_contacts, prepare_message, sent_columns
+from bench.filters import LINES, RECIPIENTS, SENT, Line, prepare_contacts, prepare_message, sent_columns
 from bench.large import accepted_recipient, fill_contacts, fill_recipients
 from bench.load import fetch, request
 from bench.processes import Failed
@@ -52,20 +52,27 @@ class Installation:
 
 
 @contextlib.contextmanager
-def installation(count: int, *, postgresql: bool) -> Iterator[Installation]:
-    """An installation with so many contacts and, on PostgreSQL, as many recipients."""
+def installation(count: int, *, postgresql: bool, contacts: bool = True) -> Iterator[Installation]:
+    """An installation with so many contacts and, on PostgreSQL, as many recipients; or with recipients alone."""
     with stack(postgresql=postgresql) as parts, contextlib.ExitStack() as kept:
         shop = open_shop(parts)
         server = kept.enter_context(api(parts))
-        paths = {"contacts": f"/v1/lists/{shop.list_id}/contacts"}
+        paths = _fill_contacts(parts, shop, count) if contacts else {}
         if postgresql:
-            fill_contacts(parts, shop, count)
             paths["sent"] = f"/v1/messages/{_fill_sent(parts, shop, server, count)}/sent-contacts"
-        else:
-            fill(parts, shop, count, first=1)
-        prepare_contacts(parts, shop, count)
-        paths["behind"] = _link_behind(parts, shop, paths["contacts"], count * 9 // 10)
+            paths["recipients"] = "/v1/transactional-sends"
         yield Installation(shop, server, paths)
+
+
+def _fill_contacts(parts: Stack, shop: Shop, count: int) -> dict[str, str]:
+    """Adds contacts; returns the paths of the collections with them."""
+    if parts.is_postgresql:
+        fill_contacts(parts, shop, count)
+    else:
+        fill(parts, shop, count, first=1)
+    prepare_contacts(parts, shop, count)
+    path = f"/v1/lists/{shop.list_id}/contacts"
+    return {"contacts": path, "behind": _link_behind(parts, shop, path, count * 9 // 10)}
 
 
 def _link_behind(parts: Stack, shop: Shop, contacts: str, offset: int) -> str:
@@ -117,10 +124,12 @@ def table(small: Installation, large: Installation, lines: Sequence[Line], round
 def main(arguments: list[str]) -> int:
     """1 if a bounded line takes more than 1.3 times as long with many rows."""
     given = parse(arguments)
-    lines = [line for line in (*LINES, *(() if given.sqlite else SENT)) if given.only in line.name]
+    of_contacts, of_recipients = () if given.recipients else LINES, () if given.sqlite else (*SENT, *RECIPIENTS)
+    lines = [line for line in (*of_contacts, *of_recipients) if given.only in line.name]
     with contextlib.ExitStack() as kept:
         small, large = (
-            kept.enter_context(installation(count, postgresql=not given.sqlite)) for count in (FEW, given.rows)
+            kept.enter_context(installation(count, postgresql=not given.sqlite, contacts=not given.recipients))
+            for count in (FEW, given.rows)
         )
         slow = table(small, large, lines, given.rounds, given.rows)
     print(f"more than {MOST_SLOWER} times: {', '.join(slow)}" if slow else "no filter grows with the table")
@@ -132,8 +141,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=5_000_000, help="contacts, and recipients, of the large one")
     parser.add_argument("--rounds", type=int, default=15, help="requests of each line, of which the quickest counts")
     parser.add_argument("--only", default="", help="only lines whose name contains this")
+    parser.add_argument("--recipients", action="store_true", help="only the collections of recipients, no contacts")
     parser.add_argument("--sqlite", action="store_true", help="on SQLite, contacts only")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.sqlite and given.recipients:
+        parser.error("the lines of recipients are measured on PostgreSQL")
+    return given
 
 
 if __name__ == "__main__":

@@ -8,20 +8,21 @@ from flask.views import MethodView
 from app.groups.read import group_path
 from app.http.api import Blueprint
 from app.http.bodies import json_object
-from app.http.collections import cursor_scope, query_pairs
+from app.http.collections import collection_query, collection_response, cursor_scope, query_pairs
 from app.http.context import principal, request_id, services
 from app.http.idempotency import Work, idempotent
-from app.http.openapi_parameters import paged_instance_parameters
+from app.http.openapi_parameters import collection_parameters, paged_instance_parameters
 from app.http.responses import json_response
 from app.query.fields import Resource
 from app.query.grammar import parse_paged_instance, parse_write
+from app.recipients.collection import RECIPIENTS, check_filters, page_recipients
 from app.recipients.read import RECIPIENT, Viewer, get_recipient, recipient_path, require_recipient
 from app.recipients.redaction import Redaction
 from app.sends.accept.accept import accept, read_request
 from app.sends.accept.number_texts import with_number_texts
 from app.sends.accept.write import AcceptedSend
 from schemas.examples import SENDS
-from schemas.sends import RecipientTimelineSchema, SendAnswerSchema, SendSchema, load_send
+from schemas.sends import RecipientCollectionSchema, RecipientTimelineSchema, SendAnswerSchema, SendSchema, load_send
 
 PATH = "/v1/transactional-sends"
 RESOURCE = Resource(name="transactional send", collection="transactional-sends", filters={}, fields=())
@@ -32,6 +33,17 @@ blp = Blueprint("sends", __name__, url_prefix=PATH, description="Sending email a
 @blp.route("")
 class Sends(MethodView):
     """Transactional sends."""
+
+    @blp.scope("report.view")
+    @blp.describe("sends.list", returns=RecipientCollectionSchema, query=collection_parameters(RECIPIENTS))
+    def get(self) -> Response:
+        """A page of the recipients of all sends, newest first."""
+        viewer = _viewer()
+        check_filters(query_pairs(), viewer)
+        query = collection_query(RECIPIENTS)
+        with services().database.read() as session:
+            page = page_recipients(session, principal().account_id, query, viewer)
+        return collection_response(RECIPIENTS, query, page)
 
     @blp.scope("send.email", "send.sms")
     @blp.describe(
@@ -67,13 +79,17 @@ class Recipient(MethodView):
     )
     def get(self, uuid: str) -> Response:
         """The recipient and a page of its timeline."""
-        viewer = Viewer("contact.view" in principal().scopes, Redaction.of(services().settings))
+        viewer = _viewer()
         with services().database.read() as session:
             recipient_id = require_recipient(session, principal().account_id, uuid)
             cursors = cursor_scope(recipient_path(uuid.lower()))
             query = parse_paged_instance(query_pairs(), RECIPIENT.resource, cursors)
             recipient = get_recipient(session, principal().account_id, recipient_id, query, viewer)
         return json_response(recipient)
+
+
+def _viewer() -> Viewer:
+    return Viewer("contact.view" in principal().scopes, Redaction.of(services().settings))
 
 
 def _render(accepted: AcceptedSend) -> Response:

@@ -101,4 +101,21 @@ class AutomationEventSchema(ResponseSchema):
     timestamp = Timestamp()
 
 
-EVENT_SCHEMAS = (ContactEventSchema, RecipientEventSchema, SmsEventSchema, AutomationEventSchema)
+class WebhookEventSchema(ResponseSchema):
+    """A test of this webhook, or news of another webhook of the account, which has failed for a day."""
+
+    object = _object("webhook")
+    event = _event("test", "failing")
+    id = Id()
+    timestamp = Timestamp()
+    url = _optional_text("Of `failing`.")
+    failing_since = Timestamp(metadata=OPTIONAL)
+
+
+EVENT_SCHEMAS = (
+    ContactEventSchema,
+    RecipientEventSchema,
+    SmsEventSchema,
+    AutomationEventSchema,
+    WebhookEventSchema,
+)

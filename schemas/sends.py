@@ -17,7 +17,7 @@ from app.sends.accept.rules import Limits, Violation, attachment_errors, send_er
 from schemas.attachments import attachments
 from schemas.base import CodeSchema, Problem, load, problem
 from schemas.fields import Boolean, Email, Integer, Name, String
-from schemas.links import LinkSchema, SelfLinksSchema
+from schemas.links import EnvelopeSchema, LinkSchema, SelfLinksSchema
 from schemas.recipients import Recipients
 from schemas.responses import OPTIONAL, Id, ResponseSchema, Timestamp, Uuid
 from schemas.violations import Messages, add_violations
@@ -168,7 +168,7 @@ class TimelineStepSchema(ResponseSchema):
     transport = fields.String(metadata=OPTIONAL)
 
 
-class RecipientTimelineLinksSchema(SelfLinksSchema):
+class RecipientLinksSchema(SelfLinksSchema):
     """The objects that a recipient refers to: a group, or the automation of the step that sent."""
 
     transactional_group = fields.Nested(LinkSchema, metadata=OPTIONAL)
@@ -176,12 +176,17 @@ class RecipientTimelineLinksSchema(SelfLinksSchema):
     list = fields.Nested(LinkSchema, metadata=OPTIONAL)
     contact = fields.Nested(LinkSchema, metadata=OPTIONAL)
     message = fields.Nested(LinkSchema, metadata=OPTIONAL)
+
+
+class RecipientTimelineLinksSchema(RecipientLinksSchema):
+    """The same, and the other pages of the timeline."""
+
     next = fields.Nested(LinkSchema, metadata=OPTIONAL)
     prev = fields.Nested(LinkSchema, metadata=OPTIONAL)
 
 
-class RecipientTimelineSchema(ResponseSchema):
-    """One recipient of a send, with a page of its timeline."""
+class RecipientReportSchema(ResponseSchema):
+    """One recipient of a send."""
 
     uuid = Uuid()
     id = Id()
@@ -205,5 +210,23 @@ class RecipientTimelineSchema(ResponseSchema):
     first_click_time = Timestamp(allow_none=True)
     further_visits = fields.Integer()
     complaint_time = Timestamp(allow_none=True)
+    _links = fields.Nested(RecipientLinksSchema)
+
+
+class RecipientTimelineSchema(RecipientReportSchema):
+    """One recipient of a send, with a page of its timeline."""
+
     timeline = fields.List(fields.Nested(TimelineStepSchema))
     _links = fields.Nested(RecipientTimelineLinksSchema)
+
+
+class RecipientCollectionEmbeddedSchema(ResponseSchema):
+    """The items of a page of recipients."""
+
+    recipients = fields.List(fields.Nested(RecipientReportSchema))
+
+
+class RecipientCollectionSchema(EnvelopeSchema):
+    """A page of recipients."""
+
+    _embedded = fields.Nested(RecipientCollectionEmbeddedSchema)

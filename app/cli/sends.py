@@ -1,13 +1,16 @@
-"""`flask sends`: the outcome of each recipient, and retries."""
+"""`flask sends`: the outcome of each recipient, why it did not arrive, and retries."""
 
 from __future__ import annotations
 
-from itertools import starmap
+from collections.abc import Iterable, Sequence
 
 import click
-from sqlalchemy import Select, select
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.addresses import AccountAddress
+from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
     Row,
@@ -19,24 +22,27 @@ from app.cli.base import (
     print_rows,
     rows_of_accounts,
 )
+from app.cli.explain import explain
+from app.db.in_json import in_json
 from app.db.lookup import find_by_name_or_id
 from app.db.models import Group as TransactionalGroup
-from app.db.models import QueueEntry, Recipient, Send
+from app.db.models import QueueEntry, Recipient
 from app.http.context import services
 from app.infrastructure.queueing import SENDS
 from app.recipients.current import current_entry
+from app.recipients.filters import in_states
 from app.recipients.read import find_recipient, latest_steps
-from app.recipients.states import UNSETTLED, RecipientState
+from app.recipients.states import RecipientState
+from app.sends.explain.search import messages_to
 from app.sends.outcomes.requeue import requeue
 
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
+group.add_command(explain)
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")
 TEXT_ONLY = ("segments", "gateway_id")
 STEP_SHOWN = ("time", "step", "transport", "detail", "note")
-
-Listed = Select[Recipient, QueueEntry]
 
 
 def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:
@@ -45,42 +51,44 @@ def _row(recipient: Recipient, entry: QueueEntry | None) -> Row:
     return {name: current.get(name, getattr(recipient, name)) for name in SHOWN}
 
 
+def _rows(session: Session, recipients: Sequence[Recipient]) -> list[Row]:
+    """The same of many; two statements, because the planner of a join would not know how few there are."""
+    ids = [recipient.id for recipient in recipients]
+    entries = session.scalars(select(QueueEntry).where(in_json(QueueEntry.recipient_id, ids)))
+    by_id = {entry.recipient_id: entry for entry in entries}
+    return [_row(recipient, by_id.get(recipient.id)) for recipient in recipients]
+
+
 @group.command("list")
+@click.option("--to", metavar="ADDRESS", help="Only recipients with this email address or mobile number.")
 @click.option("--state", type=click.Choice(STATES), help="Only recipients in this state.")
 @click.option("--group", "group_", metavar="NAME|ID", help="Only recipients of this group.")
 @limit_option
 @accounts_option
 @json_option
-def list_(state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool) -> None:
+def list_(
+    *, to: str | None, state: str | None, group_: str | None, limit: int, account: str | None, as_json: bool
+) -> None:
     """Show the recipients of an account's sends, or of each account's, the newest first."""
-    newest = select(Recipient, QueueEntry).order_by(Recipient.id.desc()).limit(limit)
-    is_unsettled = state in UNSETTLED
-    newest = newest.join(QueueEntry, QueueEntry.recipient_id == Recipient.id, isouter=not is_unsettled)
-    if state:
-        newest = newest.where((QueueEntry.state if is_unsettled else Recipient.state) == state)
+    newest = select(Recipient).order_by(Recipient.creation_time.desc(), Recipient.id.desc()).limit(limit)
+    kind = None if to is None else address_kind(to)
     with services().database.read() as session:
         if group_:
             chosen = find_account(session, account)
             account = chosen.name
             found = find_by_name_or_id(session, TransactionalGroup, chosen.id, group_, "group")
             newest = newest.where(Recipient.group_id == found.id)
-        bounded = not (state or group_)
-        rows = rows_of_accounts(
-            session,
-            account,
-            lambda one: starmap(_row, session.execute(_of_account(newest, one, limit, bounded=bounded))),
-        )
+
+        def of_account(account_id: int) -> Iterable[Row]:
+            found = newest.where(Recipient.account_id == account_id)
+            if to is not None and kind is not None:
+                found = found.where(messages_to(session, AccountAddress.of(account_id, kind, to)))
+            if state is not None:
+                found = found.where(in_states(session, account_id, [RecipientState(state)]))
+            return _rows(session, session.scalars(found).all())
+
+        rows = rows_of_accounts(session, account, of_account)
     print_rows(rows, as_json)
-
-
-def _of_account(newest: Listed, account_id: int, limit: int, *, bounded: bool) -> Listed:
-    """The statement for an account. `bounded` reads only its newest sends, which have at least one recipient each:
-    recipients have no index by account."""
-    found = newest.where(Recipient.account_id == account_id)
-    if not bounded:
-        return found
-    sends = select(Send.id).where(Send.account_id == account_id).order_by(Send.id.desc()).limit(limit)
-    return found.where(Recipient.send_id.in_(sends.subquery().select()))
 
 
 @group.command("show")

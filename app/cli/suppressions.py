@@ -10,12 +10,12 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
-from app.addresses import AddressKind, email_key, is_valid_email, is_valid_mobile
+from app.addresses import email_key
 from app.cli import suppression_export
+from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
     Row,
-    WrongValue,
     account_option,
     accounts_option,
     json_option,
@@ -36,15 +36,6 @@ group = Group("suppressions", help="Unsubscribed and blocked addresses.")
 group.add_command(suppression_export.export)
 
 list_option = click.option("--list", "list_", metavar="NAME|ID", help="In this list; account-wide by default.")
-
-
-def _kind(address: str) -> AddressKind:
-    """The kind of an address. Raises `WrongValue` for any other text."""
-    if "@" in address and is_valid_email(address):
-        return "email"
-    if "@" not in address and is_valid_mobile(address):
-        return "mobile"
-    raise WrongValue(f"{address!r} is neither an email address nor a mobile number such as 61411111111")
 
 
 def _list_id(session: Session, account_id: int, name: str | None) -> int | None:
@@ -73,7 +64,7 @@ def _on(
 ) -> Iterator[ColumnElement[bool]]:
     yield model.account_id == account_id
     if address is not None:
-        kind = _kind(address)
+        kind = address_kind(address)
         yield model.kind == kind
         yield model.address == (email_key(address) if kind == "email" else address)
 
@@ -129,7 +120,7 @@ def show_command(address: str, account: str | None, as_json: bool) -> None:
 @json_option
 def unsubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Unsubscribe an email address or a mobile number."""
-    kind = _kind(address)
+    kind = address_kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
@@ -147,7 +138,7 @@ def unsubscribe_command(address: str, list_: str | None, account: str | None, as
 def resubscribe_command(address: str, list_: str | None, account: str | None, as_json: bool) -> None:
     """Resubscribe an email address or a mobile number: to a list and account-wide, or without a list account-wide
     only."""
-    kind = _kind(address)
+    kind = address_kind(address)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         list_id = _list_id(transaction, account_id, list_)
@@ -188,7 +179,7 @@ def _where(list_: str | None) -> str:
 @json_option
 def block_command(address: str, reason: str, account: str | None, as_json: bool) -> None:
     """Block an email address or a mobile number: nothing is sent to it from any list."""
-    kind = _kind(address)
+    kind = address_kind(address)
     with services().database.write() as transaction:
         block(transaction, find_account(transaction, account).id, kind, address, reason)
     print_done(f"{address} is blocked", {"address": address, "blocked": True}, as_json)
@@ -200,7 +191,7 @@ def block_command(address: str, reason: str, account: str | None, as_json: bool)
 @json_option
 def unblock_command(address: str, account: str | None, as_json: bool) -> None:
     """Unblock an email address or a mobile number."""
-    kind = _kind(address)
+    kind = address_kind(address)
     with services().database.write() as transaction:
         was_blocked = unblock(transaction, find_account(transaction, account).id, kind, address)
     said = f"{address} is no longer blocked" if was_blocked else f"{address} was not blocked"

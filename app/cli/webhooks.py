@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
+from app.cli import webhook_log
 from app.cli.base import (
     Group,
     Row,
+    WrongValue,
     account_option,
     accounts_option,
     json_option,
-    limit_option,
     print_done,
     print_row,
     print_rows,
     rows_of_accounts,
 )
-from app.db.models import Webhook
-from app.events.replay import replay
+from app.db.lookup import find_by_name_or_id
+from app.db.models import List, Webhook
 from app.events.webhooks import (
     checked_url,
+    choose_events,
     create_webhook,
     delete_webhook,
-    deliveries,
     find_webhook,
     list_secrets,
     list_webhooks,
@@ -37,12 +40,27 @@ from app.events.webhooks import (
 from app.http.context import services
 
 group = Group("webhooks", help="Webhooks: URLs that receive the account's events.")
+for command in webhook_log.commands:
+    group.add_command(command)
+
+event_option = click.option(
+    "--event",
+    "events",
+    multiple=True,
+    metavar="NAME",
+    help="Only these events, such as recipient.bounced, or all of an object, such as recipient; may be repeated.",
+)
+lists_option = click.option(
+    "--list", "lists", multiple=True, metavar="NAME|ID", help="Only events of these lists; may be repeated."
+)
 
 
 def _row(session: Session, webhook: Webhook, pending: dict[int, int]) -> Row:
     return {
         "id": webhook.id,
         "url": webhook.url,
+        "events": webhook.chosen_events or "all",
+        "lists": webhook.chosen_lists or "all",
         "secrets": [one.key_id for one in list_secrets(session, webhook)],
         "pending_events": pending.get(webhook.id, 0),
         "failures": webhook.failures,
@@ -83,16 +101,63 @@ def show(webhook: str, account: str | None, as_json: bool) -> None:
 @click.argument("url")
 @click.option("--secret-id", metavar="ID", help="Key id of the signing secret; k1 by default.")
 @click.option("--secret", help="The signing secret, 32 bytes or more; generated and shown once by default.")
+@event_option
+@lists_option
 @account_option
 @json_option
-def create(url: str, secret_id: str | None, secret: str | None, account: str | None, as_json: bool) -> None:
-    """Register a URL for events from now on."""
+def create(
+    *,
+    url: str,
+    secret_id: str | None,
+    secret: str | None,
+    events: Sequence[str],
+    lists: Sequence[str],
+    account: str | None,
+    as_json: bool,
+) -> None:
+    """Register a URL for events from now on: for all, or for those that are chosen."""
     signer = (secret_id or new_key_id([]), secret or new_secret())
     checked = checked_url(services().settings, url)
     with services().database.write() as transaction:
         account_id = find_account(transaction, account).id
         made = create_webhook(transaction, services().settings, account_id, checked, [signer])
+        choose_events(transaction, made, events or None, _list_ids(transaction, account_id, lists))
     print_row({"id": made.id, "url": made.url, "secret_id": signer[0], "secret": signer[1]}, as_json)
+
+
+def _list_ids(session: Session, account_id: int, names: Sequence[str]) -> list[int] | None:
+    return [find_by_name_or_id(session, List, account_id, name, "list").id for name in names] or None
+
+
+@group.command("update")
+@click.argument("webhook")
+@event_option
+@lists_option
+@click.option("--all-events", is_flag=True, help="Events of all kinds again.")
+@click.option("--all-lists", is_flag=True, help="Events of all lists again, and those without a list.")
+@account_option
+@json_option
+def update(
+    *,
+    webhook: str,
+    events: Sequence[str],
+    lists: Sequence[str],
+    all_events: bool,
+    all_lists: bool,
+    account: str | None,
+    as_json: bool,
+) -> None:
+    """Choose which events a webhook receives from now on; those that wait are still sent."""
+    if (all_events and events) or (all_lists and lists):
+        raise WrongValue("--all-events excludes --event, and --all-lists excludes --list")
+    with services().database.write() as transaction:
+        account_id = find_account(transaction, account).id
+        found = find_webhook(transaction, account_id, webhook)
+        kinds = None if all_events else events or found.chosen_events
+        ids = None if all_lists else _list_ids(transaction, account_id, lists) or found.chosen_lists
+        choose_events(transaction, found, kinds, ids)
+        row = _row(transaction, found, pending_events(transaction, account_id))
+    print_row(row, as_json)
 
 
 @group.command("rotate")
@@ -133,30 +198,3 @@ def delete(webhook: str, account: str | None, as_json: bool) -> None:
         found = find_webhook(transaction, find_account(transaction, account).id, webhook)
         delete_webhook(transaction, found)
     print_done(f"deleted webhook {found.url}", {"id": found.id, "url": found.url, "deleted": True}, as_json)
-
-
-@group.command("replay")
-@click.argument("webhook")
-@click.option("--last", type=click.IntRange(1), required=True, metavar="N", help="Maximum number of events.")
-@account_option
-@json_option
-def replay_(webhook: str, last: int, account: str | None, as_json: bool) -> None:
-    """Send the last events that a webhook has accepted again, as far back as they are kept."""
-    with services().database.write() as transaction:
-        found = find_webhook(transaction, find_account(transaction, account).id, webhook)
-        replayed = replay(transaction, found, last)
-    print_done(f"{replayed} events wait again", {"id": found.id, "url": found.url, "replayed": replayed}, as_json)
-
-
-@group.command("deliveries")
-@click.argument("webhook")
-@limit_option
-@account_option
-@json_option
-def deliveries_(webhook: str, limit: int, account: str | None, as_json: bool) -> None:
-    """Show the latest requests to a webhook and how they ended."""
-    names = ("time", "batch_id", "events", "status", "outcome", "milliseconds", "detail")
-    with services().database.read() as session:
-        found = find_webhook(session, find_account(session, account).id, webhook)
-        rows = [{name: getattr(one, name) for name in names} for one in deliveries(session, found, limit)]
-    print_rows(rows, as_json)

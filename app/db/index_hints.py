@@ -93,10 +93,18 @@ def by_index_or_order(
     """
     found = [
         # In the order of the index that is to answer it: any other plan would have to sort.
-        select(id_column.label("id")).where(scope, one.rows).order_by(one.column).limit(FEW + 1).subquery()
+        select(id_column.label("id")).where(scope, one.rows).order_by(one.column)
         for one in indexed
     ]
-    matching = union_all(*(select(one.c.id) for one in found)).subquery()
+    return by_ids_or_order(session, id_column, condition, found)
+
+
+def by_ids_or_order(
+    session: Session, id_column: Any, condition: ColumnElement[bool], found: Sequence[Select[Any]]
+) -> ColumnElement[bool]:
+    """The same with the selects that find the ids of its rows, each as `id`."""
+    few = (one.limit(FEW + 1).subquery() for one in found)
+    matching = union_all(*(select(one.c.id) for one in few)).subquery()
     ids = session.execute(select(matching.c.id).limit(FEW + 1)).scalars().all()
     if len(ids) <= FEW:
         return and_(in_json(id_column, ids), condition)

@@ -10,23 +10,20 @@ from __future__ import annotations
 import logging
 import secrets
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select
 from sqlalchemy.orm import Session
 
 from app.clock import now, seconds_from_now
 from app.db.database import Transaction
-from app.db.models import Webhook, WebhookAttempt, table_of
-from app.db.prepared import PreparedStatement
-from app.db.storable import storable_text
+from app.db.models import Webhook
+from app.events.attempt_log import Batch, log_attempt
 from app.events.batch_contents import batch_payloads, drop_expired, oldest_waiting, pass_batch
 from app.events.endpoint import PostResult
 from app.events.lease_recovery import LEASE_SECONDS, dispatcher_folder
+from app.events.outages import report_outage
 from app.events.webhook_lease import LockedWebhook, lock_leased, lock_webhook
 from app.infrastructure.liveness import registered_name
 from app.infrastructure.metrics import WEBHOOK_TRIES
@@ -39,33 +36,8 @@ LOOK_AGAIN = 0.5
 """Seconds until a webhook whose events cannot be passed yet is due again: the time between two looks of the
 scheduler."""
 
-LOG_ATTEMPT = PreparedStatement(
-    insert(table_of(WebhookAttempt))
-    .inline()  # without RETURNING: the new id is not needed
-    .values(
-        {
-            name: bindparam(f"new_{name}", type_=column.type)
-            for name, column in table_of(WebhookAttempt).c.items()
-            if name != "id"
-        }
-    )
-)
-
 logger = logging.getLogger(__name__)
 _random = secrets.SystemRandom()
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A claimed batch of events of one webhook. `lease_token` proves the lease; the secrets are as stored."""
-
-    webhook_id: int
-    account_id: int
-    url: str
-    lease_token: str
-    batch_id: str
-    payloads: list[str]
-    stored_secrets: Sequence[tuple[str, str]]
 
 
 def has_due(session: Session) -> bool:
@@ -104,9 +76,10 @@ def record_delivered(services: Services, batch: Batch, result: PostResult, *, cl
         webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
             return None
-        _log_attempt(transaction, batch, result, "delivered")
+        log_attempt(transaction, batch, result, "delivered")
         pass_batch(webhook)
         webhook.failures = 0
+        webhook.failing_since = webhook.outage_reported_time = None
         webhook.due_time = result.began + timedelta(seconds=services.settings.webhook_spacing)
         next_batch = None
         if claim_next and webhook.due_time <= now():
@@ -123,9 +96,10 @@ def record_failed(services: Services, batch: Batch, result: PostResult) -> None:
         webhook = _lock_if_leased(transaction, batch)
         if webhook is None:
             return
-        _log_attempt(transaction, batch, result, "failed")
+        log_attempt(transaction, batch, result, "failed")
         webhook.first_failed_time = webhook.first_failed_time or now()
         webhook.failures += 1
+        report_outage(transaction, webhook)
         spaced = result.began + timedelta(seconds=services.settings.webhook_spacing)
         webhook.due_time = max(spaced, seconds_from_now(retry_delay(webhook.failures)))
         webhook.release_lease()
@@ -202,6 +176,8 @@ def _lease(webhook: LockedWebhook, payloads: list[str], began: datetime, setting
         url=webhook.url,
         lease_token=webhook.worker,
         batch_id=webhook.batch_id or "",
+        after_event=webhook.position,
+        last_event=webhook.batch_end or webhook.position,
         payloads=payloads,
         stored_secrets=webhook.stored_secrets,
     )
@@ -218,22 +194,6 @@ def _lock_if_leased(transaction: Transaction, batch: Batch) -> LockedWebhook | N
         webhook.save(transaction)
         return None
     return webhook
-
-
-def _log_attempt(transaction: Transaction, batch: Batch, result: PostResult, outcome: str) -> None:
-    values: dict[str, Any] = {
-        "account_id": batch.account_id,
-        "webhook_id": batch.webhook_id,
-        "batch_id": batch.batch_id,
-        "time": result.began,
-        "events": len(batch.payloads),
-        "status": result.status,
-        "outcome": outcome,
-        "detail": storable_text(result.detail) or None,
-        "milliseconds": round((result.ended - result.began) / timedelta(milliseconds=1)),
-    }
-    LOG_ATTEMPT.run(transaction, **{f"new_{name}": value for name, value in values.items()})
-    transaction.after_commit(WEBHOOK_TRIES.labels(outcome).inc)
 
 
 def _reason(result: PostResult) -> str:

@@ -18,7 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import now
 from app.db.outage import is_unavailable, log_failure
 from app.events import batches
-from app.events.batches import Batch, has_due
+from app.events.attempt_log import Batch
+from app.events.batches import has_due
 from app.events.endpoint import PostResult
 from app.events.http_client import WebhookClient
 from app.events.lease_recovery import recover_leases, release_unknown_leases

@@ -20,6 +20,8 @@ REST_TIMEOUT = 5.0
 """Seconds for the body of a response whose status is known already."""
 MAX_BODY_BYTES = 64 * 1024
 MAX_DETAIL = 200
+MAX_ANSWER = 4 * 1024
+"""Bytes of an answer that the log of attempts keeps."""
 CLOSED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
@@ -34,6 +36,8 @@ class PostResult:
     detail: str
     began: datetime
     ended: datetime = field(default_factory=now)
+    answer: str = ""
+    """The first 4 KiB of the response's body."""
 
 
 class StaleConnection(Exception):
@@ -99,7 +103,9 @@ class Endpoint:
         with contextlib.closing(response):  # closes the connection unless the whole body was read
             if self._was_cut:  # the end of the stream then passes for the end of the headers
                 return self._timed_out()
-            return PostResult(response.status, self._body_start(response), self._began)
+            body = self._body_start(response)
+            detail = _one_line(body[: 4 * MAX_DETAIL].decode("utf-8", "replace"))
+            return PostResult(response.status, detail, self._began, answer=body.decode("utf-8", "replace"))
 
     def _send(self, body: bytes, headers: Mapping[str, str]) -> BaseHTTPResponse:
         """The response as soon as its headers have arrived. It has its own deadline after that of the connection."""
@@ -125,14 +131,14 @@ class Endpoint:
             self._began = now()
         self._watchdog.restart(self, self._read_timeout)
 
-    def _body_start(self, response: BaseHTTPResponse) -> str:
+    def _body_start(self, response: BaseHTTPResponse) -> bytes:
         """The start of the body for the log of attempts. The status is known, so no failure here counts."""
         try:
             with self._watchdog.cut_after(self, REST_TIMEOUT):
                 body = response.read(MAX_BODY_BYTES)
         except HTTPError:
-            return ""
-        return _one_line(body[: 4 * MAX_DETAIL].decode("utf-8", "replace"))
+            return b""
+        return body[:MAX_ANSWER]
 
     def _timed_out(self) -> PostResult:
         return self._failed(f"no answer in {self._read_timeout:g} s")

@@ -17,6 +17,7 @@ from app.db.bulk import insert_rows
 from app.db.commit_order import mark_writer
 from app.db.database import Transaction
 from app.db.models import Event, EventRotation, Webhook
+from app.events.choice import Choice
 from app.events.payloads import Payload
 
 
@@ -35,19 +36,24 @@ def record_many(transaction: Transaction, payloads_by_account: Mapping[int, Iter
         return
     rows: list[dict[str, Any]] = []
     slot, webhooks = _mark_and_find_webhooks(transaction, accounts)
-    for account_id, webhook_ids in webhooks.items():
-        texts = [orjson.dumps(payload).decode() for payload in payloads_by_account[account_id]]
-        for webhook_id in webhook_ids:
-            rows += [{"account_id": account_id, "webhook_id": webhook_id, "payload": text} for text in texts]
+    for account_id, choices in webhooks.items():
+        events = [(payload, orjson.dumps(payload).decode()) for payload in payloads_by_account[account_id]]
+        for webhook_id, choice in choices.items():
+            rows += [
+                {"account_id": account_id, "webhook_id": webhook_id, "payload": text}
+                for payload, text in events
+                if choice.is_all or choice.accepts(payload)
+            ]
     insert_rows(transaction, Event, rows, {"slot": slot})
 
 
 def record_for_webhooks(
     transaction: Transaction, account_id: int, payloads: Mapping[int, Sequence[Payload]]
 ) -> Collection[int]:
-    """Writes events for single webhooks of an account, by their ids; returns those that it has."""
+    """Writes events for single webhooks of an account, by their ids, whatever they chose; returns those that it
+    has."""
     slot, webhooks = _mark_and_find_webhooks(transaction, [account_id])
-    found = payloads.keys() & set(webhooks.get(account_id, ()))
+    found = payloads.keys() & webhooks.get(account_id, {}).keys()
     rows = [
         {"account_id": account_id, "webhook_id": webhook_id, "payload": orjson.dumps(payload).decode()}
         for webhook_id in sorted(found)
@@ -57,16 +63,19 @@ def record_for_webhooks(
     return found
 
 
-def _mark_and_find_webhooks(transaction: Transaction, account_ids: Sequence[int]) -> tuple[int, dict[int, list[int]]]:
-    """The slot that events are written to, and the ids of the webhooks of each account that has any.
+def _mark_and_find_webhooks(
+    transaction: Transaction, account_ids: Sequence[int]
+) -> tuple[int, dict[int, dict[int, Choice]]]:
+    """The slot that events are written to, and the webhooks of each account that has any, with what they chose.
 
     Marks the transaction as one that writes events of these accounts, which must be done before ids are drawn for them
     (app/db/commit_order.py). A webhook may be deleted meanwhile: its events are not read then.
     """
     slot = select(EventRotation.slot).scalar_subquery()
-    statement = select(Webhook.account_id, Webhook.id, slot, mark_writer(Webhook.account_id))
+    chosen = Webhook.chosen_events, Webhook.chosen_lists
+    statement = select(Webhook.account_id, Webhook.id, *chosen, slot, mark_writer(Webhook.account_id))
     found = transaction.execute(statement.where(Webhook.account_id.in_(account_ids)).order_by(Webhook.id)).all()
-    webhooks: dict[int, list[int]] = {}
-    for account_id, webhook_id, _, _ in found:
-        webhooks.setdefault(account_id, []).append(webhook_id)
-    return (found[0][2] if found else 0), webhooks
+    webhooks: dict[int, dict[int, Choice]] = {}
+    for account_id, webhook_id, events, lists, _, _ in found:
+        webhooks.setdefault(account_id, {})[webhook_id] = Choice(events, lists)
+    return (found[0][4] if found else 0), webhooks

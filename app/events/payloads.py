@@ -83,6 +83,23 @@ def called_event(*, automation_id: int, step_id: int, contact_id: int, list_id: 
     }
 
 
+def trial_event(*, webhook_id: int, moment: datetime) -> Payload:
+    """`test`: an operator asks whether the webhook works (docs/webhooks.md#deliveries)."""
+    return {"object": "webhook", "event": "test", "id": webhook_id, "timestamp": timestamp(moment)}
+
+
+def failing_event(*, webhook_id: int, url: str, since: datetime, moment: datetime) -> Payload:
+    """`failing`: another webhook of the account has failed for a day (docs/webhooks.md#outages)."""
+    return {
+        "object": "webhook",
+        "event": "failing",
+        "id": webhook_id,
+        "url": url,
+        "failing_since": timestamp(since),
+        "timestamp": timestamp(moment),
+    }
+
+
 def reply_event(
     message: Payload | None, contact: tuple[int, int] | None, *, mobile: str, body_text: str, moment: datetime
 ) -> Payload:

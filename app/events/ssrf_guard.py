@@ -49,6 +49,14 @@ def check_url(url: str, settings: Settings) -> CheckedUrl:
     return CheckedUrl(url)
 
 
+def is_for_development(url: str) -> bool:
+    """Whether the URL could be registered with WEBHOOK_ALLOW_PRIVATE."""
+    with contextlib.suppress(ForbiddenAddress):
+        split_url(url, allow_private=True)
+        return True
+    return False
+
+
 def split_url(url: str, *, allow_private: bool) -> SplitResult:
     """The parts of a webhook's URL, with scheme, host and port checked. Raises `ForbiddenAddress`."""
     if len(url) > MAX_URL_LENGTH or not url.isprintable() or " " in url:

@@ -28,6 +28,8 @@ STATE_COLUMNS = (
     "complete_to",
     "first_failed_time",
     "dropped_events",
+    "failing_since",
+    "outage_reported_time",
 )
 """The columns of `Webhook` that dispatch changes."""
 READ_ONLY_COLUMNS = ("id", "account_id", "url")
@@ -50,6 +52,8 @@ class LockedWebhook:
     complete_to: int
     first_failed_time: datetime | None
     dropped_events: int
+    failing_since: datetime | None
+    outage_reported_time: datetime | None
     stored_secrets: Sequence[tuple[str, str]]
 
     def save(self, transaction: Transaction) -> None:

@@ -18,11 +18,13 @@ from app.db.database import Transaction
 from app.db.models import Webhook, WebhookAttempt, WebhookSecret
 from app.errors import ServiceError
 from app.events.batch_contents import waiting_events
-from app.events.ssrf_guard import CheckedUrl, check_url
+from app.events.choice import event_names
+from app.events.ssrf_guard import CheckedUrl, check_url, is_for_development
 from app.ids import id_in
 from app.infrastructure.secrets import SecretUnreadable, decrypt, encrypt
 from app.settings import Settings
 
+FOR_DEVELOPMENT = "for development, WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses"
 KEY_ID = re.compile(r"[!-~]{1,64}")
 MIN_SECRET_BYTES = 32
 """HS256 must not be used with a shorter key (RFC 7518, 3.2)."""
@@ -57,7 +59,8 @@ def checked_url(settings: Settings, url: str) -> CheckedUrl:
     try:
         return check_url(url, settings)
     except ValueError as error:
-        raise ServiceError("invalid_url", field="url", detail=str(error)) from None
+        hint = f" ({FOR_DEVELOPMENT})" if is_for_development(url) else ""
+        raise ServiceError("invalid_url", field="url", detail=f"{error}{hint}") from None
 
 
 def create_webhook(
@@ -77,6 +80,23 @@ def create_webhook(
     for key_id, secret in signers:
         set_secret(transaction, settings, webhook, key_id, secret)
     return webhook
+
+
+def choose_events(
+    transaction: Transaction, webhook: Webhook, events: Sequence[str] | None, lists: Sequence[int] | None
+) -> bool:
+    """Sets which events the webhook receives from now on, None for all; returns whether anything changed.
+
+    Raises `ServiceError`: what `event_names` raises, and `not_empty` for no event or no list at all.
+    """
+    if (events is not None and not events) or (lists is not None and not lists):
+        raise ServiceError("not_empty", field="events", detail="a webhook without any events would never be called")
+    names = None if events is None else event_names(events)
+    chosen = names, None if lists is None else sorted(set(lists))
+    changed = (webhook.chosen_events, webhook.chosen_lists) != chosen
+    webhook.chosen_events, webhook.chosen_lists = chosen
+    transaction.flush()
+    return changed
 
 
 def delete_webhook(transaction: Transaction, webhook: Webhook) -> None:

@@ -11,6 +11,7 @@ SCHEMAS: dict[FilterType, dict[str, Any]] = {
     FilterType.FLOAT: {"type": "number"},
     FilterType.STRING: {"type": "string"},
     FilterType.EMAIL: {"type": "string"},
+    FilterType.UUID: {"type": "string", "format": "uuid"},
     FilterType.ENUM: {"type": "string"},
     FilterType.BOOLEAN: {"type": "boolean"},
     FilterType.TIMESTAMP: {"type": "string", "examples": ["2026-01-31T10:00:00Z", "2026-01-31"]},

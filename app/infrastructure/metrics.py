@@ -59,6 +59,7 @@ AUTOMATION_DELAY = Histogram(
 )
 AUTOMATION_ENDS = Counter("tms_automation_runs_ended", "Runs of automations that ended.", ["reason"], registry=OWN)
 WEBHOOK_TRIES = Counter("tms_webhook_tries", "Requests to webhooks by their outcome.", ["outcome"], registry=OWN)
+WEBHOOK_OUTAGES = Counter("tms_webhook_outages", "Webhooks that have failed for a day.", registry=OWN)
 
 _shared: SharedCounts | None = None
 

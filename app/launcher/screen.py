@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
 
 from sqlalchemy import select
 
@@ -15,9 +16,12 @@ from app.services import Services
 from app.settings import Settings
 from app.transports.urls import display_url
 
+RESET = "Password reset"
+"""The message of the demo that must arrive."""
+
 
 def screen(services: Services, demo: Demo | None) -> str:
-    """The text. With the demo it contains the key and a `curl` command that works as printed."""
+    """The text. With the demo it contains the key and `curl` commands that work as printed."""
     settings = services.settings
     rows = [
         ("API", f"{settings.public_url}/v1/"),
@@ -34,8 +38,8 @@ def screen(services: Services, demo: Demo | None) -> str:
         rows.insert(4, ("Events go to", f"http://127.0.0.1:{demo.receiver_port}/ (the demo's receiver, {within})"))
     lines = ["", "  The service is running. Ctrl-C stops it.", ""]
     lines += [f"  {name:<14}{value}" for name, value in rows]
-    if demo and (example := _example(services, demo)):
-        lines += ["", "  Send a message:", "", _curl(settings, demo.token, example)]
+    for title, body in _examples(services, demo) if demo else ():
+        lines += ["", f"  {title}:", "", _curl(settings, demo.token if demo else "", body)]
     if settings.require_https and settings.public_url.startswith("http://"):
         lines += ["", "  Requests over plain http are refused (ssl_required): put a proxy with TLS in front and set"]
         lines += ["  PUBLIC_URL and TRUSTED_PROXIES (docs/operations.md), or set REQUIRE_HTTPS=off to try it out."]
@@ -48,24 +52,32 @@ def screen(services: Services, demo: Demo | None) -> str:
     return "\n".join([*lines, ""])
 
 
-def _example(services: Services, demo: Demo) -> dict[str, object] | None:
-    """The body of a send of the demo account's first email message to its first list; None if either was deleted."""
+def _examples(services: Services, demo: Demo) -> Iterator[tuple[str, dict[str, object]]]:
+    """Bodies of sends of the demo account to its first list, with what each shows: its first email message, which
+    people may opt out of, and a message that must arrive (docs/sending.md). None of what was deleted."""
     account = select(ApiKey.account_id).where(ApiKey.token_hash == hash_token(demo.token)).scalar_subquery()
-    message = select(Message.id).where(Message.account_id == account, Message.type == "email")
+    emails = select(Message.id).where(Message.account_id == account, Message.type == "email").order_by(Message.id)
     addressable = select(ListField.list_id).where(ListField.type == "Email")
     first_list = select(List.id).where(List.account_id == account, List.system.is_(False), List.id.in_(addressable))
     with services.database.read() as session:
-        message_id = session.scalar(message.order_by(Message.id).limit(1))
+        first = session.scalar(emails.limit(1))
+        reset = session.scalar(emails.where(Message.name == RESET).limit(1))
         list_id = session.scalar(first_list.order_by(List.id).limit(1))
-    if message_id is None or list_id is None:
-        return None
-    return {
-        "type": "email",
-        "list_id": list_id,
-        "message_id": message_id,
-        "group_name": "First steps",
-        "recipients": [{"email": "you@example.com", "first_name": "You"}],
-    }
+    if list_id is None:
+        return
+    if first is not None:
+        person = {"email": "you@example.com", "first_name": "You"}
+        yield "Send a message", _body(list_id, first, "First steps", person)
+    if reset is not None:
+        person = {"email": "you@example.com", "reset_link": "https://acme.example/reset?token=9f2c7be014d85a36"}
+        must_arrive = {"include_unsubscribed": True, "priority": "high"}
+        body = {**_body(list_id, reset, "Password resets", person), **must_arrive}
+        yield "Send a message that must arrive, also to people who have unsubscribed", body
+
+
+def _body(list_id: int, message_id: int, group: str, person: dict[str, str]) -> dict[str, object]:
+    named = {"type": "email", "list_id": list_id, "message_id": message_id, "group_name": group}
+    return {**named, "recipients": [person]}
 
 
 def _curl(settings: Settings, token: str, body: dict[str, object]) -> str:

@@ -20,6 +20,8 @@ class FilterType(Enum):
     """Exact and case-sensitive."""
     EMAIL = auto()
     """Without regard to case."""
+    UUID = auto()
+    """Without regard to case, and in its usual form only."""
     ENUM = auto()
     """One of the filter's `options`."""
     BOOLEAN = auto()

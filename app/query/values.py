@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from app.addresses import email_key
+from app.ids import UUID
 from app.query.conditions import After, Alternative, Before, Between, Equals, IsNull
 from app.query.fields import Filter, FilterType
 from app.query.times import day_span, end_instant_span, instant_span, local_span
@@ -24,6 +25,7 @@ EXPECTED = {
     FilterType.FLOAT: "a number",
     FilterType.STRING: "a string",
     FilterType.EMAIL: "an email address",
+    FilterType.UUID: "a uuid",
     FilterType.BOOLEAN: "true or false",
     FilterType.TIMESTAMP: "a timestamp (YYYY-MM-DDTHH:MM:SSZ, with an offset such as +1000 or without one) or a date "
     "(YYYY-MM-DD)",
@@ -93,6 +95,8 @@ def _parse_single(text: str, filter_: Filter, zone: ZoneInfo | None) -> tuple[Al
         return (Equals(text),) if _can_be_stored(text) else ()
     if filter_.type is FilterType.EMAIL:
         return (Equals(email_key(text)),) if _can_be_stored(text) else ()
+    if filter_.type is FilterType.UUID and UUID.fullmatch(text):
+        return (Equals(text.lower()),)
     raise ValueError("not a value of this type")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from app.automations.paths import automation_path
 from app.db.models import Recipient, RecipientStep, Send
 from app.errors import ServiceError
 from app.groups.read import group_path
+from app.ids import UUID
 from app.lists.paths import contact_path, list_path
 from app.messages.read import message_path
 from app.query.compile import page, split_page
@@ -31,7 +31,6 @@ def _of_send(name: str) -> ColumnElement[Any]:
 
 
 _OF_SEND = {name: _of_send(name) for name in ("automation_id", "step_id")}
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 TIMELINE = "timeline"
 STEP_ORDER: tuple[Any, ...] = (RecipientStep.id,)
 STEP_COLUMNS: tuple[Any, ...] = (

@@ -12,7 +12,8 @@ KEY = Record({"name": text}, {"access_level": text, "token": text, "expires": nu
 SENDER = Record({"address": text, "kind": text}, {"list": nullable(text), "messages_per_second": nullable(number)})
 FIELD = Record({"name": text, "type": text}, {"options": each(text)})
 SECRET = Record({"id": text, "secret": text})
-WEBHOOK = Record({"url": text}, {"secrets": each(SECRET)})
+CHOSEN = nullable(each(text))
+WEBHOOK = Record({"url": text}, {"secrets": each(SECRET), "events": CHOSEN, "lists": CHOSEN})
 MESSAGE = Record(
     {"name": text, "type": text},
     dict.fromkeys(

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.db.models import Webhook
+from app.db.lookup import find_by_name_or_id
+from app.db.models import List, Webhook
 from app.errors import ServiceError
 from app.events.ssrf_guard import CheckedUrl
-from app.events.webhooks import checked_url, create_webhook, new_key_id, new_secret, set_secret, webhook_at
+from app.events.webhooks import (
+    checked_url,
+    choose_events,
+    create_webhook,
+    new_key_id,
+    new_secret,
+    set_secret,
+    webhook_at,
+)
 from app.seed.context import SeedContext
 from app.seed.shape import located
 from app.settings import Settings
@@ -46,6 +55,7 @@ def apply_webhooks(context: SeedContext, entries: Sequence[Mapping[str, Any]], u
             _create(context, entry, path, urls[entry["url"]])
         else:
             updated = _apply_secrets(context, webhook, entry.get("secrets", []), path)
+            updated |= _apply_choice(context, webhook, entry, path)
             context.report.webhooks.append({"id": webhook.id, "url": webhook.url})
             context.report.count("webhook", created=False, updated=updated)
 
@@ -65,6 +75,7 @@ def _create(context: SeedContext, entry: Mapping[str, Any], path: str, url: Chec
             [(one["id"], one["secret"]) for one in generated or given[:1]],
         )
     _apply_secrets(context, webhook, given, path)
+    _apply_choice(context, webhook, entry, path)
     shown = {"secrets": generated} if generated else {}
     context.report.webhooks.append({"id": webhook.id, "url": webhook.url, **shown})
     context.report.count("webhook", created=True)
@@ -77,3 +88,18 @@ def _apply_secrets(context: SeedContext, webhook: Webhook, entries: Sequence[Map
         with located(f"{path}.secrets[{index}]"):
             changed |= set_secret(context.transaction, context.services.settings, webhook, entry["id"], entry["secret"])
     return changed
+
+
+def _apply_choice(context: SeedContext, webhook: Webhook, entry: Mapping[str, Any], path: str) -> bool:
+    """What the webhook receives, of the keys that the entry has; returns whether that changed."""
+    with located(path):
+        events = entry.get("events", webhook.chosen_events)
+        ids = webhook.chosen_lists
+        if "lists" in entry:
+            names = entry["lists"]
+            ids = None if names is None else [_list_id(context, name) for name in names]
+        return choose_events(context.transaction, webhook, events, ids)
+
+
+def _list_id(context: SeedContext, name: str) -> int:
+    return find_by_name_or_id(context.transaction, List, context.account.id, name, "list").id

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.filters import LINES, SENT, Line
+from bench.filters import LINES, RECIPIENTS, SENT, Line
 from bench.growth import FEW, MOST_SLOWER, Installation, installation, measure
 from bench.options import Options
 from bench.turns import Goal, Ratio, Row
@@ -42,7 +42,7 @@ def run(options: Options) -> list[Row]:
         small, large = (kept.enter_context(installation(count, postgresql=options.postgresql)) for count in counts)
         groups = {"contacts": [line for line in LINES if line.bounded]}
         if options.postgresql:
-            groups["sent contacts"] = list(SENT)
+            groups |= {"sent contacts": list(SENT), "recipients": list(RECIPIENTS)}
         return [_worst(name, small, large, lines, requests) for name, lines in groups.items()]
 
 

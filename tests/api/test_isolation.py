@@ -162,6 +162,7 @@ SUCCESS = {
     ("GET", "/v1/messages/<message_id>/content"): 200,
     ("GET", "/v1/messages/<message_id>/sent-contacts"): 200,
     ("POST", SENDS): 202,
+    ("GET", SENDS): 200,
     ("GET", f"{SENDS}/<uuid>"): 200,
     ("GET", "/v1/transactional-groups"): 200,
     ("GET", "/v1/transactional-groups/<group_id>"): 200,

@@ -231,6 +231,7 @@ READS = [
     ("/v1/messages/{message_id}", "expand=content"),
     ("/v1/messages/{message_id}/content", "expand=message"),
     ("/v1/messages/{message_id}/sent-contacts", ""),
+    ("/v1/transactional-sends", "limit=1"),
     ("/v1/transactional-sends/{uuid}", ""),
     ("/v1/transactional-sends/{uuid}", "fields=state,timeline"),
     ("/v1/transactional-groups", "fields=id,type"),

@@ -47,6 +47,7 @@ OPERATIONS = {
     "root.get": "GET /v1",
     "sends.create": "POST /v1/transactional-sends",
     "sends.get": "GET /v1/transactional-sends/{uuid}",
+    "sends.list": "GET /v1/transactional-sends",
 }
 REPLAYABLE = {"automations.pause", "automations.resume", "contacts.create", "sends.create"}
 RESPONSE_HEADERS = {"X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
@@ -157,6 +158,7 @@ RESPONSES_LACK = {
     "Message": {"_embedded"},
     "MessageContent": {"_embedded"},
     "PageLinks": {"next", "prev"},
+    "RecipientLinks": {"automation", "contact", "list", "message", "transactional_group"},
     "RecipientTimelineLinks": {"automation", "contact", "list", "message", "next", "prev", "transactional_group"},
     "SentContactLinks": {"contact", "list"},
 }

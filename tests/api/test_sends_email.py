@@ -54,10 +54,10 @@ def test_query_parameters_are_refused(sends: SendsApi) -> None:
         check_error(response, 400, "invalid_request", code, field=name)
 
 
-def test_sends_cannot_be_read_as_a_collection(api: Client) -> None:
-    response = api.get(SENDS)
+def test_sends_cannot_be_deleted_as_a_collection(api: Client) -> None:
+    response = api.delete(SENDS)
     check_error(response, 405, "method_not_allowed")
-    assert response.headers["Allow"] == "OPTIONS, POST"
+    assert response.headers["Allow"] == "GET, HEAD, OPTIONS, POST"
 
 
 # ---------------------------------------------------------------------------------------------- queued rows

@@ -30,6 +30,8 @@ def test_webhooks_are_created_updated_and_deleted(cli: Cli, tenant: Tenant, cust
     assert shown == {
         "id": made["id"],
         "url": URL,
+        "events": "all",
+        "lists": "all",
         "secrets": ["k1"],
         "pending_events": 1,
         "failures": 0,
@@ -117,3 +119,82 @@ def test_deliveries_are_listed_newest_first(cli: Cli, tenant: Tenant) -> None:
         (500, "failed", 3),
     ]
     assert len(cli.json("webhooks", "deliveries", URL, "--limit", "1")) == 1
+
+
+def test_events_and_lists_are_chosen(cli: Cli, tenant: Tenant, customers: int) -> None:
+    options = ("--event", "contact.created", "--event", "sms", "--list", str(customers))
+    cli.text("webhooks", "create", URL, *options)
+    shown = cli.json("webhooks", "show", URL)
+    assert (shown["events"], shown["lists"]) == (["contact.created", "sms.received"], [customers])
+    tenant.new_contact(tenant.add_list(), email="ann@example.com")
+    contact = tenant.new_contact(customers, email="ann@example.com")
+    tenant.api.delete(f"/v1/lists/{customers}/contacts/{contact['id']}")
+    assert cli.json("webhooks", "show", URL)["pending_events"] == 1
+    changed = cli.json("webhooks", "update", URL, "--event", "contact.deleted")
+    assert (changed["events"], changed["lists"]) == (["contact.deleted"], [customers])
+    assert cli.json("webhooks", "update", URL, "--all-events", "--all-lists") == {
+        **changed,
+        "events": "all",
+        "lists": "all",
+    }
+
+
+def test_a_wrong_choice_is_refused(cli: Cli) -> None:
+    refused = cli.refused("webhooks", "create", URL, "--event", "contact.flown")
+    assert "there is no event 'contact.flown'; known: contact, recipient, sms, contact.created" in refused
+    assert cli.json("webhooks", "list") == []
+    assert cli.refused("webhooks", "create", URL, "--list", "Nobody") == "the account has no list 'Nobody'"
+    cli.text("webhooks", "create", URL)
+    both = cli.refused("webhooks", "update", URL, "--all-events", "--event", "sms")
+    assert both == "--all-events excludes --event, and --all-lists excludes --list"
+
+
+def test_a_seed_chooses_events_and_lists(cli: Cli, tenant: Tenant, customers: int, tmp_path: Path) -> None:
+    """A key that is absent changes nothing; null means all."""
+    for given, events, lists in (
+        ({"events": ["recipient.sent"], "lists": [str(customers)]}, ["recipient.sent"], [customers]),
+        ({}, ["recipient.sent"], [customers]),
+        ({"events": None}, "all", [customers]),
+    ):
+        file = write_seed(tmp_path / "seed.yaml", {"name": tenant.name, "webhooks": [{"url": URL, **given}]})
+        load_seed(tenant.services, file)
+        shown = cli.json("webhooks", "show", URL)
+        assert (shown["events"], shown["lists"]) == (events, lists)
+
+
+def test_a_url_for_development_names_the_setting_that_allows_it(settings: Settings, tenant: Tenant) -> None:
+    with app_with(settings, webhook_allow_private=False) as app:
+        cli = Cli(app, tenant.name)
+        for url in ("http://localhost:3000/in", "https://127.0.0.1/in"):
+            assert "WEBHOOK_ALLOW_PRIVATE=on allows http and private addresses" in cli.refused(
+                "webhooks", "create", url
+            )
+        assert "WEBHOOK_ALLOW_PRIVATE" not in cli.refused("webhooks", "create", "localhost")
+
+
+def test_a_delivery_is_shown_and_sent_again(cli: Cli, tenant: Tenant, customers: int) -> None:
+    webhook_id = cli.json("webhooks", "create", URL)["id"]
+    tenant.new_contact(customers, email="ann@example.com")
+    with tenant.services.database.write() as transaction:
+        last = transaction.scalars(select(func.max(Event.id)).where(Event.account_id == tenant.id)).one()
+        transaction.execute(update(Webhook).where(Webhook.id == webhook_id).values(position=last))
+    ended = {"batch_id": "b-7", "time": now(), "events": 1, "status": 200, "outcome": "delivered", "detail": None}
+    span = {"after_event": last - 1, "last_event": last, "answer": "fine\nthanks", "milliseconds": 9}
+    delivery_id = str(tenant.add(WebhookAttempt, webhook_id=webhook_id, **ended, **span))
+    shown = cli.json("webhooks", "delivery", delivery_id)
+    assert (shown["answer"], shown["batch_id"], shown["status"]) == ("fine\nthanks", "b-7", 200)
+    assert [(one["object"], one["event"]) for one in shown["body"]["events"]] == [("contact", "created")]
+    assert cli.json("webhooks", "delivery", "b-7") == shown
+    assert '"event": "created"' in cli.text("webhooks", "delivery", delivery_id)
+    assert cli.text("webhooks", "redeliver", delivery_id) == "1 events wait again\n"
+    assert cli.json("webhooks", "show", URL)["pending_events"] == 1
+    assert cli.json("webhooks", "replay", URL, "--since", "2026-01-31")["replayed"] == 1
+    assert cli.refused("webhooks", "delivery", "b-8") == "the account has no delivery 'b-8'"
+    assert cli.refused("webhooks", "replay", URL) == "give either --last or --since"
+    assert cli.refused("webhooks", "replay", URL, "--since", "noon").startswith("--since: 'noon' is no time")
+
+
+def test_a_test_event_waits_for_the_webhook(cli: Cli) -> None:
+    cli.text("webhooks", "create", URL, "--event", "sms")
+    assert f"a test event waits for {URL}" in cli.text("webhooks", "test", URL)
+    assert cli.json("webhooks", "show", URL)["pending_events"] == 1

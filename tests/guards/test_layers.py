@@ -73,7 +73,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
 """The architecture of `app`, from the bottom up: room -> the rooms that it imports, all of which stand above it in this
 table, so that there are no cycles. The last but one is `create_app`, which wires the others."""
 
-ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {"accept": (), "outcomes": (), "delivery": ("outcomes",)}
+ROOMS_OF_SENDS: dict[str, tuple[str, ...]] = {
+    "accept": (),
+    "outcomes": (),
+    "delivery": ("outcomes",),
+    "explain": ("outcomes",),
+}
 """The rooms inside `app.sends`: what follows from a delivery attempt does not import how it was made."""
 
 AT_HOME = {

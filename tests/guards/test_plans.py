@@ -157,6 +157,28 @@ FILTERS: dict[str, tuple[str, ...]] = {
         *("first_open_time:in=2030-01-01..", "last_open_time:in=2030-01-01..", "first_open_time="),
         *("open_type=not_opened", "open_type=html", "open_type=sms", "limit=0&first_open_time:in=2030-01-01.."),
     ),
+    SENDS: (
+        *("email=p7@example.com", "email=nobody@example.com", "email:in=p7@example.com,p8@example.com"),
+        *("mobile=61410000007", "mobile=61499999999", "contact_id=5", "contact_id=900000000", "contact_id:in=1.."),
+        *("list_id=1", "list_id=900000000", "list_id:in=900000000,900000001", "message_id=1", "message_id=900000000"),
+        *("group_id=1", "group_id=900000000", "group_id:in=900000000..", "limit=0&group_id=900000000"),
+        *("state=delivered", "state=bounced", "state=queued", "state=sending", "state=uncertain", "state=failed"),
+        *(
+            "state:in=bounced,failed",
+            "state:in=queued,sending,uncertain",
+            "state:in=queued,bounced",
+            "state:ne=bounced",
+        ),
+        *("creation_time:in=2026-01-01..", "creation_time:in=2030-01-01..", "creation_time=2030-01-01"),
+        *(
+            "send_time:in=2026-01-01..",
+            "send_time:in=2030-01-01..",
+            "send_time:in=..2020-01-01",
+            "send_time=2030-01-01",
+        ),
+        *("uuid=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10", "uuid:in=0b7c6a35-3c7f-4e0b-9f6e-8a4b5f3f2a10"),
+        *("email=p7@example.com&state=bounced", "group_id=1&state=failed", "list_id=1&creation_time:in=2030-01-01.."),
+    ),
     "/v1/lists": (
         "limit=0",
         "id=1",
@@ -192,10 +214,10 @@ FILTERS: dict[str, tuple[str, ...]] = {
 
 
 def read_everything(full: Full) -> None:
-    """Reads every collection and instance with each filter, and counts each except all sent contacts and runs, which
-    are counted by an index (docs/querying.md#counting)."""
+    """Reads every collection and instance with each filter, and counts each except all sent contacts, recipients and
+    runs, which are counted by an index (docs/querying.md#counting)."""
     for path, queries in FILTERS.items():
-        count = () if path in (SENT, RUNS) else ("limit=0",)
+        count = () if path in (SENT, SENDS, RUNS) else ("limit=0",)
         for query in ("", *count, "limit=1&offset=500", "limit=1&offset=50000", *queries):
             answer = full.tenant.api.get(f"{path}?{query}".replace("2030..", "2030-01-01.."))
             assert answer.status_code == 200, answer.text
@@ -298,6 +320,8 @@ COMMANDS = (
     "status",
     "accounts list",
     *(f"sends list --state {state}" for state in ("queued", "sending", "uncertain")),
+    *("sends list --to p90017@example.com", "sends list --to 61410090017", "sends list --state bounced"),
+    *("sends explain p90017@example.com", "sends explain 61410090017", "sends explain nobody@example.com"),
     *("sends list", "groups list", "groups stats", "groups stats --by day"),
     *("contacts list plan=gold --list 1", "contacts show p17@example.com --list 1"),
     "contacts show 61410000017 --list 1",
@@ -315,6 +339,7 @@ COMMANDS = (
     *("suppressions block p19@example.com", "suppressions unblock p19@example.com"),
     *("suppressions unsubscribe p20@example.com", "suppressions unsubscribe p20@example.com --list 1"),
     "suppressions resubscribe p20@example.com --list 1",
+    *("webhooks test 1", "webhooks deliveries 1", "webhooks replay 1 --since 2100-01-31T10:00:00Z"),
     *("webhooks list", "webhooks show 1", "domains list", "keys list", "senders list"),
 )
 """Commands of an operator, without those that read more by design (docs/cli.md#commands-that-read-much)."""

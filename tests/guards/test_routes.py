@@ -38,6 +38,7 @@ ENDPOINTS = {
     ("GET", "/v1/messages/<>/content"): ("message.view",),
     ("GET", "/v1/messages/<>/sent-contacts"): ("message.view",),
     ("POST", "/v1/transactional-sends"): ("send.email", "send.sms"),
+    ("GET", "/v1/transactional-sends"): ("report.view",),
     ("GET", "/v1/transactional-sends/<>"): ("report.view",),
     ("GET", "/v1/transactional-groups"): ("report.view",),
     ("GET", "/v1/transactional-groups/<>"): ("report.view",),

@@ -28,7 +28,7 @@ from tms_client.api.groups import groups_get, groups_list
 from tms_client.api.lists import lists_get, lists_list
 from tms_client.api.messages import messages_get, messages_get_content, messages_list, messages_list_sent_contacts
 from tms_client.api.root import root_get
-from tms_client.api.sends import sends_create, sends_get
+from tms_client.api.sends import sends_create, sends_get, sends_list
 from tms_client.models import (
     AutomationCollection,
     AutomationDefinition,
@@ -52,6 +52,7 @@ from tms_client.models import (
     MessageContent,
     MessagesListFilters,
     Recipient,
+    RecipientCollection,
     RecipientTimeline,
     Resumption,
     ResumptionHeld,
@@ -60,6 +61,7 @@ from tms_client.models import (
     RunWithSteps,
     Send,
     SendAnswer,
+    SendsListFilters,
     SendType,
     SentContactCollection,
     ValidatedDefinition,
@@ -155,6 +157,10 @@ class Smoke:
         timeline = self.parsed("sends.get", sends_get.sync_detailed(sent.uuid, client=client), RecipientTimeline)
         assert (timeline.uuid, timeline.email) == (sent.uuid, "dora@example.com")
         assert timeline.creation_time.utcoffset() is not None
+        filters = SendsListFilters.from_dict({"state:ne": "bounced"})
+        found = sends_list.sync_detailed(client=client, email="dora@example.com", filters=filters)
+        page = self.parsed("sends.list", found, RecipientCollection)
+        assert [one.uuid for one in page.field_embedded.recipients] == [sent.uuid]
         groups = self.parsed("groups.list", groups_list.sync_detailed(client=client), GroupCollection)
         (group,) = groups.field_embedded.transactional_groups
         assert self.parsed("groups.get", groups_get.sync_detailed(group.id, client=client), Group).name == "Codes"

@@ -82,6 +82,9 @@ const accepted = await client.POST("/v1/transactional-sends", {
 const uuid = expect("sends.create", accepted, 202)._embedded.recipients[0]?.uuid ?? "";
 const sent = await client.GET("/v1/transactional-sends/{uuid}", { params: { path: { uuid } } });
 same(expect("sends.get", sent, 200).email, "dora@example.com");
+const toDora = { params: { query: { email: "dora@example.com", filters: { "state:ne": "bounced" } } } };
+const recipients = expect("sends.list", await client.GET("/v1/transactional-sends", toDora), 200);
+same(recipients._embedded.recipients.map((recipient) => recipient.uuid), [uuid]);
 const groups = expect("groups.list", await client.GET("/v1/transactional-groups"), 200);
 const group_id = groups._embedded["transactional-groups"][0]?.id ?? 0;
 const group = await client.GET("/v1/transactional-groups/{group_id}", { params: { path: { group_id } } });

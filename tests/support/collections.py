@@ -137,6 +137,19 @@ def sent_contacts(tenant: Tenant, count: int) -> Paged:
     return Paged(tenant, path, Recipient, "report_id", _embedded("sent-contacts"))
 
 
+def recipients(tenant: Tenant, count: int) -> Paged:
+    """Recipients of one send."""
+    columns = {
+        **{"send_id": _add_send(tenant), "group_id": 1, "type": "sms", "values": {}},
+        **{"state": "delivered", "open_type": "sms"},
+    }
+    rows = [
+        {**columns, "uuid": unique("uuid"), "creation_time": _times(number)["creation_time"]} for number in range(count)
+    ]
+    tenant.add_all(Recipient, rows)
+    return Paged(tenant, SENDS, Recipient, "id", _embedded("recipients"))
+
+
 def automations(tenant: Tenant, count: int) -> Paged:
     """Automations without versions."""
     columns = {
@@ -195,5 +208,6 @@ def _add_send(tenant: Tenant) -> int:
 
 
 COLLECTIONS: dict[str, Callable[[Tenant, int], Paged]] = {
-    one.__name__: one for one in (lists, contacts, messages, groups, sent_contacts, automations, runs, timeline)
+    one.__name__: one
+    for one in (lists, contacts, messages, groups, sent_contacts, recipients, automations, runs, timeline)
 }

@@ -76,6 +76,25 @@ SENT_FILTERS = {
 }
 """Name of an index for a filter of sent contacts -> its column, what follows, and the rows. Recipients of sends that
 refer to no message have no entry."""
+PAGE_ORDER = ("creation_time", "id")
+FILTERS = {
+    "by_email": ("lower(email)", PAGE_ORDER, "email IS NOT NULL"),
+    "by_mobile": ("mobile", PAGE_ORDER, "mobile IS NOT NULL"),
+    "by_contact": ("contact_id", PAGE_ORDER, "contact_id IS NOT NULL"),
+    "by_list": ("list_id", PAGE_ORDER, "list_id IS NOT NULL"),
+    "by_group": ("group_id", PAGE_ORDER, None),
+    "by_message": ("message_id", PAGE_ORDER, "message_id IS NOT NULL"),
+    "by_outcome": ("state", PAGE_ORDER, "state <> 'queued'"),
+    "by_send_time": ("sent_time", ("id",), "sent_time IS NOT NULL"),
+}
+"""The same for the collection of recipients, in the order of its pages: each has the rows of an account that have a
+value. A recipient is written twice, so a row gets an entry only once its value is there."""
+
+
+def _filter_index(name: str, column: str, rest: tuple[str, ...], condition: str | None) -> Index:
+    columns = ("account_id", text(column) if "(" in column else column, *rest)
+    rows = None if condition is None else text(condition)
+    return Index(f"ix_recipients_{name}", *columns, postgresql_where=rows, sqlite_where=rows)
 
 
 class Recipient(Base):
@@ -111,6 +130,8 @@ class Recipient(Base):
             )
             for name, (column, rest, condition) in SENT_FILTERS.items()
         ),
+        Index("ix_recipients_page", "account_id", *PAGE_ORDER),
+        *(_filter_index(name, *parts) for name, parts in FILTERS.items()),
         Index("ix_recipients_send", "send_id"),
         Index(
             "ix_recipients_gateway_id",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, Index, SmallInteger, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import AccountId, Base, BigInt, Identity
-from app.db.types import BigId
+from app.db.types import BigId, Json
 
 
 class Webhook(Base):
@@ -43,6 +44,14 @@ class Webhook(Base):
     first_failed_time: Mapped[datetime | None]
     """Of the batch: it expires some time after this."""
     dropped_events: Mapped[int] = mapped_column(default=0)
+    failing_since: Mapped[datetime | None]
+    """The first failed attempt since the last success."""
+    outage_reported_time: Mapped[datetime | None]
+    """When the account's other webhooks were told of it."""
+    chosen_events: Mapped[list[Any] | None] = mapped_column(Json)
+    """Names of the events that it receives; null: all (app/events/choice.py)."""
+    chosen_lists: Mapped[list[Any] | None] = mapped_column(Json)
+    """Ids of the lists whose events it receives; null: those of all, and those without a list."""
 
 
 class WebhookSecret(Base):
@@ -123,3 +132,8 @@ class WebhookAttempt(Base):
     """`delivered`, `failed` or `gone`."""
     detail: Mapped[str | None]
     milliseconds: Mapped[int]
+    after_event: Mapped[BigInt | None]
+    last_event: Mapped[BigInt | None]
+    """Its events are those of the webhook with ids after the one and up to the other, as long as events are kept."""
+    answer: Mapped[str | None]
+    """The first 4 KiB of the answer's body."""

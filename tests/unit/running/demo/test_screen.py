@@ -5,27 +5,59 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
+from email import message_from_bytes, policy
 
 import pytest
 
+from app import create_app
 from app.launcher import demo as demos
 from app.launcher.demo import Demo
 from app.launcher.screen import screen
+from app.sends.delivery.drain import drain
+from app.sends.delivery.sender_worker import close_sender_worker
 from app.services import Services
 from app.settings import Settings
+from tests.support.client import SENDS, Client
 
 
-def test_with_the_demo_it_shows_its_key_and_a_command_to_copy(services: Services, demo: Demo) -> None:
+def printed_commands(text: str) -> list[list[str]]:
+    """The words of each `curl` command on the screen."""
+    return [shlex.split(f"curl {one}".split("\n\n")[0].replace("\\\n", "")) for one in text.split("  curl ")[1:]]
+
+
+def test_with_the_demo_it_shows_its_key_and_commands_to_copy(services: Services, demo: Demo) -> None:
     text = screen(services, demo)
     assert f"API key       {demo.token}\n" in text
-    line = shlex.split(text[text.index("curl") :].replace("\\\n", ""))
-    assert line[:4] == [
-        "curl",
-        "http://127.0.0.1:8000/v1/transactional-sends",
-        "-H",
-        f"Authorization: Bearer {demo.token}",
+    commands = printed_commands(text)
+    assert len(commands) == 2
+    for line in commands:
+        assert line[:4] == [
+            "curl",
+            "http://127.0.0.1:8000/v1/transactional-sends",
+            "-H",
+            f"Authorization: Bearer {demo.token}",
+        ]
+    first, must_arrive = (json.loads(line[-1]) for line in commands)
+    assert "include_unsubscribed" not in first
+    assert (must_arrive["include_unsubscribed"], must_arrive["priority"]) == (True, "high")
+
+
+def test_its_message_that_must_arrive_has_no_opt_out_and_keeps_its_link(services: Services, demo: Demo) -> None:
+    """docs/sending.md#a-message-that-must-arrive, as the demo shows it."""
+    client = Client(create_app(services.settings), demo.token)
+    for line in printed_commands(screen(services, demo)):
+        assert client.post(SENDS, json.loads(line[-1])).status_code == 202
+    drain(services)
+    close_sender_worker(services)
+    mails = [
+        message_from_bytes(file.read_bytes(), policy=policy.default)
+        for file in (services.settings.data_dir / "mail").glob("*.eml")
     ]
-    assert json.loads(line[-1])["type"] == "email"
+    by_subject = {str(mail["Subject"]): mail for mail in mails}
+    reset = by_subject.pop("Reset your password")
+    (other,) = by_subject.values()
+    assert (reset["List-Unsubscribe"], other["List-Unsubscribe-Post"]) == (None, "List-Unsubscribe=One-Click")
+    assert "https://acme.example/reset?token=9f2c7be014d85a36" in reset.get_content()
 
 
 def test_without_the_demo_no_key_is_shown(services: Services, demo: Demo) -> None:

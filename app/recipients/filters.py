@@ -1,0 +1,122 @@
+"""Filters of recipients, each in a form that an index answers (docs/querying.md#what-an-index-answers).
+
+The indexes of single values are in the order of pages, so that these need no other form. Several values, or a range,
+are found by `by_index_or_order`. Conditions that no index answers are left to `app.query.compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select, true
+from sqlalchemy.orm import Session
+
+from app.addresses import AccountAddress
+from app.db.index_hints import Indexed, by_ids_or_order, by_index_or_order
+from app.db.models import QueueEntry, Recipient
+from app.query import compile as compiled
+from app.query.conditions import Alternative, Before, Between, Equals, FilterCondition, IsNull, Query
+from app.query.times import LAST_INSTANT
+from app.recipients.conditions import entry_in_state, settled_as
+from app.recipients.states import UNSETTLED, RecipientState
+
+EMAIL_KEY = func.lower(Recipient.email)
+"""As in the index."""
+INDEXED: dict[str, tuple[Any, ColumnElement[bool]]] = {
+    "uuid": (Recipient.uuid, true()),
+    "email": (EMAIL_KEY, Recipient.email.is_not(None)),
+    **{
+        name: (getattr(Recipient, name), getattr(Recipient, name).is_not(None))
+        for name in ("mobile", "contact_id", "list_id", "message_id")
+    },
+    "group_id": (Recipient.group_id, true()),
+    "send_time": (Recipient.sent_time, Recipient.sent_time.is_not(None)),
+}
+"""Filter -> the first column of its index after the account, and the rows that the index has."""
+CLOCKS_APART = timedelta(days=1)
+"""More than the clocks of two machines of an installation ever differ."""
+
+
+def sent_to(address: AccountAddress) -> ColumnElement[bool]:
+    """The condition on recipients of the address's account that their message went to it."""
+    column, of_index = INDEXED[address.kind]
+    return and_(of_index, column == address.key)
+
+
+def in_states(session: Session, account_id: int, states: Sequence[RecipientState]) -> ColumnElement[bool]:
+    """The condition on recipients that they are in one of these states now. An outcome is in the row of the recipient,
+    any other state in its queue entry."""
+    if not states or len(states) == len(RecipientState):
+        return true() if states else false()
+    settled = [state for state in states if state not in UNSETTLED]
+    waiting = [state for state in states if state in UNSETTLED]
+    if len(settled) == 1 and not waiting:
+        return settled_as(settled[0])
+    of_account = select(Recipient.id.label("id")).where(Recipient.account_id == account_id)
+    rows = of_account.order_by(Recipient.creation_time.desc(), Recipient.id.desc())
+    entries = select(QueueEntry.recipient_id.label("id")).where(QueueEntry.account_id == account_id)
+    return by_ids_or_order(
+        session,
+        Recipient.id,
+        or_(*map(settled_as, settled), *([_has_entry(waiting)] if waiting else [])),
+        [
+            *(rows.where(settled_as(state)) for state in settled),
+            *(entries.where(entry_in_state(state)) for state in waiting),
+        ],
+    )
+
+
+def answered_by_indexes(
+    session: Session, account_id: int, conditions: Sequence[FilterCondition]
+) -> tuple[list[ColumnElement[bool]], tuple[FilterCondition, ...]]:
+    """The conditions that an index answers, in the form that it needs, and the others."""
+    formed: list[ColumnElement[bool]] = []
+    others: list[FilterCondition] = []
+    for condition in conditions:
+        if condition.filter.name == "state":
+            formed.append(in_states(session, account_id, _states(condition)))
+        elif condition.op == "ne" or IsNull() in condition.alternatives or condition.filter.name not in INDEXED:
+            others.append(condition)
+        else:
+            formed.append(_indexed(session, account_id, condition))
+    return formed, tuple(others)
+
+
+def _indexed(session: Session, account_id: int, condition: FilterCondition) -> ColumnElement[bool]:
+    name = condition.filter.name
+    column, of_index = INDEXED[name]
+    matching = and_(of_index, *compiled.where(Query(conditions=(condition,)), {name: column}))
+    is_single = len(condition.alternatives) == 1 and isinstance(condition.alternatives[0], Equals)
+    if is_single and name != "send_time":
+        return matching
+    of_account = Recipient.account_id == account_id
+    found = by_index_or_order(session, Recipient.id, of_account, matching, [Indexed(matching, column)])
+    return and_(found, _created_before(condition)) if name == "send_time" else found
+
+
+def _created_before(condition: FilterCondition) -> ColumnElement[bool]:
+    """What follows from the time of sending for that of creation: pages begin there, and not with recipients that were
+    created later."""
+    latest = max(map(_end, condition.alternatives), default=LAST_INSTANT)
+    if latest > LAST_INSTANT - CLOCKS_APART:
+        return true()
+    return Recipient.creation_time <= latest + CLOCKS_APART
+
+
+def _end(alternative: Alternative) -> datetime:
+    match alternative:
+        case Equals(datetime() as end) | Between(_, datetime() as end) | Before(datetime() as end):
+            return end
+    return LAST_INSTANT
+
+
+def _states(condition: FilterCondition) -> Sequence[RecipientState]:
+    named = [one.value for one in condition.alternatives if isinstance(one, Equals)]
+    return [state for state in RecipientState if (state in named) is (condition.op != "ne")]
+
+
+def _has_entry(states: Sequence[RecipientState]) -> ColumnElement[bool]:
+    of_recipient = QueueEntry.recipient_id == Recipient.id
+    return exists().where(of_recipient, or_(*map(entry_in_state, states))).correlate(Recipient)
