@@ -26,10 +26,11 @@ from tests.docs.world import World
 ROOT = Path(__file__).parents[2]
 STAND_IN = """\
 import json, os, socket, sys
+question = [sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd()]
 with socket.socket(socket.AF_UNIX) as line:
     line.connect(os.environ["STAND_IN"])
     with line.makefile("rwb") as file:
-        file.write(json.dumps([sys.argv, sys.stdin.buffer.read().decode("latin-1"), os.getcwd()]).encode() + b"\\n")
+        file.write(json.dumps(question).encode() + b"\\n")
         file.flush()
         out, err, code = json.loads(file.readline())
 sys.stdout.buffer.write(out.encode())
@@ -99,8 +100,12 @@ class Shell:
                 stdout=stdout,
                 stderr=stderr,
             )
-            while process.poll() is None:
-                self._answer_one()
+            try:
+                while process.poll() is None:
+                    self._answer_one()
+            finally:
+                process.kill()
+                process.wait()
         errors = err.read_text("utf-8")
         statuses = tuple(map(int, STATUS.findall(errors)))
         return Ran(out.read_text("utf-8"), STATUS.sub("", errors), process.returncode, statuses)
