@@ -98,9 +98,9 @@ def _target(file: str) -> Iterator[BinaryIO]:
 
 
 def export_rows(
-    file: str, form: FileFormat, head: Sequence[str], pages: Iterable[Rows], total: int, *, as_json: bool
+    file: str, form: FileFormat, head: Sequence[str], pages: Iterable[Rows], total: int | None, *, as_json: bool
 ) -> None:
-    """Writes the columns of the head of all rows; `total` is about how many they are."""
+    """Writes the columns of the head of all rows; `total` is about how many they are, if that is known."""
     written = 0
     # Quoted, so that a semicolon in a text does not start a new cell in locales where it is the separator.
     with progress("Exporting", total) as advance, csv_writer(file, form, quoting=csv.QUOTE_ALL) as writer:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
 
 import click
 
@@ -13,8 +14,9 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Advance]:
-    """Shows on standard error how much of the total is done; what it yields is called with the size of each step."""
+def progress(label: str, total: int | None) -> Iterator[Advance]:
+    """Shows on standard error how much of the total is done; what it yields is called with the size of each step.
+    Without a total the bar only moves."""
     began, done = time.monotonic(), 0
 
     def advance(count: int) -> None:
@@ -24,6 +26,7 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         bar.update(count, f"{rate:,.0f}/s")
 
     with click.progressbar(
+        repeat("") if total is None else None,
         length=total,
         label=label,
         file=sys.stderr,

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.accounts.find import find_account
 from app.addresses import AccountAddress
+from app.cli import send_export
 from app.cli.addresses import address_kind
 from app.cli.base import (
     Group,
@@ -38,6 +39,7 @@ from app.sends.outcomes.requeue import requeue
 
 group = Group("sends", help="Recipients of sends, named by the uuid from the response to the send.")
 group.add_command(explain)
+group.add_command(send_export.export)
 
 STATES = tuple(state.value for state in RecipientState)
 SHOWN = ("uuid", "type", "email", "mobile", "state", "reason", "group_id", "attempts", "creation_time", "sent_time")

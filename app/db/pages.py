@@ -12,12 +12,14 @@ from sqlalchemy.orm import Session
 PAGE_SIZE = 1000
 
 
-def pages_of(session: Session, statement: Select[Any], order: Sequence[Any]) -> Iterator[Sequence[Row[Any]]]:
+def pages_of(
+    session: Session, statement: Select[Any], order: Sequence[Any], *, size: int = PAGE_SIZE
+) -> Iterator[Sequence[Row[Any]]]:
     """The rows in ascending order by these columns, which are never null and together unique. Their values come last in
     each row."""
     columns: list[ColumnElement[Any]] = list(order)
     labels = [column.label(f"place_{number}") for number, column in enumerate(columns)]
-    first = statement.add_columns(*labels).order_by(*columns).limit(PAGE_SIZE)
+    first = statement.add_columns(*labels).order_by(*columns).limit(size)
     found = session.execute(first).all()
     while found:
         yield found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +16,8 @@ from app.db.models import BlockedAddress, RecipientStep
 from tests.cli.conftest import Cli
 from tests.support.rows import Rows
 from tests.support.tenants import Tenant
+
+TEXTS = ("type", "email", "mobile", "state", "creation_time", "sent_time")
 
 
 @pytest.fixture
@@ -195,3 +199,22 @@ def test_firings_are_shown_under_both_names(cli: Cli, tenant: Tenant, customers:
         (contact["id"], "When a Contact is created from the REST API", "REST API Contact Created"),
     ]
     assert len(cli.json("automations", "firings", "--limit", "1")) == 1
+
+
+def test_recipients_are_exported(cli: Cli, tenant: Tenant, other_tenant: Tenant, rows: Rows, tmp_path: Path) -> None:
+    first = rows.add_send(["a@example.com", "b@example.com"])
+    second = rows.add_send(["61411111111"], type="sms")
+    rows.change(first[:1], state="bounced", reason="=no mailbox", sent_time=this_second())
+    Rows(tenant.services, other_tenant.id).add_send(["other@example.com"])
+    file = tmp_path / "sends.csv"
+    assert cli.text("sends", "export", str(file)) == f"3 exported to {file}\n"
+    with file.open(newline="") as source:
+        found = list(csv.DictReader(source))
+    listed = {one["uuid"]: one for one in cli.json("sends", "list")}
+    assert [row["uuid"] for row in found] == [rows.recipient(one).uuid for one in (*first, *second)]
+    assert found[0]["reason"] == "'=no mailbox"
+    for row in found:
+        shown = listed[row["uuid"]]
+        assert [row[name] or None for name in TEXTS] == [shown[name] for name in TEXTS]
+    bounced = cli.run("sends", "export", "-", "--state", "bounced").stdout
+    assert bounced.count("\n") == 2
