@@ -106,7 +106,7 @@ echo "8 accepted $(echo "$text" | how_many uuid) text message"
 uuid=$(echo "$send" | first uuid)
 state=queued
 tries=0
-while { [ "$state" = queued ] || [ "$state" = sending ]; } && [ $tries -lt 60 ]; do
+while { [ "$state" = queued ] || [ "$state" = sending ]; } && [ $tries -lt 360 ]; do
     sleep 0.5
     state=$(call GET "/v1/transactional-sends/$uuid" | first state)
     tries=$((tries + 1))

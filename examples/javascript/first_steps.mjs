@@ -105,7 +105,7 @@ console.log(`8 accepted ${text._embedded.recipients.length} text message`);
 // 9. What became of the email, and of all in its group?
 const [{ uuid }] = send._embedded.recipients;
 let recipient = await call("GET", `/v1/transactional-sends/${uuid}`);
-for (let tries = 0; ["queued", "sending"].includes(recipient.state) && tries < 300; tries++) {
+for (let tries = 0; ["queued", "sending"].includes(recipient.state) && tries < 1800; tries++) {
   await sleep(100);
   recipient = await call("GET", `/v1/transactional-sends/${uuid}`);
 }

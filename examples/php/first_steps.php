@@ -116,7 +116,7 @@ echo '8 accepted ', count($text['_embedded']['recipients']), " text message\n";
 // 9. What became of the email, and of all in its group?
 $uuid = $send['_embedded']['recipients'][0]['uuid'];
 $recipient = call('GET', "/v1/transactional-sends/$uuid");
-for ($tries = 0; in_array($recipient['state'], ['queued', 'sending'], true) && $tries < 300; $tries++) {
+for ($tries = 0; in_array($recipient['state'], ['queued', 'sending'], true) && $tries < 1800; $tries++) {
     usleep(100_000);
     $recipient = call('GET', "/v1/transactional-sends/$uuid");
 }

@@ -76,7 +76,7 @@ text = client.sends.create(
 print(f"8 accepted {len(text.uuids)} text message")
 
 # 9. What became of the email, and of all in its group?
-recipient = client.sends.wait(send.uuids[0])
+recipient = client.sends.wait(send.uuids[0], timeout=180)
 group = client.groups.get(send.group_id)
 print(f"9 the email is {recipient.state}; sent {group.sent}, delivered {group.delivered}")
 

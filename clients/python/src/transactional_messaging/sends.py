@@ -86,7 +86,7 @@ class Sends(Part):
         """All steps of a recipient's timeline, the oldest first."""
         return iter(Collection(self._caller, f"/transactional-sends/{uuid}", (), _steps))
 
-    def wait(self, uuid: str, timeout: float = 30.0) -> RecipientTimeline:
+    def wait(self, uuid: str, timeout: float = 60.0) -> RecipientTimeline:
         """Waits until the message has left or failed, and returns the recipient. Raises `WaitedTooLong`."""
 
         def look() -> RecipientTimeline | None:
