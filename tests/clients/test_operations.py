@@ -148,7 +148,7 @@ def test_a_send_arrives_with_attachments_of_every_kind(client: Client, service: 
     assert client.groups.get(send.group_id).name == "Reminders"
 
 
-def test_what_became_of_a_message_is_found_by_its_uuid(client: Client, service: Service) -> None:
+def test_what_became_of_a_message_is_found_by_its_address_and_its_uuid(client: Client, service: Service) -> None:
     email = new_email()
     common: dict[str, Any] = {"list_id": service.list_id, "message_id": service.message_id}
     (uuid_,) = client.sends.create(
@@ -159,6 +159,7 @@ def test_what_became_of_a_message_is_found_by_its_uuid(client: Client, service: 
         [step.step for step in client.sends.timeline(uuid_)] == [step.step for step in recipient.timeline] == ["sent"]
     )
     assert recipient.creation_time <= recipient.timeline[0].time
+    assert [one.uuid for one in client.sends.list(email=email, state=any_of("sent", "delivered"))] == [uuid_]
     sent = client.messages.list_sent_contacts(service.message_id, contact_id=recipient.contact_id).first()
     assert sent is not None
     assert (sent.report_id, sent.open_type) == (recipient.group_id, "not_opened")

@@ -43,6 +43,7 @@ SHOWN: dict[str, type[Resource]] = {
     "Message": messages.Message,
     "MessageContent": messages.MessageContent,
     "PassedStep": automations.PassedStep,
+    "RecipientReport": recipients.Recipient,
     "RecipientTimeline": recipients.RecipientTimeline,
     "Root": root.KeyScopes,
     "Run": automations.Run,
@@ -58,6 +59,7 @@ FILTERS = {
     "lists.list": lists.ListQuery,
     "messages.list": messages.MessageQuery,
     "messages.list_sent_contacts": messages.SentContactQuery,
+    "sends.list": sends.RecipientQuery,
 }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from transactional_messaging.resource import Property, Resource, Time
+from transactional_messaging.resource import OptionalTime, Property, Resource, Time
 
 
 class Event(Resource):
-    """What happened to a contact or a recipient, in an automation, or by a text message. `object` and `event` name it,
-    such as `recipient` and `bounced`; a property that does not apply is None. Newer services may have further events
-    and properties: ignore what you do not know."""
+    """What happened to a contact, a recipient or a webhook, in an automation, or by a text message. `object` and
+    `event` name it, such as `recipient` and `bounced`; a property that does not apply is None. Newer services may have
+    further events and properties: ignore what you do not know."""
 
     absent_is_none: ClassVar[bool] = True
 
@@ -41,6 +41,8 @@ class Event(Resource):
     link_url = Property[str | None]()
     link_type = Property[str | None]()
     body_text = Property[str | None]()
+    url = Property[str | None]()
+    failing_since = OptionalTime()
 
     @property
     def test(self) -> bool:

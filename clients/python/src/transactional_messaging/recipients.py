@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from transactional_messaging.messages import MessageType, OpenType
 from transactional_messaging.resource import NestedList, OptionalTime, Property, Resource, Time
 
@@ -35,11 +37,15 @@ class Recipient(Resource):
 
 
 class TimelineStep(Resource):
-    """What happened to a recipient, and when; `detail` is the reply of the mail server or gateway."""
+    """What happened to a recipient, and when; `detail` is the reply of the mail server or gateway, `transport` the name
+    of the one that was used, None for the default one."""
+
+    absent_is_none: ClassVar[bool] = True
 
     time = Time()
     step = Property[str]()
     detail = Property[str | None]()
+    transport = Property[str | None]()
 
 
 class RecipientTimeline(Recipient):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 from transactional_messaging.attachments import AttachmentSource, attachment_json
-from transactional_messaging.filters import pairs
+from transactional_messaging.filters import Filter, PageQuery, pairs
 from transactional_messaging.messages import MessageType
-from transactional_messaging.pages import Collection
+from transactional_messaging.pages import Collection, items_of
 from transactional_messaging.part import Part, wait_for
-from transactional_messaging.recipients import RecipientTimeline, TimelineStep
+from transactional_messaging.recipients import Recipient, RecipientTimeline, TimelineStep
 from transactional_messaging.resource import Resource
 
 UNDER_WAY = frozenset({"queued", "sending", "uncertain"})
@@ -57,6 +57,21 @@ class AcceptedSend(Resource):
         return int((self.link("transactional_group") or "").rpartition("/")[2])
 
 
+class RecipientQuery(PageQuery, total=False):
+    """Filters and parameters of `sends.list`."""
+
+    uuid: Filter
+    email: Filter
+    mobile: Filter
+    contact_id: Filter
+    list_id: Filter
+    group_id: Filter
+    message_id: Filter
+    state: Filter
+    creation_time: Filter
+    send_time: Filter
+
+
 class OneRecipient(TypedDict, total=False):
     """Parameters of `sends.get`."""
 
@@ -77,6 +92,13 @@ class Sends(Part):
         within 24 hours the same key with the same send does nothing twice.
         """
         return AcceptedSend(self._caller.post("/transactional-sends", send_json(send), (), idempotency_key))
+
+    def list(
+        self, *, filters: Mapping[str, Filter] | None = None, **query: Unpack[RecipientQuery]
+    ) -> Collection[Recipient]:
+        """The recipients of all sends, as in `list(email="ann@example.com", state="bounced")`."""
+        path, read = "/transactional-sends", items_of("recipients", Recipient)
+        return Collection(self._caller, path, pairs(query, filters), read)
 
     def get(self, uuid: str, **query: Unpack[OneRecipient]) -> RecipientTimeline:
         """One recipient with the first steps of its timeline."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from transactional_messaging.testing.querying import Pairs, envelope
 from transactional_messaging.testing.refusals import Refusal, invalid, json_answer, text_of_now
 from transactional_messaging.testing.sent import DESTINATIONS, SentMessage, decoded, problems
 from transactional_messaging.testing.store import Json, Store
@@ -21,14 +22,15 @@ class SendRequests:
         self._store = store
         self.sent: list[SentMessage] = []
 
-    def answer(self, method: str, uuid: str | None, body: Json) -> Answer:
+    def answer(self, method: str, uuid: str | None, query: Pairs, body: Json) -> Answer:
         """The answer to a request. Raises `Refusal`."""
         if uuid is not None:
             message = self._found(uuid)
             steps = [{"time": message.time, "step": message.state, "detail": message.reason}]
             return json_answer({**message.json(self.sent.index(message) + 1), "timeline": steps})
-        if method != "POST":
-            raise Refusal(405)
+        if method == "GET":
+            rows = [message.json(number) for number, message in enumerate(self.sent, 1)]
+            return json_answer(envelope(PATH, "recipients", rows, query))
         return self._send(body)
 
     def settle(self, uuid: str, state: str, reason: str | None) -> None:

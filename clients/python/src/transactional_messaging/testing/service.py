@@ -97,7 +97,7 @@ class FakeService:
             list_id, contact_id = (int(part) if part else None for part in match.groups())
             return self._contacts.answer(call.method, list_id or 0, contact_id, query, body)
         if match := SENDS.fullmatch(path):
-            return self._sends.answer(call.method, match[1], body)
+            return self._sends.answer(call.method, match[1], query, body)
         if call.method != "GET":
             raise Refusal(405)
         return json_answer(self._read(path, query))
