@@ -23,7 +23,7 @@ from sqlalchemy.dialects import sqlite
 from app.db.database import Transaction
 from app.db.dialect import is_postgresql
 from app.db.json_insert import POSTGRESQL, as_json
-from app.db.models import Base, ContactCount, GroupCount, HourlyCount, table_of
+from app.db.models import AutomationStepCount, Base, ContactCount, GroupCount, HourlyCount, table_of
 from app.db.pipeline import DriverStatement
 
 SLOTS = 16
@@ -52,6 +52,7 @@ class Counters:
 CONTACT_COUNTS = Counters(10, ContactCount, key=("list_id",))
 HOURLY_COUNTS = Counters(20, HourlyCount, key=("group_id", "hour"))
 GROUP_COUNTS = Counters(30, GroupCount, key=("group_id",), latest=("last_sent_time",))
+STEP_COUNTS = Counters(40, AutomationStepCount, key=("step_id", "result"))
 
 
 def count(

@@ -13,12 +13,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from app.automations.definition import Unsubscribe
-from app.automations.run_states import ended_columns
+from app.automations.run_states import ended_columns, gives_up_place
+from app.automations.versions import load_versions
 from app.automations.walk import Ended, Walk, refused, walk
 from app.clock import now
 from app.db.database import Transaction
+from app.errors import ServiceError
 from app.infrastructure.metrics import AUTOMATION_DELAY, AUTOMATION_ENDS, AUTOMATION_STEPS
 from app.runs.due import DueRun, read_runs
 from app.runs.effects import carry_out
@@ -72,12 +75,22 @@ def put_off(transaction: Transaction, failed: Sequence[DueRun], moment: datetime
     for run in failed:
         attempts = run.attempts + 1
         if attempts >= ATTEMPTS:
-            # It keeps its place: its version, which says whether it may give it up, may be the cause.
-            rows.append(unmoved(run, **ended_columns(FAILED, moment), attempts=attempts))
+            rows.append(unmoved(run, **_failed_columns(transaction, run, moment), attempts=attempts))
         else:
             delay = min(FIRST_DELAY * 2 ** min(run.attempts, 20), LONGEST_DELAY)
             rows.append(unmoved(run, attempts=attempts, reason=FAILED, due_time=moment + delay))
     update_runs(transaction, rows)
+
+
+def _failed_columns(transaction: Transaction, run: DueRun, moment: datetime) -> dict[str, Any]:
+    """A run that ends since it has failed too often gives up its place like any other, unless its version cannot be
+    read: that may be why it failed."""
+    columns = ended_columns(FAILED, moment)
+    try:
+        version = load_versions(transaction, [run.version_id])[run.version_id]
+    except (LookupError, TypeError, ValueError, ServiceError):
+        return columns
+    return {**columns, "entry_key": run.id} if gives_up_place(version.definition.entry, FAILED) else columns
 
 
 def _shifted(run: DueRun) -> DueRun:

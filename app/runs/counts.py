@@ -11,7 +11,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from app.automations.run_states import IS_LIVE
-from app.db.models import Automation, AutomationPassedStep, AutomationRun, AutomationStep, GroupCount
+from app.db.models import Automation, AutomationRun, AutomationStep, AutomationStepCount, GroupCount
 
 REPORTED = ("sent", "delivered", "opened", "clicked", "bounced", "failed_contacts", "unsubscribed")
 """Counters of the report of a step that sends."""
@@ -24,24 +24,25 @@ class StepCounts:
     here: int = 0
     """Runs that wait at it, or are held there."""
     results: Counter[str] = field(default_factory=Counter)
-    """Result -> how many of the runs that are kept have passed it so."""
+    """Result -> how many runs have passed it so, deleted ones among them."""
     reported: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REPORTED, 0))
 
 
 def count_steps(session: Session, account_id: int, automation_id: int) -> Mapping[str, StepCounts]:
-    """The counts by the name of the step: three selects."""
+    """The counts by the name of the step: three selects, which read counters, and the runs that have not ended from an
+    index."""
     counts: defaultdict[str, StepCounts] = defaultdict(StepCounts)
     for name, here in session.execute(_here(account_id, automation_id)):
         counts[name or ""].here = here
     of_automation = AutomationStep.account_id == account_id, AutomationStep.automation_id == automation_id
     passed = (
-        select(AutomationStep.name, AutomationPassedStep.result, func.count())
-        .join(AutomationPassedStep, AutomationPassedStep.step_id == AutomationStep.id)
+        select(AutomationStep.name, AutomationStepCount.result, func.sum(AutomationStepCount.passed))
+        .join(AutomationStepCount, AutomationStepCount.step_id == AutomationStep.id)
         .where(*of_automation)
-        .group_by(AutomationStep.name, AutomationPassedStep.result)
+        .group_by(AutomationStep.name, AutomationStepCount.result)
     )
     for name, result, count in session.execute(passed):
-        counts[name].results[result] = count
+        counts[name].results[result] = int(count)
     sums = [func.sum(getattr(GroupCount, counter)) for counter in REPORTED]
     reported = (
         select(AutomationStep.name, *sums)

@@ -1,7 +1,9 @@
-"""Writing what the runs of a chunk did: the steps they have passed, and where they are now; two statements."""
+"""Writing what the runs of a chunk did: the steps they have passed, with their counts, and where they are now; two
+statements and that of the counters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +18,7 @@ from app.automations.versions import Version
 from app.automations.walk import Ended, Waiting, Walk
 from app.db.bulk import insert_rows
 from app.db.bulk_update import BulkUpdate, RowValues
+from app.db.counters import STEP_COUNTS, count
 from app.db.database import Transaction
 from app.db.models import AutomationPassedStep, AutomationRun, table_of
 from app.runs.due import DueRun
@@ -43,6 +46,9 @@ def write_moves(transaction: Transaction, moves: Sequence[Move], moment: datetim
     the whole transaction."""
     rows = [row for move in moves for row in _passed_rows(move)]
     insert_rows(transaction, AutomationPassedStep, rows, {"time": moment})
+    counts = Counter((row["account_id"], row["step_id"], row["result"]) for row in rows)
+    for (account_id, step_id, result), passed in counts.items():
+        count(transaction, STEP_COUNTS, account_id, (step_id, result), passed=passed)
     update_runs(transaction, [_moved(move, moment) for move in moves])
 
 

@@ -109,6 +109,44 @@ CONTACTS_OF_REVISION_0015 = (
 )
 
 
+def test_the_steps_that_runs_have_passed_count_from_revision_0031_on(database_url: str) -> None:
+    migrate.upgrade(database_url, "0030")
+    engine = create_engine(database_url)
+    try:
+        with engine.begin() as connection:
+            for statement in (GROUPS_OF_REVISION_0012[0], *PASSED_STEPS_OF_REVISION_0030):
+                connection.execute(text(statement))
+        for _ in range(2):
+            migrate.upgrade(database_url, "0031")
+            with engine.connect() as connection:
+                counts = connection.execute(
+                    text("SELECT step_id, result, slot, account_id, passed FROM automation_step_counts")
+                ).all()
+            assert sorted(map(tuple, counts)) == [(7, "else", 0, 1, 1), (7, "then", 0, 1, 2), (8, "done", 0, 1, 1)]
+            migrate.downgrade(database_url, "0030")
+    finally:
+        engine.dispose()
+
+
+PASSED_STEPS_OF_REVISION_0030 = (
+    CONTACTS_OF_REVISION_0015[0],
+    "INSERT INTO automations (id, account_id, name, kind, list_id, action, state, version, shifted_seconds, "
+    "creation_time, last_modified_time) "
+    "VALUES (1, 1, 'a', 'advanced', 1, 'created', 'active', 1, 0, '2026-01-01', '2026-01-01')",
+    "INSERT INTO automation_versions (id, account_id, automation_id, number, definition, creation_time) "
+    "VALUES (1, 1, 1, 1, '{}', '2026-01-01')",
+    *(
+        "INSERT INTO automation_runs (id, account_id, automation_id, version_id, list_id, contact_id, entry_key, "
+        "trigger_time, state, due_time, attempts, skips_next, shifted_seconds) "
+        f"VALUES ({number}, 1, 1, 1, 1, {number}, 0, '2026-01-01', 'waiting', '2026-01-01', 0, false, 0)"
+        for number in (1, 2, 3)
+    ),
+    "INSERT INTO automation_passed_steps (account_id, run_id, step_id, time, result) VALUES "
+    "(1, 1, 7, '2026-01-01', 'then'), (1, 2, 7, '2026-01-01', 'then'), (1, 3, 7, '2026-01-01', 'else'), "
+    "(1, 1, 8, '2026-01-01', 'done')",
+)
+
+
 def test_back_offs_and_soft_bounces_keep_their_rows_under_new_names(database_url: str) -> None:
     """Revision 0020, both ways, and further rows get ids of their own."""
     migrate.upgrade(database_url, "0019")

@@ -11,7 +11,7 @@ from app.db.models.automations import (
 )
 from app.db.models.base import Base, table_of
 from app.db.models.contacts import BlockedAddress, Contact, SoftBounces, Unsubscriber
-from app.db.models.counts import ContactCount, GroupCount, HourlyCount
+from app.db.models.counts import AutomationStepCount, ContactCount, GroupCount, HourlyCount
 from app.db.models.groups import Group
 from app.db.models.idempotency import IdempotencyRecord
 from app.db.models.imports import ContactImport
@@ -31,6 +31,7 @@ __all__ = [
     "AutomationPassedStep",
     "AutomationRun",
     "AutomationStep",
+    "AutomationStepCount",
     "AutomationVersion",
     "Base",
     "BlockedAddress",

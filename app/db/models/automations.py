@@ -162,7 +162,6 @@ class AutomationPassedStep(Base):
     __tablename__ = "automation_passed_steps"
     __table_args__ = (
         UniqueConstraint("run_id", "step_id"),
-        Index("ix_automation_passed_steps_step", "step_id", "result"),
         _where("ix_automation_passed_steps_recipient", "recipient_id", condition="recipient_id IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )

@@ -70,3 +70,17 @@ class HourlyCount(_OutcomeCounters, Base):
     hour: Mapped[datetime] = mapped_column(primary_key=True)
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     account_id: Mapped[AccountId]
+
+
+class AutomationStepCount(Base):
+    """A slot of how many runs have passed a step of an automation with one result, of all its versions. No foreign key
+    to the step: a count never keeps a run from going on."""
+
+    __tablename__ = "automation_step_counts"
+    __table_args__: Any = ()
+
+    step_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    result: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    account_id: Mapped[AccountId]
+    passed: Mapped[BigInt] = mapped_column(default=0)

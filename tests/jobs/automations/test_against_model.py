@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
-from app.automations.definition import Branch, Definition, Send, Step, Unsubscribe
+from app.automations.definition import Branch, Definition, Outcome, Send, Step, Unsubscribe
 from app.automations.written import written_definition
 from app.db.models import Automation, AutomationPassedStep, AutomationRun, AutomationStep, Message
 from app.inbound.email.record import record_report
@@ -261,19 +261,22 @@ def described(told: Told) -> list[str]:
 
 
 def mails_told(case: Case, story: Told) -> list[tuple[str, str]]:
-    """The mails that the relay must have got: all that steps have sent, but for those that waited for a sender when
-    another step unsubscribed the contact."""
-    steps = case.definition.by_name
-    out = [
-        line.time
-        for line in story.lines
-        if isinstance(step := steps[line.step], Unsubscribe) and "email" in step.channels
-    ]
-    return [
-        (case.email, f"{case.name} {step}")
-        for time, step in story.sends(case.definition)
-        if sends_mail(case.definition, step) and time not in out
-    ]
+    """The mails that the relay must have got: all that steps have sent, but for those that still waited for a sender
+    when another step unsubscribed the contact. The senders work when no run is due any more."""
+    mailed: list[str] = []
+    waiting: list[str] = []
+    moment = None
+    for line in story.lines:
+        step = case.definition.by_name[line.step]
+        # A run that goes on because of what became of a mail has let the senders work.
+        asked = step.on.step if isinstance(step, Branch) and isinstance(step.on, Outcome) else None
+        if line.time != moment or (asked in waiting and line.result == "then"):
+            mailed, waiting, moment = mailed + waiting, [], line.time
+        if isinstance(step, Unsubscribe) and "email" in step.channels and line.result == "done":
+            waiting = []
+        elif line.result == "done" and sends_mail(case.definition, line.step):
+            waiting.append(line.step)
+    return [(case.email, f"{case.name} {step}") for step in mailed + waiting]
 
 
 @pytest.fixture

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from sqlalchemy import delete, update
 
-from app.db.models import AutomationRun
+from app.db.models import AutomationRun, AutomationVersion
 from app.infrastructure.metrics import own_counts
 from app.maintenance import sweeps
 from app.maintenance.status import status
 from app.runs.advance import ATTEMPTS, FIRST_DELAY, LONGEST_DELAY
+from app.runs.counts import count_steps
 from app.runs.pause import pause
 from app.runs.reasons import FAILED
 from tests.jobs.automations.conftest import ADVANCED, CREATED, Story
+from tests.support.statements import StatementCounter
 
 WAIT = [{"name": "a day", "wait": "1 day"}]
 
@@ -90,6 +92,32 @@ def test_ended_runs_are_deleted_after_the_retention_but_not_what_keeps_a_contact
     assert story.passed(contact_id) == [("a day", "done", None)]
 
 
+def test_steps_are_counted_when_they_are_passed_and_stay_counted_when_runs_are_deleted(story: Story) -> None:
+    """In a statement of the chunk; showing the counts reads no passed step (docs/automations.md#counts)."""
+    gold_waits = {"name": "gold", "branch": {"if": "first_name:EXACTLY:Gold"}, "then": WAIT}
+    automation_id = story.automation(**ADVANCED, steps=[gold_waits, {"name": "mail", "send": story.message()}])
+    gold = story.contact(first_name="Gold")
+    story.contact(email=None)
+    with StatementCounter(story.worker.database.engine) as counted:
+        story.work()
+    assert len([one for one in counted.statements if "INSERT INTO automation_step_counts" in one]) == 1
+    assert results(story, automation_id) == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
+    story.calendar.move(days=story.worker.settings.retention_days, seconds=1)
+    sweeps.clean(story.worker)
+    assert [run.contact_id for run in story.runs(automation_id)] == [gold]
+    with StatementCounter(story.worker.database.engine) as counted:
+        shown = results(story, automation_id)
+    assert shown == {"gold": {"then": 1, "else": 1}, "mail": {"skipped": 1}, "a day": {}}
+    assert [one for one in counted.statements if "automation_passed_steps" in one] == []
+
+
+def results(story: Story, automation_id: int) -> dict[str, dict[str, int]]:
+    """What came of each step at which a run has been."""
+    with story.worker.database.read() as session:
+        counts = count_steps(session, story.tenant.id, automation_id)
+    return {name: dict(one.results) for name, one in counts.items()}
+
+
 def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_them_out(story: Story) -> None:
     """They cannot come again."""
     ended = story.automation(**ADVANCED, steps=[{"name": "end", "stop": True}], again="never")
@@ -105,7 +133,9 @@ def test_runs_of_deleted_contacts_are_deleted_after_the_retention_whatever_kept_
 
 
 def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_others(story: Story) -> None:
+    """It then gives up the contact's place as at any end, so that the contact may enter again."""
     automation_id = story.automation(**ADVANCED, steps=WAIT)
+    once = story.automation(**ADVANCED, steps=WAIT, again="never")
     broken = story.contact()
     with story.worker.database.write() as transaction:
         transaction.execute(update(AutomationRun).where(AutomationRun.contact_id == broken).values(step="no such step"))
@@ -122,3 +152,18 @@ def test_a_run_that_fails_is_put_off_longer_each_time_and_ends_at_last_beside_ot
     story.work()
     run, other = story.runs(automation_id)
     assert (run.state, run.reason, run.step, other.state) == ("ended", FAILED, None, "waiting")
+    assert (run.entry_key, other.entry_key) == (run.id, 0)
+    assert [(one.reason, one.entry_key) for one in story.runs(once)] == [(FAILED, 0), (None, 0)]
+
+
+def test_a_run_that_fails_because_its_version_cannot_be_read_keeps_its_place(story: Story) -> None:
+    automation_id = story.automation(**ADVANCED, steps=WAIT)
+    story.contact()
+    unreadable = {"automation_id": automation_id, "number": 2, "definition": {"kind": "unknown"}}
+    version_id = story.rows.add(AutomationVersion, **unreadable, creation_time=story.calendar.moment)
+    with story.worker.database.write() as transaction:
+        of_automation = AutomationRun.automation_id == automation_id
+        last = {"version_id": version_id, "attempts": ATTEMPTS - 1}
+        transaction.execute(update(AutomationRun).where(of_automation).values(last))
+    story.work()
+    assert [(run.state, run.reason, run.entry_key) for run in story.runs(automation_id)] == [("ended", FAILED, 0)]
