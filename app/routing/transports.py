@@ -153,6 +153,12 @@ def url_of(secret_key: str, transport: Transport) -> str | None:
         return None
 
 
+def transport_urls(session: Session, secret_key: str) -> list[str]:
+    """The URLs of all transports, each relay by itself, as far as they can be read."""
+    urls = (url_of(secret_key, transport) for transport in list_transports(session))
+    return [relay for url in urls if url is not None for relay in relay_urls(url)]
+
+
 def shown_url(secret_key: str, transport: Transport) -> str:
     """The URL for display, without users, passwords and options."""
     url = url_of(secret_key, transport)

@@ -51,7 +51,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("automations", "contacts", "db", "events", "infrastructure", "lists", "query", "recipients", "sends"),
         *("services", "tracking"),
     ),
-    "inbound": ("automations", "contacts", "db", "events", "recipients", "sends", "services", "tracking", "transports"),
+    "inbound": (
+        *("automations", "contacts", "db", "events", "recipients", "routing", "sends", "services", "tracking"),
+        "transports",
+    ),
     "maintenance": ("accounts", "automations", "db", "events", "inbound", "recipients", "runs", "sends", "services"),
     # Entry points, and what starts the service.
     "http": ("accounts", "db", "infrastructure", "query", "services"),

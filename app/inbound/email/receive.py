@@ -24,7 +24,7 @@ from app.inbound.email.identify import (
 from app.inbound.email.read import is_automatic, is_automatic_reply, read_reports
 from app.inbound.email.record import record_report
 from app.inbound.email.report import Report, ReportKind
-from app.recipients.redaction import Redaction
+from app.inbound.redaction import installation_redaction
 from app.services import Services
 from app.tracking.return_path import UNSUBSCRIBE_BY_MAIL
 
@@ -59,8 +59,9 @@ def receive_email(services: Services, raw: bytes, envelope: Sequence[str] = (), 
         # Mail programs and providers send it automatically, when a person presses their button.
         reports = [] if reports or is_automatic_reply(head) else [UNSUBSCRIBE_REPORT]
     kind = reports[0].kind.value if reports else "automatic" if is_automatic(head) else "ordinary"
-    redaction = Redaction.of(services.settings)
-    reports = [replace(report, detail=redaction.redact(report.detail)) for report in reports]
+    if reports:
+        redaction = installation_redaction(services)
+        reports = [replace(report, detail=redaction.redact(report.detail)) for report in reports]
     effect = _record(services, signed, reports, _fingerprint(head, raw), patience) if signed else Effect.IGNORED
     if effect is Effect.IGNORED:
         logger.info("an email was ignored", extra={"kind": kind, "from": field(head, "From")})

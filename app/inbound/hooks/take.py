@@ -23,7 +23,7 @@ from app.db.models import HookToken, InboundRecord, Recipient
 from app.inbound.effect import Effect
 from app.inbound.email.record import fingerprint_of_report, record_report
 from app.inbound.hooks.base import RelayEvent
-from app.recipients.redaction import Redaction
+from app.inbound.redaction import installation_redaction
 from app.services import Services
 from app.tracking.return_path import BOUNCE, recipient_of_address
 
@@ -46,7 +46,7 @@ class _Found(NamedTuple):
 def take_relay_events(services: Services, events: Sequence[RelayEvent]) -> bool:
     """Records what the events report. Returns False if the relay must send them again: one of them is about a mail
     whose outcome is not written yet, or there were too many for one request."""
-    redaction = Redaction.of(services.settings)
+    redaction = installation_redaction(services)
     with services.database.read() as session:
         found = _with_recipients(session, services.settings.secret_key, events)
         known = _known(session, found)

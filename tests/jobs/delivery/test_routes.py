@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import RecipientStep
+from app.inbound.email.receive import receive_email
 from app.infrastructure.metrics import TRANSPORT_OUTCOMES
 from app.query.grammar import parse_paged_instance
 from app.recipients.read import RECIPIENT, Viewer, get_recipient
@@ -18,6 +19,7 @@ from app.routing.transports import transport_named
 from app.sends.delivery.drain import drain
 from app.services import Services
 from tests.jobs.delivery.conftest import Changed
+from tests.support.mail_reports import delivery_failure
 from tests.support.routing import Routing, routing_of
 from tests.support.rows import Rows
 from tests.support.statements import StatementCounter
@@ -170,6 +172,23 @@ def test_a_transport_whose_url_cannot_be_decrypted_keeps_its_messages_waiting(
     assert rows.states([waiting, sent]) == ["queued", "delivered"]
     assert rows.steps(waiting) == [("deferred", "the transport cannot be used")]
     assert second.sessions == 0
+
+
+def test_hosts_of_a_transport_are_hidden_from_accounts(
+    rows: Rows, worker: Services, routing: Routing, second: MailServer
+) -> None:
+    """In the replies of its relay and in reports that come later, as those of the settings are."""
+    url = second.url(host="localhost").replace("smtp://", "smtp://relay-7.carrier.example,smtp://")
+    routing.route(routing.transport(second.url()))
+    routing.transport(url)
+    second.reply(".", f"250 2.0.0 taken at 127.0.0.1:{second.port}")
+    (ann,) = rows.add_send(["ann@a.example"])
+    drain(worker)
+    report = delivery_failure(
+        second.mails[0].sender, "ann@a.example", diagnostic="smtp; 550 relay-7.carrier.example: no"
+    )
+    receive_email(worker, report, patience=0)
+    assert [detail for _, detail in rows.steps(ann)] == ["250 2.0.0 taken at [hidden]", "550 [hidden]: no (5.1.1)"]
 
 
 def test_without_names_a_batch_takes_no_statement_more_and_with_names_none_either(
